@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ def main() -> None:
     parser.add_argument(
         "--against", metavar="COMMIT", help="this tree beside that of a commit, in turns"
     )
+    parser.add_argument(
+        "--device", metavar="shim", help="where a benchmark offers it: ops on GPUs, kernels free"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the ratios there")
     options = parser.parse_args()
@@ -41,7 +45,7 @@ def main() -> None:
         if options.json or options.svg:
             parser.error("--against prints its tables; --json and --svg are for the peer's")
         against = importlib.import_module("bench.against")
-        if slower := against.measure(names, options.against, options.rounds):
+        if slower := against.measure(names, options.against, options.rounds, options.device):
             raise SystemExit(f"slower than {options.against}: {', '.join(r.name for r in slower)}")
         return
     one_thread_each()
@@ -49,10 +53,12 @@ def main() -> None:
     importlib.import_module("fastdist")
     facts = machine()
     print(machine_line(facts))
-    results = [run(name, options.rounds) for name in names]
+    results = [run(name, options.rounds, options.device) for name in names]
     figures: dict[str, Any] = {"machine": facts, "results": results}
     if options.json:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.device and (late := list(missed(results))):
+        raise SystemExit(f"above their bounds: {', '.join(late)}")
     if options.svg:
         # After one_thread_each, since it loads NumPy.
         chart = importlib.import_module("bench.chart").chart
@@ -81,6 +87,7 @@ def listing(known: dict[str, str]) -> str:
         [
             "usage: python -m bench NAME... | all  [--rounds N] [--json FILE] [--svg FILE]",
             "       python -m bench NAME... | all  --against COMMIT  [--rounds N]",
+            "       python -m bench ops --device shim  [--rounds N] [--against COMMIT]",
             *lines,
         ]
     )
@@ -94,14 +101,22 @@ def at_least_two(text: str) -> int:
     return rounds
 
 
-def run(name: str, rounds: int) -> dict[str, Any]:
+def missed(results: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield the cases whose ratio is above their target."""
+    for result in results:
+        for row in result["rows"]:
+            if row["ratio"] and row["target"] and row["ratio"]["median"] > row["target"]:
+                yield row["name"]
+
+
+def run(name: str, rounds: int, device: str | None = None) -> dict[str, Any]:
     """Run one benchmark and print its table, below what it says itself of the machine."""
     module = importlib.import_module(f"bench.{name}")
     print(f"\n{name}, {rounds} rounds, median [quartiles], ratio = fastdist / peer", flush=True)
     facts = module.machine() if hasattr(module, "machine") else {}
     if facts:
         print(", ".join(f"{fact} {value}" for fact, value in facts.items()), flush=True)
-    rows = module.run(rounds)
+    rows = module.run(rounds, device) if device else module.run(rounds)
     if rows:
         print(table(rows), flush=True)
     return as_json(name, rows, facts)

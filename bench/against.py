@@ -31,7 +31,7 @@ _ROOT = Path(__file__).parents[1]
 _END_S = 60.0
 
 
-def measure(names: Sequence[str], commit: str, rounds: int) -> list[Row]:
+def measure(names: Sequence[str], commit: str, rounds: int, device: str | None = None) -> list[Row]:
     """Print the table of each benchmark, new beside old, and return the rows that became slower.
 
     Raises  SystemExit where git has no such commit, or a side cannot run a benchmark
@@ -41,7 +41,7 @@ def measure(names: Sequence[str], commit: str, rounds: int) -> list[Row]:
         sides = [_side(Path(folder, "new"), None), _side(Path(folder, "old"), commit)]
         for name in names:
             print(f"\n{name} against {commit}, {rounds} rounds, ratio = new / old", flush=True)
-            rows = _rows(name, sides, rounds)
+            rows = _rows(name, sides, rounds, device)
             print(table(rows, ("new", "old")), flush=True)
             slower += [row for row in rows if is_slower(row)]
     return slower
@@ -71,13 +71,15 @@ def _side(folder: Path, commit: str | None) -> Path:
     return folder
 
 
-def _rows(name: str, sides: Sequence[Path], rounds: int) -> list[Row]:
+def _rows(name: str, sides: Sequence[Path], rounds: int, device: str | None) -> list[Row]:
     rows: list[Row] = []
-    with _Player(name, sides[0], rounds) as new, _Player(name, sides[1], rounds) as old:
+    new_side, old_side = (_Player(name, side, rounds, device) for side in sides)
+    with new_side as new, old_side as old:
         while True:
-            offered, known = new.cases(), old.cases()
-            if offered is None or known is None:
+            offer, known_offer = new.offer(), old.offer()
+            if offer is None or known_offer is None:
                 break
+            (offered, wanted), (known, _) = offer, known_offer
             places = {title: place for place, (title, _, _) in enumerate(known)}
             cases = [
                 Case(title, new.watch(place), old.watch(places[title]), number=number, parts=parts)
@@ -86,7 +88,7 @@ def _rows(name: str, sides: Sequence[Path], rounds: int) -> list[Row]:
             ]
             if left_out := [title for title, _, _ in offered if title not in places]:
                 print(f"not in the old one: {', '.join(left_out)}", flush=True)
-            rows += compare(cases, rounds)
+            rows += compare(cases, wanted)
             new.go_on()
             old.go_on()
     return rows
@@ -95,12 +97,13 @@ def _rows(name: str, sides: Sequence[Path], rounds: int) -> list[Row]:
 class _Player:
     """A process that runs a benchmark, and takes a sample when it is asked to."""
 
-    def __init__(self, name: str, folder: Path, rounds: int) -> None:
+    def __init__(self, name: str, folder: Path, rounds: int, device: str | None) -> None:
         self._called = f"{name}, {folder.name}"
         self._here, there = Pipe()
         # In its folder, which is where -m looks first, before any installed fastdist.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.against", name, str(rounds), str(there.fileno())],
+            [sys.executable, "-m", "bench.against", name, str(rounds), str(there.fileno())]
+            + ([device] if device else []),
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(folder)},
             pass_fds=[there.fileno()],
@@ -116,9 +119,9 @@ class _Player:
                 "stands above"
             ) from None
 
-    def cases(self) -> list[tuple[str, int | None, int]] | None:
-        """Return the name, the turns a sample and the parts of each case; None at the end."""
-        offered: list[tuple[str, int | None, int]] | None = self._hear()
+    def offer(self) -> tuple[list[tuple[str, int | None, int]], int] | None:
+        """Return name, turns a sample and parts of each case, and the rounds; None at the end."""
+        offered: tuple[list[tuple[str, int | None, int]], int] | None = self._hear()
         return offered
 
     def watch(self, place: int) -> Stopwatch:
@@ -152,11 +155,11 @@ class _Player:
             self._process.wait()
 
 
-def _play(name: str, rounds: int, link: Connection) -> None:
+def _play(name: str, rounds: int, link: Connection, *device: str) -> None:
     """Run a benchmark whose cases are timed by who holds the other end of link."""
 
     def offer(cases: Sequence[Case], rounds: int) -> list[Row]:
-        link.send([(case.name, case.number, case.parts) for case in cases])
+        link.send(([(case.name, case.number, case.parts) for case in cases], rounds))
         samples: list[list[float]] = [[0.0, 0.0] for _ in cases]
         while (asked := link.recv()) is not None:
             place, turns = asked
@@ -169,9 +172,9 @@ def _play(name: str, rounds: int, link: Connection) -> None:
     harness.one_thread_each()
     importlib.import_module("fastdist")
     harness.timed_by(offer)
-    importlib.import_module(f"bench.{name}").run(rounds)
+    importlib.import_module(f"bench.{name}").run(rounds, *device)
     link.send(None)
 
 
 if __name__ == "__main__":
-    _play(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))
+    _play(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])), *sys.argv[4:])

@@ -1,7 +1,12 @@
-"""The eager call path: tiny ops, a chain of Nodes, an MLP step, and the time of the import."""
+"""The eager call path: tiny ops, a chain of Nodes, an MLP step, and the time of the import.
+
+With `--device shim` it is the Python of calls on `cuda`, over kernels that are free, and the peer
+is the bound that each must keep.
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -16,9 +21,17 @@ TINY = {"add": "x + y", "mul": "x * y", "sum": "x.sum()", "matmul": "x @ y"}
 IMPORT_LIMIT_S = 0.2
 
 
-def run(rounds: int) -> list[Row]:
-    """Compare tiny ops with and without grad, a chain, and an MLP step; ours beside torch."""
+def run(rounds: int, device: str = "cpu") -> list[Row]:
+    """Compare tiny ops with and without grad, a chain, and an MLP step; ours beside torch.
+
+    Raises  ValueError for a device other than cpu and shim
+    """
     import fastdist
+
+    if device == "shim":
+        return compare(importlib.import_module("bench.device_calls").cases(), rounds)
+    if device != "cpu":
+        raise ValueError(f"ops runs on the devices cpu and shim, not on {device!r}")
 
     torch = peer_torch()
     cases = [*tiny_cases(fastdist, torch), chain_case(fastdist, torch), mlp_case(fastdist, torch)]

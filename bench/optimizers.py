@@ -1,10 +1,15 @@
-"""One step of each optimizer over four float32 parameters, small and large, beside torch's."""
+"""One step of each optimizer over four float32 parameters, small and large, beside torch's.
+
+And of those that torch has fused kernels for over ten million numbers in one parameter, and over a
+thousand parameters of a thousand, beside torch's fused; with what share of the machine's triad
+(reading two arrays and writing a third) their reads and writes come to.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bench.harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
+from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
 SIZES = (64, 100_000)
 COUNT = 4
@@ -26,6 +31,11 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "Muon": ("Muon", {}),
 }
 TARGET = 1.0
+# Arrays of a parameter's size that a step reads or writes.
+FUSED = {"SGD": 3, "SGD, momentum": 5, "Adam": 7, "AdamW": 7}
+MANY = {"1 x 10,000,000": (1, (10_000_000,)), "1,000 x 1,000": (1_000, (1_000,))}
+FUSED_TARGET = 0.9
+_TRIAD_LENGTH = 10_000_000
 
 
 def run(rounds: int) -> list[Row]:
@@ -36,27 +46,59 @@ def run(rounds: int) -> list[Row]:
     cases = []
     for size in SIZES:
         for way in WAYS:
-            peer = watch(torch, way, size) if torch else None
+            peer = watch(torch, way, (8, size // 8)) if torch else None
             cases.append(
-                Case(f"{way}, {COUNT} x {size:,}", watch(fastdist, way, size), peer, TARGET)
+                Case(
+                    f"{way}, {COUNT} x {size:,}", watch(fastdist, way, (8, size // 8)), peer, TARGET
+                )
+            )
+    rate = triad()
+    for size_name, (count, shape) in MANY.items():
+        for way, arrays in FUSED.items():
+            peer = watch(torch, way, shape, count, fused=True) if torch else None
+            moved = 4 * arrays * count * shape[0]
+            cases.append(
+                Case(
+                    f"{way}, {size_name}",
+                    watch(fastdist, way, shape, count, fused=True),
+                    peer,
+                    FUSED_TARGET,
+                    amount=Amount(moved / rate * 1e9, "of triad"),
+                )
             )
     return compare(cases, rounds)
 
 
-def watch(library: Any, way: str, size: int) -> Stopwatch:
-    """Return what times steps over matrices of so many numbers, with gradients that stay."""
+def triad() -> float:
+    """Return how many bytes a second NumPy's x + y into memory that is there already moves."""
+    import numpy as np
+
+    x, y, out = (np.ones(_TRIAD_LENGTH, np.float32) for _ in range(3))
+    watch = stopwatch("add(x, y, out)", add=np.add, x=x, y=y, out=out)
+    watch(2)
+    return 12 * _TRIAD_LENGTH / min(watch(1) for _ in range(10))
+
+
+def machine() -> dict[str, Any]:
+    """Return what the shares are of."""
+    return {"triad": f"{triad() / 1e9:.1f} GB/s"}
+
+
+def watch(
+    library: Any, way: str, shape: tuple[int, ...], count: int = COUNT, **more: Any
+) -> Stopwatch:
+    """Return what times steps over parameters of a shape, with gradients that stay."""
     import numpy as np
 
     rng = np.random.default_rng(0)
     name, options = WAYS[way]
-    shape = (8, size // 8)
     parameters = []
-    for _ in range(COUNT):
+    for _ in range(count):
         values, slopes = rng.standard_normal((2, *shape), dtype=np.float32)
         parameter = library.tensor(values, requires_grad=True)
         parameter.grad = library.tensor(slopes)
         parameters.append(parameter)
     # So slowly that nothing overflows, however many steps are timed.
-    optimizer = getattr(library.optim, name)(parameters, lr=1e-6, **options)
+    optimizer = getattr(library.optim, name)(parameters, lr=1e-6, **options, **more)
     optimizer.step()
     return stopwatch("optimizer.step()", optimizer=optimizer)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
@@ -16,30 +17,40 @@ from .harness import Case, Row, Stopwatch, compare, peer_torch
 from .kept_port import KeptPort
 
 OUTSTANDING = 256
+# case: (what, turns a sample, ratio to reach)
+CASES: dict[str, tuple[str, int, float | None]] = {
+    "rpc_sync, None": ("nothing", 100, 0.25),
+    "rpc_sync, 1 KB tensor": ("1 KB", 100, 0.3),
+    "rpc_sync, 64 KB tensor": ("64 KB", 100, 0.5),
+    "rpc_sync, 1 MB tensor": ("1 MB", 100, None),
+    "rpc_async, 1 in flight": ("alone", 100, 0.7),
+    f"rpc_async, {OUTSTANDING} in flight": ("flight", 2, 1 / 3),
+    "remote and to_here": ("to_here", 100, 0.8),
+}
 _IDLE_S = 10.0
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare a call without a value, one with a small tensor, calls in flight, and idling."""
-    torch_is_here = peer_torch() is not None
-    ours = Couple("fastdist")
-    peer = Couple("torch") if torch_is_here else None
-    try:
+    """Compare calls that wait, without a value and with tensors, calls in flight, and idling."""
+    with ExitStack() as ends:
+        ours = _couple("fastdist", ends)
+        peer = _couple("torch", ends) if peer_torch() is not None else None
         ours.warm_up()
         if peer is not None:
             peer.warm_up()
         cases = [
-            _case("rpc_sync, None", "nothing", ours, peer, target=0.7),
-            _case("rpc_sync, 1 KB tensor", "small", ours, peer, target=0.8),
-            _case("rpc_sync, 1 MB tensor", "large", ours, peer),
-            _case(f"rpc_async, {OUTSTANDING} in flight", "flight", ours, peer, target=1 / 3),
+            Case(
+                name,
+                ours.stopwatch(what),
+                peer and peer.stopwatch(what),
+                target=goal,
+                parts=OUTSTANDING if what == "flight" else 1,
+                number=number,
+            )
+            for name, (what, number, goal) in CASES.items()
         ]
         rows = compare(cases, rounds)
         rows += compare([Case("idle, cores of both", ours.idle, peer and peer.idle, number=1)], 2)
-    finally:
-        ours.end()
-        if peer is not None:
-            peer.end()
     return rows
 
 
@@ -51,8 +62,9 @@ def compare_couples(
     A case has the name of the work, the turns a sample, and the ratio to reach.
     """
     works = tuple(what for what, _, _ in cases.values())
-    couples = [Couple(name, module) for name in ("fastdist", *(["torch"] * bool(peer_torch())))]
-    try:
+    with ExitStack() as ends:
+        names = ("fastdist", *(["torch"] * bool(peer_torch())))
+        couples = [_couple(name, ends, module) for name in names]
         for couple in couples:
             couple.warm_up(*works)
         timed = [
@@ -60,34 +72,23 @@ def compare_couples(
             for name, (what, number, goal) in cases.items()
         ]
         return compare(timed, rounds)
-    finally:
-        for couple in couples:
-            couple.end()
 
 
-def _case(
-    name: str, what: str, ours: Couple, peer: Couple | None, target: float | None = None
-) -> Case:
-    parts = OUTSTANDING if what == "flight" else 1
-    number = 2 if what == "flight" else 100
-    return Case(
-        name,
-        ours.stopwatch(what),
-        None if peer is None else peer.stopwatch(what),
-        target=target,
-        parts=parts,
-        number=number,
-    )
+def _couple(name: str, ends: ExitStack, *module: str) -> Couple:
+    """Start a couple that ends with the stack, whatever becomes of the others."""
+    couple = Couple(name, *module)
+    ends.callback(couple.end)
+    return couple
 
 
 class Couple:
-    """Two processes of one library: one that calls when told to, and one that answers.
+    """Two processes of one library, or more: one that calls when told to, and others that answer.
 
     They run `_live` of the module, which belongs to a benchmark. torch's poll while nobody calls,
     so they are stopped between their turns, or they would take the processor from ours.
     """
 
-    def __init__(self, library: str, module: str = "bench.rpc") -> None:
+    def __init__(self, library: str, module: str = "bench.rpc", size: int = 2) -> None:
         self._polls = library == "torch"
         self._here, there = Pipe()
         self._kept = KeptPort()
@@ -97,32 +98,49 @@ class Couple:
                 env={
                     **os.environ,
                     "RANK": str(rank),
-                    "WORLD_SIZE": "2",
+                    "WORLD_SIZE": str(size),
                     "MASTER_ADDR": "127.0.0.1",
                     "MASTER_PORT": str(self._kept.number),
                 },
                 pass_fds=[there.fileno()],
             )
-            for rank in (0, 1)
+            for rank in range(size)
         ]
         there.close()
 
     def warm_up(self, *kinds: str) -> None:
         """Make each kind of call a few times."""
-        for what in kinds or ("nothing", "small", "large", "flight"):
+        for what in kinds or (what for what, _, _ in CASES.values()):
             self.stopwatch(what)(3)
 
     def stopwatch(self, what: str) -> Stopwatch:
         """Return a stopwatch that lets the caller do `what` n times."""
 
         def watch(number: int) -> float:
-            self._signal(signal.SIGCONT)
-            self._here.send((what, number))
-            seconds: float = self._here.recv()
-            self._signal(signal.SIGSTOP)
+            seconds: float = self.ask(what, number)
             return seconds
 
         return watch
+
+    def ask(self, what: str, argument: object) -> Any:
+        """Let the caller do something, and return what it answers.
+
+        Raises  RuntimeError if the caller has ended; what it said stands above
+        """
+        self._signal(signal.SIGCONT)
+        self._here.send((what, argument))
+        try:
+            while not self._here.poll(1.0):
+                if self._processes[0].poll() is not None:
+                    raise EOFError
+            answer = self._here.recv()
+        except EOFError:
+            code = self._processes[0].wait()
+            raise RuntimeError(
+                f"asked for {what} {argument}, the calling process ended with {code}"
+            ) from None
+        self._signal(signal.SIGSTOP)
+        return answer
 
     def idle(self, number: int) -> float:
         """Return how many cores both use while nobody calls."""
@@ -132,12 +150,14 @@ class Couple:
         self._here.poll(_IDLE_S)
         used = self._cpu_seconds() - before
         self._signal(signal.SIGSTOP)
-        return used / _IDLE_S
+        # At least so much that a ratio to it can be had.
+        return max(used, 1e-6) / _IDLE_S
 
     def end(self) -> None:
-        """End both processes."""
+        """End all processes."""
         self._signal(signal.SIGCONT)
-        self._here.send(("end", 0))
+        if self._processes[0].poll() is None:
+            self._here.send(("end", 0))
         for process in self._processes:
             try:
                 process.wait(20)
@@ -152,13 +172,8 @@ class Couple:
                 process.send_signal(kind)
 
     def _cpu_seconds(self) -> float:
-        total = 0.0
-        ticks = os.sysconf("SC_CLK_TCK")
-        for process in self._processes:
-            with open(f"/proc/{process.pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            total += (int(fields[11]) + int(fields[12])) / ticks
-        return total
+        # Linux's clock of what another process has used, in ns: /proc counts in ticks of 10 ms.
+        return sum(time.clock_gettime((~process.pid << 3) | 2) for process in self._processes)
 
 
 def nothing() -> None:
@@ -171,13 +186,21 @@ def same(value: Any) -> Any:
 
 
 def _works(rpc: Any, zeros: Callable[[int], Any]) -> dict[str, Callable[[int], None]]:
-    small, large = zeros(256), zeros(1 << 18)
+    sizes = {"1 KB": 256, "64 KB": 1 << 14, "1 MB": 1 << 18}
+
+    def alone(number: int) -> None:
+        for _ in range(number):
+            rpc.rpc_async("w1", nothing).wait()
 
     def flight(number: int) -> None:
         for _ in range(number):
             futures = [rpc.rpc_async("w1", nothing) for _ in range(OUTSTANDING)]
             for future in futures:
                 future.wait()
+
+    def to_here(number: int) -> None:
+        for _ in range(number):
+            rpc.remote("w1", nothing).to_here()
 
     def sync(function: Callable[..., Any], args: Sequence[Any]) -> Callable[[int], None]:
         def work(number: int) -> None:
@@ -188,9 +211,10 @@ def _works(rpc: Any, zeros: Callable[[int], Any]) -> dict[str, Callable[[int], N
 
     return {
         "nothing": sync(nothing, ()),
-        "small": sync(same, (small,)),
-        "large": sync(same, (large,)),
+        **{size: sync(same, (zeros(number),)) for size, number in sizes.items()},
+        "alone": alone,
         "flight": flight,
+        "to_here": to_here,
     }
 
 

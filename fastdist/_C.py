@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from .core.generator import Generator
 from .core.missing import explain_missing
+from .core.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from .core.overriding import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
 
-__all__ = ["Generator"]
+__all__ = ["DisableTorchFunctionSubclass", "Generator"]
 
 
 def _jit_set_profiling_mode(mode: bool) -> bool:

@@ -50,6 +50,9 @@ from .core.dtypes import (
     int32,
     int64,
     uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .core.dtypes import bool_ as bool
 from .core.errors import KernelError as AcceleratorError
@@ -159,6 +162,9 @@ __all__ = [
     "strided",
     "to_dlpack",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]
 _made = {**_NAMES, **_TYPED_TENSORS, **_TYPED_STORAGES, **_SETTINGS, **_FORMATS, **_HOMES}
 __all__ += sorted(_made)  # noqa: PLE0605 (the catalogue says its names)

@@ -104,8 +104,14 @@ def fill_torch(names: dict[str, Any]) -> None:
     names.update({name: here[name] for name in fastdist.__all__ if name in here})
     names["__all__"] = fastdist.__all__
     names["__version__"] = TORCH_VERSION
+
+    def find(name: str) -> Any:
+        # Kept, as a module keeps what was imported below it: asking again costs a look-up.
+        found = names[name] = fastdist.__getattr__(name)
+        return found
+
     # What is imported when it is first named, and what is told of any other name.
-    names["__getattr__"] = fastdist.__getattr__
+    names["__getattr__"] = find
     names["__dir__"] = fastdist.__dir__
 
 

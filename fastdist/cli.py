@@ -14,7 +14,8 @@ commands:
   run      start a job: fastdist run -n 3 train.py
   as-torch start a PyTorch program with fastdist for torch: fastdist as-torch train.py
   demo     train a small model whose layers live in three processes; --list: what else there is
-  info     say what is here and what is missing: versions, CPU, BLAS, GPU, kernel cache
+  info     say what is here and what is missing: versions, CPU, BLAS, GPU, kernel cache;
+           --warm: compile what programs commonly need
   version  print fastdist's version
 
 `fastdist COMMAND --help` tells more.
@@ -31,9 +32,15 @@ job are started by `fastdist run --as-torch`, other processes by fastdist.instal
 `fastdist as-torch --stubs typings` pyright knows by itself, mypy by MYPYPATH=typings.
 """
 _INFO_HELP = """usage: fastdist info
+       fastdist info --warm
+       fastdist info --warm --into FOLDER
 
 Say what is here and what is missing: versions, CPU and BLAS, Numba's threading layer, GPU, the
 cache of compiled kernels, transports. A line that begins with - is about something missing.
+
+--warm compiles the kernels that programs commonly need, so that no call waits for one of them. With
+--into they go to a folder that an image can ship, for machines with this one's type of CPU; there
+FASTDIST_SHIPPED_CACHE_DIR names it. Kernels of another fastdist, Numba or CPU are passed over.
 """
 _VERSION_HELP = """usage: fastdist version
 
@@ -138,11 +145,29 @@ def _demo(arguments: Sequence[str]) -> int:
 
 
 def _info(arguments: Sequence[str]) -> int:
+    if arguments and arguments[0] == "--warm":
+        return _warm(arguments[1:])
     if arguments:
-        return _refuse_arguments("info", arguments, _INFO_HELP)
+        return _refuse_arguments("info", arguments, _INFO_HELP, "only --warm")
     from fastdist.info import as_text
 
     print(as_text())
+    return 0
+
+
+def _warm(arguments: Sequence[str]) -> int:
+    if arguments and (arguments[0] != "--into" or len(arguments) != 2):
+        got = " ".join(arguments)
+        print(f"fastdist info --warm: takes --into FOLDER or nothing, got {got!r}", file=sys.stderr)
+        return _USAGE_ERROR
+    from fastdist.core.own_folder import ForeignFolderError
+    from fastdist.warm import warm, warm_into
+
+    try:
+        print(warm_into(arguments[1]) if arguments else warm())
+    except (OSError, ForeignFolderError) as error:
+        print(f"fastdist info --warm: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -155,12 +180,14 @@ def _version(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _refuse_arguments(name: str, arguments: Sequence[str], text: str) -> int:
+def _refuse_arguments(
+    name: str, arguments: Sequence[str], text: str, taken: str = "no arguments"
+) -> int:
     if arguments[0] in _HELP_WORDS:
         print(text, end="")
         return 0
     got = " ".join(arguments)
-    print(f"fastdist {name}: takes no arguments, got {got!r}", file=sys.stderr)
+    print(f"fastdist {name}: takes {taken}, got {got!r}", file=sys.stderr)
     return _USAGE_ERROR
 
 

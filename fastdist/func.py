@@ -1,8 +1,10 @@
 """Derivatives as functions of functions: grad(f), vjp, jvp, jacrev, jacfwd, hessian.
 
-Arguments and results may be tensors or lists, tuples and dicts of them. What is returned has a
+Arguments and results may be tensors or trees of them: lists, tuples, dicts and whatever
+`utils._pytree` was told of. What is returned has a
 graph where it depends on tensors that required grad before; rows and columns of Jacobians are
-computed one after another, for nothing here runs over a batch of calls at once (vmap).
+computed one after another. Inside of a function that vmap is given, tensors are batches: what is
+differentiated is the tensor of all calls, of which each depends on its own part alone.
 """
 
 from __future__ import annotations
@@ -13,13 +15,17 @@ from typing import Any
 from .autograd.differentiate import grad as _gradients
 from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
+from .dispatch.batch_loop import loop, warn_of_loop
+from .dispatch.batched_tensor import base_of, batched, level_of, levels, rebatched
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
+from .namespace.vmap import vmap
 from .nn.batch_norm import _BatchNorm
 from .nn.module import Module
 from .nn.utils.stateless import functional_call
-from .ops.creation import zeros, zeros_like
+from .ops.creation import ones_like, zeros, zeros_like
 from .ops.joining import stack
+from .tensor.pytree import tree_flatten
 from .tensor.tensor import Tensor
 
 __all__ = [
@@ -256,14 +262,6 @@ def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-def vmap(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Raise: no call runs over a batch of calls at once."""
-    raise NotImplementedError(
-        "vmap: fastdist does not run one call over a batch of calls; write the batch as an axis of "
-        "the tensors, or call the function once for each and stack() the results"
-    )
-
-
 def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Let the batch norms in root forget their running numbers, and keep none; return root."""
     for one in root.modules():
@@ -300,27 +298,17 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _flat(tree: Any) -> tuple[list[Any], Build]:
-    """Return the tensors in a tree of lists, tuples and dicts, and what builds a like tree."""
-    if isinstance(tree, Tensor):
-        return [tree], lambda leaves: leaves[0]
-    kind: Any = type(tree)
-    if isinstance(tree, dict):
-        parts = [_flat(one) for one in tree.values()]
-    elif isinstance(tree, list | tuple):
-        parts = [_flat(one) for one in tree]
-    else:
-        return [], lambda leaves: tree
+    """Return the tensors in a tree, and what builds a like tree."""
+    leaves, spec = tree_flatten(tree)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
 
-    def build(leaves: Sequence[Any]) -> Any:
-        built, first = [], 0
-        for own, make in parts:
-            built.append(make(leaves[first : first + len(own)]))
-            first += len(own)
-        if isinstance(tree, dict):
-            return dict(zip(tree, built, strict=True))
-        return kind._make(built) if hasattr(kind, "_make") else kind(built)
+    def build(tensors: Sequence[Any]) -> Any:
+        built = list(leaves)
+        for i, one in zip(places, tensors, strict=True):
+            built[i] = one
+        return spec.unflatten(built)
 
-    return [leaf for own, _ in parts for leaf in own], build
+    return [leaves[i] for i in places], build
 
 
 def _numbers(args: tuple[Any, ...], argnums: Argnums) -> list[int]:
@@ -341,10 +329,12 @@ def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], Build, 
     """
     numbers = _numbers(args, argnums)
     given, build = _flat([args[i] for i in numbers])
-    xs = [x.view(x.shape) for x in given]
-    for x in xs:
-        if not x.requires_grad:
-            x.requires_grad_()
+    bases = [base_of(x, levels.depth) for x in given]
+    bases = [base.view(base.shape) for base in bases]
+    for base in bases:
+        if not base.requires_grad:
+            base.requires_grad_()
+    xs: list[Any] = [rebatched(base, levels.depth) for base in bases]
     fresh = list(args)
     for i, one in zip(numbers, build(xs), strict=True):
         fresh[i] = one
@@ -363,21 +353,46 @@ def _split(value: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 
 def _pulled(ys: list[Any], xs: list[Any], cotangents: list[Any]) -> list[Any]:
-    pairs = [(y, g) for y, g in zip(ys, cotangents, strict=True) if y.requires_grad]
+    depth, level = level_of(xs), level_of(cotangents)
+    if level > depth:
+        # The graph is of no batch of this level: what goes back through it goes one by one.
+        warn_of_loop("backward")
+        columns = loop(lambda *gs: tuple(_pulled(ys, xs, list(gs))), cotangents, level)
+        return [batched(one, level) for one in columns]
+    ys, xs = [base_of(y, depth) for y in ys], [base_of(x, depth) for x in xs]
+    pairs = [
+        (y, _cotangent(g, y, depth)) for y, g in zip(ys, cotangents, strict=True) if y.requires_grad
+    ]
     if not pairs:
-        return [zeros_like(x) for x in xs]
+        return [rebatched(zeros_like(x), depth) for x in xs]
     found = _gradients(
         [y for y, _ in pairs], xs, [g for _, g in pairs], create_graph=True, allow_unused=True
     )
-    return [zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
+    pulled = [zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
+    return [rebatched(g, depth) for g in pulled]
+
+
+def _cotangent(given: Any, y: Any, depth: int) -> Any:
+    """Return the cotangent of the tensor of all calls: of each call's number, 1."""
+    if given is None:
+        return ones_like(y) if depth else None
+    return base_of(given, depth)
 
 
 def _freed(tree: Any, xs: list[Any]) -> Any:
     """Return a tree of results without the graphs that lead to nothing but our own leaves."""
-    own = {id(x.edge) for x in xs if x.is_leaf}
+    depth = level_of(xs)
+    bases = [base_of(x, depth) for x in xs]
+    own = {id(x.edge) for x in bases if x.is_leaf}
     leaves, build = _flat(tree)
     innermost = ForwardADLevel.count() - 1
-    return build([_freed_at(one, own, innermost) for one in leaves])
+
+    def freed(one: Any) -> Any:
+        if level_of((one,)) > depth:
+            return one
+        return rebatched(_freed_at(base_of(one, depth), own, innermost), depth)
+
+    return build([freed(one) for one in leaves])
 
 
 def _freed_at(one: Any, own: set[int], level: int) -> Any:

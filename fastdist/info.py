@@ -13,7 +13,13 @@ from typing import Any, NamedTuple
 
 import fastdist
 from fastdist.core import blas
-from fastdist.core.cache_directory import cache_directory, why_no_cache
+from fastdist.core.cache_directory import (
+    SHIPPED,
+    cache_directory,
+    shipped_directory,
+    why_no_cache,
+    why_nothing_shipped,
+)
 
 
 class Row(NamedTuple):
@@ -166,12 +172,21 @@ def _cache() -> list[Row]:
             why_no_cache()
             or "nowhere to write: kernels compile anew in each process; set FASTDIST_CACHE_DIR"
         )
-        return [Row("kernel cache", "folder", lost, is_missing=True)]
+        return [Row("kernel cache", "folder", lost, is_missing=True), *_shipped()]
     sizes = list(_sizes(folder))
     return [
         Row("kernel cache", "folder", str(folder)),
         Row("kernel cache", "size", f"{sum(sizes) / 1e6:.1f} MB in {len(sizes)} files"),
+        *_shipped(),
     ]
+
+
+def _shipped() -> list[Row]:
+    """Return the row of what came with an image, if that was named."""
+    if not os.environ.get(SHIPPED):
+        return []
+    why = why_nothing_shipped()
+    return [Row("kernel cache", "shipped", why or str(shipped_directory()), is_missing=bool(why))]
 
 
 def _sizes(folder: Path) -> Iterator[int]:
@@ -187,7 +202,8 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 def _transports() -> list[Row]:
     import fastdist.distributed.pipe.context  # noqa: F401  registers them all
-    from fastdist.distributed.pipe.registry import channels, transports
+    from fastdist.distributed.pipe.registry import transports
+    from fastdist.distributed.rpc.channels import channels
 
     rows = []
     for section, entries in (("transports", transports), ("channels", channels)):
@@ -198,9 +214,9 @@ def _transports() -> list[Row]:
 
 
 def _memory() -> list[Row]:
-    from fastdist.distributed.pipe.channels.arena import ArenaChannel, arena_size
+    from fastdist.distributed.arena.layout import arena_size, why_not_viable
 
-    reason = ArenaChannel().why_not_viable()
+    reason = why_not_viable()
     if reason is not None:
         return [Row("memory", "shared", reason, is_missing=True)]
     return [Row("memory", "shared", f"at most {arena_size() / 2**30:.1f} GiB a worker")]

@@ -1,53 +1,295 @@
-"""What libraries ask before they call a function on what may be another class than Tensor."""
+"""Functions for those whose classes take functions of Tensors over, by `__torch_function__`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from types import FunctionType
+from typing import Any, Self
 
-from .core.missing import explain_missing, instead
+from . import linalg, special
+from .core.caller_warning import warn_caller
+from .core.missing import explain_missing
+from .core.overriding import (
+    DisableTorchFunctionSubclass,
+    ask,
+    disabled_torch_function,
+    full_name,
+    is_offered,
+    mode_is_open,
+    overloaded,
+    thread,
+)
+from .graph.modes import count_special, count_tracers
+from .nn import functional
+from .tensor.subclasses import NOT_OFFERED, OfferedMethods, nowrap_functions, write_offers
 from .tensor.tensor import Tensor
 
 __all__ = [
+    "BaseTorchFunctionMode",
+    "DisableTorchFunctionSubclass",
+    "TorchFunctionMode",
+    "get_default_nowrap_functions",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
     "has_torch_function",
     "has_torch_function_unary",
     "has_torch_function_variadic",
     "is_tensor_like",
     "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
 ]
 
-instead(
-    {
-        f"{__name__}.{name}": "functions do not ask their arguments for __torch_function__ here"
-        for name in ("TorchFunctionMode", "handle_torch_function", "wrap_torch_function")
-    }
-)
+
+class TorchFunctionMode:
+    """A block in which, in this thread, `__torch_function__` of this object is asked for each call
+    that a program makes: of functions, of methods and operators that compute, and of what makes
+    tensors, whether an argument is a Tensor or not. What it returns is the result, unless that is
+    NotImplemented: then arguments are asked, as they are outside.
+
+    Note    while it answers, its block is left: what it calls goes to the next outer block. What
+            functions call for their own work is no call of the program's. Of questions, such as
+            `x.shape` and `x.item()`, it does not hear
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Return what func(*args, **kwargs) is to give; types are those of the arguments that take
+        calls over themselves.
+        """
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        count_special(1)
+        count_tracers(1)
+        thread.modes = (*thread.modes, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        thread.modes = thread.modes[:-1]
+        count_tracers(-1)
+        count_special(-1)
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Self:
+        """Return cls(*args, **kwargs): an older way to write a block."""
+        warn_caller(
+            "`Mode.push()` is no longer necessary and can be replaced with just `with Mode()`"
+        )
+        return cls(*args, **kwargs)
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A block that lets each call run as it is."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Return func(*args, **kwargs)."""
+        return func(*args, **(kwargs or {}))
 
 
 def is_tensor_like(inp: Any) -> bool:
     """Return whether inp is a Tensor, or takes functions of Tensors over."""
-    return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Return whether an argument that is no Tensor takes functions of Tensors over."""
-    return any(hasattr(type(one), "__torch_function__") for one in relevant_args)
+    """Return whether one of the arguments, or a mode, takes functions of Tensors over, here and
+    now.
+    """
+    return mode_is_open() or any(is_offered(one) for one in relevant_args)
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
-    """Return whether an argument that is no Tensor takes functions of Tensors over."""
-    return has_torch_function((tensor,))
+    """Return whether an argument, or a mode, takes functions of Tensors over, here and now."""
+    return mode_is_open() or is_offered(tensor)
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    """Return whether an argument that is no Tensor takes functions of Tensors over."""
+    """Return whether one of the arguments, or a mode, takes functions of Tensors over, here and
+    now.
+    """
     return has_torch_function(args)
+
+
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Ask the mode that this thread is in, and the relevant arguments, for
+    public_api(*args, **kwargs), and return what the first gives that gives something.
+
+    Raises  TypeError if all of them return NotImplemented
+    """
+    asked = [] if thread.disabled else overloaded(relevant_args, _has_implementation)
+    types = tuple([type(one) for one in asked])
+    result = ask(asked, public_api, types, args, kwargs)
+    if result is NotImplemented:
+        raise TypeError(
+            f"no implementation found for '{full_name(public_api)}' on types that implement "
+            f"__torch_function__: {list(types)}"
+        )
+    return result
+
+
+def _has_implementation(kind: type) -> bool:
+    return getattr(kind, "__torch_function__", disabled_torch_function) is not (
+        disabled_torch_function
+    )
+
+
+def wrap_torch_function(
+    dispatcher: Callable[..., Iterable[Any]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator by which a function asks the arguments that dispatcher returns of its own,
+    before it runs.
+    """
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant_args = tuple(dispatcher(*args, **kwargs))
+            if has_torch_function(relevant_args):
+                return handle_torch_function(wrapped, relevant_args, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def get_default_nowrap_functions() -> frozenset[Callable[..., Any]]:
+    """Return the functions whose results Tensor's own `__torch_function__` leaves as they are."""
+    return nowrap_functions()
 
 
 def is_tensor_method_or_property(func: Any) -> bool:
     """Return whether func is a method of Tensor, or what a property of it reads by."""
-    reads = {one.fget for one in vars(Tensor).values() if isinstance(one, property)}
-    return func in reads or getattr(Tensor, getattr(func, "__name__", ""), None) is func
+    owner = getattr(func, "__self__", None)
+    if isinstance(owner, property) or getattr(func, "__name__", "") == "__get__":
+        return True
+    return getattr(Tensor, getattr(func, "__name__", ""), None) is func
+
+
+def resolve_name(f: Any) -> str | None:
+    """Return what a function is called that is offered to its arguments: `fastdist.add`."""
+    known = any(f in functions for functions in get_overridable_functions().values())
+    return full_name(f) if known else None
+
+
+def get_ignored_functions() -> set[Callable[..., Any]]:
+    """Return the public functions and methods that no argument is asked for."""
+    own = {getattr(Tensor, name) for name in NOT_OFFERED if hasattr(Tensor, name)}
+    return own | {one for _, one in _functions() if one in _ignored()}
+
+
+def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
+    """Return, by the module or class in which users find them, the functions, methods and ways of
+    properties that are offered to their arguments before they run.
+    """
+    write_offers()
+    found: dict[Any, list[Callable[..., Any]]] = {}
+    for room, function in _functions():
+        if function not in _ignored():
+            found.setdefault(room, []).append(function)
+    for name, offered in vars(OfferedMethods).items():
+        if name[:1] != "_" or callable(offered):
+            own = getattr(Tensor, name)
+            known = own.__get__ if isinstance(own, property) else own
+            found.setdefault(Tensor, []).append(known)
+    return found
+
+
+@functools.cache
+def get_testing_overrides() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """Return, for each function that is offered to its arguments, one that takes the same arguments
+    and returns -1.
+    """
+    functions = (one for listed in get_overridable_functions().values() for one in listed)
+    return {function: _dummy(function) for function in functions}
+
+
+def _dummy(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        given = inspect.signature(function)
+    except ValueError:  # the ways of a property tell none
+        return lambda *args: -1
+    names: dict[str, Any] = {}
+    taken = []
+    for parameter in given.parameters.values():
+        if parameter.default is not parameter.empty:
+            names[f"_default_{parameter.name}"] = parameter.default
+            parameter = parameter.replace(default=_Said(f"_default_{parameter.name}"))
+        taken.append(parameter.replace(annotation=parameter.empty))
+    listed = str(inspect.Signature(taken)).removeprefix("(").removesuffix(")")
+    return eval(f"lambda {listed}: -1", names)  # type: ignore[no-any-return]
+
+
+class _Said(str):
+    """A text that shows as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """Yield (module, function) of all that is public in the modules of functions of Tensors."""
+    for room in (sys.modules[__package__], functional, linalg, special):
+        for name in dir(room):
+            found = getattr(room, name)
+            own = str(getattr(found, "__module__", "")).startswith(__package__)
+            if name[:1] != "_" and isinstance(found, FunctionType) and own and not _is_help(found):
+                yield room, found
+
+
+def _is_help(function: Callable[..., Any]) -> bool:
+    """Return whether a module has a function for its own use."""
+    return function.__module__.startswith((f"{__package__}.core", f"{__package__}.dispatch"))
+
+
+# Functions that take no Tensor, or any value; what makes a Tensor of data; what switches and tells.
+_OF_NO_TENSOR = frozenset(
+    """
+    arange are_deterministic_algorithms_enabled as_tensor asarray autocast_decrement_nesting
+    autocast_increment_nesting bartlett_window blackman_window broadcast_shapes can_cast
+    clear_autocast_cache compile compiled_with_cxx11_abi cond empty empty_permuted empty_strided eye
+    from_dlpack from_file from_numpy frombuffer full get_default_device get_default_dtype
+    get_deterministic_debug_mode get_device_module get_file_path get_float32_matmul_precision
+    get_num_interop_threads get_num_threads hamming_window hann_window initial_seed install_as_torch
+    is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_cache_enabled
+    is_autocast_cpu_enabled is_autocast_enabled is_deterministic_algorithms_warn_only_enabled
+    is_grad_enabled is_inference_mode_enabled get_rng_state is_storage is_tensor is_vulkan_available
+    is_warn_always_enabled kaiser_window linspace load logspace manual_seed norm_except_dim ones
+    promote_types rand randint randn randperm range save scalar_tensor seed sparse_coo_tensor tensor
+    to_dlpack tril_indices triu_indices typename use_deterministic_algorithms vmap while_loop zeros
+    linalg.eig linalg.eigvals linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve Stream
+    """.split()  # noqa: SIM905
+)
+
+
+@functools.cache
+def _ignored() -> frozenset[Callable[..., Any]]:
+    root = sys.modules[__package__]
+    prefixes = ("get_autocast", "set_", "sym_")
+    names = [name for name in dir(root) if name.startswith(prefixes)]
+    return frozenset(attrgetter(name)(root) for name in (*_OF_NO_TENSOR, *names))
 
 
 explain_missing(__name__)

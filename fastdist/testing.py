@@ -10,6 +10,7 @@ import numpy as np
 from .core import dtypes
 from .core.device import CPU, Device
 from .core.dtypes import DType
+from .core.memory_format import MemoryFormat
 from .ops.copying import to
 from .tensor.tensor import Tensor, from_array
 
@@ -207,13 +208,20 @@ def make_tensor(
     requires_grad: bool = False,
     noncontiguous: bool = False,
     exclude_zero: bool = False,
+    memory_format: MemoryFormat | None = None,
     seed: int = 0,
 ) -> Tensor:
     """Return a tensor of uniform values from [low, high), the same for the same arguments.
 
     Note    without low and high: [-9, 9) for floating, [-9, 10) for signed integers, [0, 10) for
             unsigned ones, {0, 1} for bool; noncontiguous takes every second of twice as many
+    Raises  ValueError for noncontiguous with a memory_format
     """
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            f"noncontiguous={noncontiguous!r} and memory_format={memory_format!r}"
+        )
     sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
     sizes = tuple(int(size) for size in sizes)
     if noncontiguous and sizes:
@@ -233,6 +241,8 @@ def make_tensor(
     if noncontiguous and sizes:
         array = array[..., ::2]
     tensor = to(from_array(array), device)
+    if memory_format is not None:
+        tensor = tensor.clone(memory_format=memory_format)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

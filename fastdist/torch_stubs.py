@@ -15,8 +15,9 @@ _NAMES = """
 accelerator amp amp.autocast_mode amp.grad_scaler autograd autograd.forward_ad autograd.function
 autograd.functional autograd.gradcheck autograd.graph autograd.profiler autograd.variable backends
 backends.cpu backends.cuda backends.cudnn backends.mkl backends.mkldnn backends.mps backends.openmp
-compiler cpu cpu.amp cuda cuda.amp distributed distributed.autograd distributed.nn distributed.optim
-distributed.rpc distributions distributions.bernoulli distributions.categorical
+compiler cpu cpu.amp cuda cuda.amp distributed distributed.autograd distributed.nn
+distributed.nn.api.remote_module distributed.nn.functional distributed.optim distributed.rpc
+distributions distributions.bernoulli distributions.categorical
 distributions.constraint_registry distributions.constraints distributions.distribution
 distributions.gamma distributions.independent distributions.kl distributions.multivariate_normal
 distributions.normal distributions.transformed_distribution distributions.transforms

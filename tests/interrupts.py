@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -33,7 +34,9 @@ class Signal:
     def during(self, function: Callable[[], object], number: int) -> bool:
         """Strike function at its place `number`, from 0; return False if it has fewer."""
         self.struck, self._left = False, number
-        before = sys.gettrace()
+        before, collects = sys.gettrace(), gc.isenabled()
+        # What the collector calls is no place of function, and what is raised there goes nowhere.
+        gc.disable()
         sys.settrace(self._trace)
         try:
             function()
@@ -41,6 +44,8 @@ class Signal:
             assert self.struck
         finally:
             sys.settrace(before)
+            if collects:
+                gc.enable()
             self._looks.clear()
         return self.struck
 

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 WAITING = "what waits"
 # Jobs of several processes: they wait most of the time, many of them against the clock. So they run
 # one after the other, beside tests that compute, and never two of them at a time.
-_JOBS = ("distributed/autograd/", "distributed/rpc/", "distributed/test_", "examples/", "launch/")
+_JOBS = (
+    "distributed/autograd/", "distributed/checkpoint/", "distributed/rpc/", "distributed/test_",
+    "examples/", "launch/",
+)  # fmt: skip
 
 
 def num_processes(config: pytest.Config) -> int:

@@ -47,6 +47,7 @@ PROGRAM = """
     import fastdist
     assert sys.modules["torch.nn"] is sys.modules["fastdist.nn"] is torch.nn is fastdist.nn is nn
     assert torch.nn.functional is F is fastdist.nn.functional
+    assert torch.autograd is vars(torch)["autograd"]
     assert torch.Tensor is fastdist.Tensor and torch.optim.lr_scheduler.StepLR is StepLR
     names = [name for name in sys.modules if name.startswith("torch.")]
     assert all(sys.modules[name] is sys.modules["fastdist" + name[5:]] for name in names), names

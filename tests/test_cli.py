@@ -103,9 +103,12 @@ def test_demo_reads_its_options_before_any_worker_starts(
     assert text in told_text and "[rank" not in told_text
 
 
-def test_commands_without_arguments_refuse_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["info", "--all"]) == 2
-    assert "takes no arguments, got '--all'" in capsys.readouterr().err
+@pytest.mark.parametrize(("name", "taken"), [("version", "no arguments"), ("info", "only --warm")])
+def test_arguments_that_a_command_does_not_take_are_refused(
+    name: str, taken: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([name, "--all"]) == 2
+    assert f"fastdist {name}: takes {taken}, got '--all'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["--help", "info", "version"])

@@ -8,6 +8,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import func, nn
+from fastdist.tensor import pytree
 
 X = fd.tensor([1.0, 2.0, 3.0], dtype=fd.float64)
 Y = fd.tensor([4.0, 5.0, 6.0], dtype=fd.float64)
@@ -21,6 +22,28 @@ def test_gradients_of_gradients() -> None:
     assert func.grad(cubes)(X).tolist() == [3.0, 12.0, 27.0]
     assert func.grad(lambda x: func.grad(cubes)(x).sum())(X).tolist() == [6.0, 12.0, 18.0]
     assert not func.grad(cubes)(X).requires_grad and not X.requires_grad
+
+
+class Pair:
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first, self.second = first, second
+
+
+def test_containers_that_pytree_was_told_of_are_taken_and_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pytree, "_containers", dict(pytree._containers))
+    pytree.register_pytree_node(
+        Pair, lambda pair: ([pair.first, pair.second], None), lambda parts, _: Pair(*parts)
+    )
+    found: Any = func.grad(lambda pair: pair.first * pair.second)(
+        Pair(fd.tensor(2.0), fd.tensor(3.0))
+    )
+    assert (found.first.item(), found.second.item()) == (3.0, 2.0)
+    for chunk_size in (None, 2):
+        swap = func.vmap(lambda p: Pair(p.second, p.first.sum()), chunk_size=chunk_size)
+        pair = swap(Pair(fd.ones(3, 2), fd.arange(3)))
+        assert (pair.first.tolist(), pair.second.tolist()) == ([0, 1, 2], [2.0, 2.0, 2.0])
 
 
 def test_arguments_are_chosen_by_number_and_may_be_trees() -> None:
@@ -113,11 +136,6 @@ def test_states_of_like_models_are_stacked() -> None:
     ):
         with pytest.raises(RuntimeError, match=text):
             func.stack_module_state(wrong)
-
-
-def test_vmap_says_what_to_do_instead() -> None:
-    with pytest.raises(NotImplementedError, match="write the batch as an axis"):
-        func.vmap(cubes)
 
 
 def test_linearize_gives_the_value_and_its_slopes() -> None:

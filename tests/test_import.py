@@ -36,6 +36,15 @@ def test_the_import_loads_the_rooms_of_the_ops_alone() -> None:
     assert {room for room in rooms if not room.startswith("_")} == _ROOMS
 
 
+def test_a_job_that_loads_its_data_itself_holds_nothing_of_other_processes_and_pages() -> None:
+    program = """
+import sys, fastdist.examples.digits
+print(*[n for n in ("multiprocessing", "subprocess", "difflib", "html") if n in sys.modules])
+print(*[n for n in sys.modules if n.startswith("fastdist.distributed.profiler")])
+"""
+    assert _printed(program) == set()
+
+
 def test_the_import_reads_no_text_of_an_op() -> None:
     program = "import fastdist.core.scalar as scalar; print(len(scalar.Body._interned))"
     assert _printed(program) == {"0"}

@@ -54,7 +54,7 @@ ROOMS: dict[str, set[str]] = {
     "torch_version": {"core"},
     "random": {"namespace"},
     "types": {"tensor"},
-    "overrides": {"tensor"},
+    "overrides": {"nn", "linalg", "special"},
     "_C": {"core"},
     "__config__": {"namespace"},
     "testing": {"namespace"},
@@ -63,18 +63,28 @@ ROOMS: dict[str, set[str]] = {
     "special": {"namespace"},
     "linalg": {"namespace"},
     "distributions": {"namespace", "autograd"},
-    "distributed.nn": {"core"},
+    "distributed.remote_device": {"core"},
     "distributed.sockets": {"core"},
     "distributed.store": {"distributed.sockets"},
     "distributed.rendezvous": {"distributed.store"},
+    "distributed.restarts": {"distributed.store"},
     "distributed.pipe": {"distributed.sockets"},
-    "distributed.rpc": {"distributed.pipe", "distributed.rendezvous", "tensor"},
+    "distributed.arena": {"distributed.pipe"},
+    "distributed.rpc": {
+        "distributed.arena",
+        "distributed.rendezvous",
+        "distributed.restarts",
+        "tensor",
+    },
+    "distributed.nn": {"distributed.remote_device", "distributed.rpc", "nn"},
     "distributed.autograd": {"distributed.rpc", "engine", "dispatch", "autograd"},
+    "distributed.profiler": {"profiler", "distributed.rpc"},
     "distributed.optim": {"optim", "distributed.autograd"},
-    "distributed": {"distributed.nn", "distributed.optim"},
+    "distributed.checkpoint": {"distributed.optim", "serialization"},
+    "distributed": {"distributed.nn", "distributed.checkpoint", "distributed.profiler"},
 }
 # These stand on top; only they may import the root package, which may import anything.
-TOP = {"", "__main__", "cli", "launch", "run", "info", "examples", "pythonpath.torch"}
+TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}
 
 # third party: where it may be imported (a room or a module); numpy may be imported anywhere.
 THIRD_PARTIES = {

@@ -49,11 +49,23 @@ def test_the_prompt_answers_as_shown() -> None:
 
 
 def test_the_two_processes_differentiate_as_shown(tmp_path: Path) -> None:
-    (program,) = blocks("python")
-    (tmp_path / "spans.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "-m", "fastdist.run", "-n", "2", "spans.py"],
-        cwd=tmp_path,
+    done = run_block(0, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tensor([4., 5., 6.]) tensor([1., 2., 3.])" in done.stdout
+
+
+def test_the_two_processes_outlive_an_abort_as_shown(tmp_path: Path) -> None:
+    done = run_block(1, tmp_path, "--max-restarts", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rank 0 was killed by SIGABRT" in done.stderr
+    assert "at step 4 after restart 1" in done.stdout
+
+
+def run_block(number: int, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(blocks("python")[number])
+    return subprocess.run(
+        [sys.executable, "-m", "fastdist.run", "-n", "2", *flags, "program.py"],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -61,17 +73,42 @@ def test_the_two_processes_differentiate_as_shown(tmp_path: Path) -> None:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "tensor([4., 5., 6.]) tensor([1., 2., 3.])" in done.stdout
+
+
+def test_a_training_goes_on_as_shown(tmp_path: Path) -> None:
+    (program,) = blocks("py")
+    whole, resumed = (
+        subprocess.run(
+            [sys.executable, "-c", text + "\nprint(state['step'], model.weight.tolist())"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        for text in (program, program)
+    )
+    assert whole.stdout.startswith("10 "), whole.stderr
+    assert resumed.stdout == whole.stdout, resumed.stderr
 
 
 def test_the_variables_of_launchers_are_those_that_are_read() -> None:
     code = (ROOT / "fastdist" / "distributed" / "store" / "environment.py").read_text()
     code += (ROOT / "fastdist" / "distributed" / "rendezvous.py").read_text()
-    table = README.split("Workers that something else starts", 1)[1].split("## Why", 1)[0]
+    table = README.split("Workers that something else starts", 1)[1].split("## Outlive", 1)[0]
     names = set(re.findall(r"`([A-Z][A-Z_]+)`", table))
     assert {"RANK", "SLURM_PROCID", "FASTDIST_ADDRESS"} <= names
     assert {name for name in names if f'"{name}"' not in code} == set()
+
+
+def test_the_variables_that_a_worker_finds_are_those_that_the_launcher_sets() -> None:
+    launch = ROOT / "fastdist" / "launch"
+    code = "".join(path.read_text() for path in launch.glob("*.py"))
+    table = README.split("| a worker finds in its environment |", 1)[1].split("\n## ", 1)[0]
+    names = set(re.findall(r"`([A-Z][A-Z_]+)`", table))
+    assert {"RANK", "FASTDIST_RESTART_COUNT", "CUDA_VISIBLE_DEVICES"} <= names
+    assert {name for name in names if not re.search(rf'"{name}"|\b{name}=', code)} == set()
 
 
 def test_links_lead_somewhere() -> None:

@@ -60,7 +60,7 @@ def test_every_row_belongs_to_a_family_that_is_told() -> None:
 
 
 def test_what_is_owed_may_only_shrink() -> None:
-    assert set(OWED) <= {"U14", "U15", "U16", "U17", "T25"}
+    assert set(OWED) <= {"U14", "U15", "U16", "U17"}
 
 
 def test_a_row_without_a_test_is_named() -> None:
@@ -68,7 +68,8 @@ def test_a_row_without_a_test_is_named() -> None:
     assert [text.partition(":")[0] for text in complaints(tested)] == ["C1 T26"]
 
 
-def test_a_row_that_is_owed_and_tested_is_named() -> None:
+def test_a_row_that_is_owed_and_tested_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OWED, "T25", "it is not built")
     tested = set(ROWS) - set(OWED) | {"T25"}
     assert [text.partition(":")[0] for text in complaints(tested)] == ["T25"]
 

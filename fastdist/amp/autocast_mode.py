@@ -1,4 +1,4 @@
-"""`autocast`: a block in which heavy ops compute in float16, and delicate ones in float32."""
+"""`autocast`: a block in which heavy ops compute in a half type, and delicate ones in float32."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from ..dispatch import autocast as casts
 from ..tensor.tensor import Tensor
 
 _DEFAULTS = {"cpu": bfloat16, "cuda": float16}
-_NO_BFLOAT16 = (
-    "bfloat16 is not there yet, and the block computes as if it were not: give dtype=float16"
-)
 
 
 class autocast:
-    """`with autocast("cpu", dtype=float16):`, or a decorator: products compute in dtype, losses in
+    """`with autocast("cpu", dtype=bfloat16):`, or a decorator: products compute in dtype, losses in
     float32, as PyTorch's lists say; `enabled=False` inside of one switches it off.
 
     Raises  ValueError for a device type that is no text, RuntimeError for an unknown one
@@ -70,11 +67,10 @@ def can_cast(device_type: str, dtype: DType) -> bool:
     """Return whether a device casts to a dtype; warn where it does not."""
     if device_type == "cuda" and not device_count():
         text = "User provided device_type of 'cuda', but CUDA is not available. Disabling"
-    elif dtype is not float16:
-        said = _NO_BFLOAT16 if dtype is bfloat16 else f"got {dtype!r}: give dtype=float16"
+    elif not dtype.is_half:
         text = (
             f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling "
-            f"autocast. {said}"
+            f"autocast. Got {dtype!r}: give float16 or bfloat16"
         )
     else:
         return True

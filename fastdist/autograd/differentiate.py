@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.errors import GraphError
+from ..dispatch.offering import offering_to_modes
 from ..engine import backward as engine
 from ..ops.creation import zeros_like
 from ..ops.joining import stack
@@ -14,6 +15,7 @@ Tensors = Tensor | Sequence[Tensor]
 Gradients = Tensor | Sequence[Tensor | None] | None
 
 
+@offering_to_modes
 def backward(
     tensors: Tensors,
     grad_tensors: Gradients = None,
@@ -34,6 +36,7 @@ def backward(
     engine.backward(roots, _gradients(grad_tensors, len(roots)), retain_graph, create_graph, inputs)
 
 
+@offering_to_modes
 def grad(
     outputs: Tensors,
     inputs: Tensors,

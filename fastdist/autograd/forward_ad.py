@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import GraphError, ShapeError
+from ..dispatch.batched_tensor import base_of, level_of, levels, rebatched
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
@@ -91,6 +92,10 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
     Raises  RuntimeError without a level, for another shape, or if the tensor has a tangent there;
             ValueError for a dtype that is not floating
     """
+    depth = level_of((tensor, tangent)) if levels.depth else 0
+    if depth:  # the tensors of all calls of vmap
+        primal, moving = base_of(tensor, depth), base_of(tangent, depth)
+        return rebatched(make_dual(primal, moving, level=level), depth)
     at = _resolve(level)
     if at is None:
         raise GraphError(
@@ -98,7 +103,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
             "enter_dual_level() first."
         )
     for name, given in (("primal", tensor), ("tangent", tangent)):
-        if not (given.facts.dtype.is_floating_point or given.facts.dtype.is_complex):
+        if not given.facts.dtype.may_have_gradient:
             raise ValueError(
                 f"Expected {name} to be floating point or complex, but got: {given.facts.dtype}"
             )
@@ -116,6 +121,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
 
 def unpack_dual(tensor: Tensor, *, level: Level | None = None) -> UnpackedDualTensor:
     """Return the tensor without its tangent at level (None: the innermost), and that tangent."""
+    depth = level_of((tensor,)) if levels.depth else 0
+    if depth:
+        parts = unpack_dual(base_of(tensor, depth), level=level)
+        tangent = None if parts.tangent is None else rebatched(parts.tangent, depth)
+        return UnpackedDualTensor(rebatched(parts.primal, depth), tangent)
     at = _resolve(level)
     if at is None:
         return UnpackedDualTensor(tensor, None)

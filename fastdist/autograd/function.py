@@ -117,7 +117,7 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
     for i, result in enumerate(results):
         if not isinstance(result, Tensor) or id(outputs[i]) in node.non_differentiable:
             continue
-        if result.facts.dtype.is_floating_point:
+        if result.facts.dtype.may_have_gradient:
             _give_edge(node, result, i, id(outputs[i]) in dirty)
     node.keep(results, outputs)
     return results

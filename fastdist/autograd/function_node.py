@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from ..core.errors import GraphError, ShapeError
 from ..dispatch.gradients import reduce_recorded
-from ..dispatch.node_code import unpack_input
+from ..dispatch.saved import unpack_input
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.saved_tensors import has_hooks, pack_one
 from ..ops.creation import zeros
@@ -63,7 +63,7 @@ class FunctionNode(Node):
         if tangent is not None or not self.materializes or not isinstance(input, Tensor):
             return tangent
         layout = input.facts
-        return _zeros_of(layout) if layout.dtype.is_floating_point else None
+        return _zeros_of(layout) if layout.dtype.may_have_gradient else None
 
     def __getattr__(self, name: str) -> Any:
         users = self.__dict__.get("users", {})

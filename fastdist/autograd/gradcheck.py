@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.dtypes import float64
 from ..graph.modes import no_grad
+from ..ops.complex_numbers import view_as_complex, view_as_real
 from ..ops.joining import stack
 from ..tensor.tensor import Tensor, from_array
 from .differentiate import grad
@@ -72,6 +73,7 @@ def gradcheck(
         )
     check = _Check(eps, atol, rtol, nondet_tol, fast_mode)
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    func, given = in_parts(func, given)
     try:
         _require_inputs(given)
         if check_backward_ad:
@@ -91,6 +93,42 @@ def gradcheck(
             raise
         return False
     return True
+
+
+def in_parts(
+    func: Callable[..., Any], given: tuple[Any, ...]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """Return func and its inputs with pairs of real numbers in place of complex ones, by whose
+    parts derivatives are checked as those of real numbers are.
+    """
+    which = [isinstance(x, Tensor) and x.facts.dtype.is_complex for x in given]
+
+    def of_parts(*parts: Any) -> Any:
+        found = func(
+            *[
+                _complex(part) if is_pair else part
+                for part, is_pair in zip(parts, which, strict=True)
+            ]
+        )
+        if isinstance(found, Tensor):
+            return _parts(found)
+        return tuple([_parts(one) for one in found])
+
+    return of_parts, tuple(
+        [
+            _parts(x.detach()).requires_grad_(x.requires_grad) if is_pair else x
+            for x, is_pair in zip(given, which, strict=True)
+        ]
+    )
+
+
+def _complex(pairs: Any) -> Any:
+    return view_as_complex.public(pairs.contiguous())
+
+
+def _parts(x: Any) -> Any:
+    is_complex = isinstance(x, Tensor) and x.facts.dtype.is_complex
+    return view_as_real.public(x) if is_complex else x
 
 
 def gradgradcheck(
@@ -115,13 +153,13 @@ def gradgradcheck(
     gradients given to it.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    func, given = in_parts(func, given)
     if grad_outputs is None:
-        outputs = _outputs(func, given)
-        vs: tuple[Tensor, ...] = tuple(
-            [_random_like(y, gen_non_contig_grad_outputs) for y in outputs]
-        )
+        likes = _outputs(func, given)
+        vs = tuple([_random_like(y, gen_non_contig_grad_outputs) for y in likes])
     else:
-        vs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+        many = (grad_outputs,) if isinstance(grad_outputs, Tensor) else grad_outputs
+        vs = tuple([_parts(v) for v in many])
     count = len(given)
 
     def first(*args: Any) -> Any:
@@ -196,7 +234,7 @@ def _require_inputs(given: Sequence[Any]) -> None:
 def _outputs(func: Callable[..., Any], given: Sequence[Any]) -> tuple[Tensor, ...]:
     found = func(*given)
     many = (found,) if isinstance(found, Tensor) else tuple(found)
-    return tuple([y for y in many if isinstance(y, Tensor) and y.dtype.is_floating_point])
+    return tuple([y for y in many if isinstance(y, Tensor) and y.dtype.may_have_gradient])
 
 
 def _differences(

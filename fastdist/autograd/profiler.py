@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from ..core.missing import explain_missing
-from ..profiler.events import EventList, FunctionEvent, FunctionEventAvg
-from ..profiler.profile import ProfilerActivity, kineto_available, record_function
+from ..core.missing import explain_missing, instead
+from ..profiler.activities import DeviceType, ProfilerActivity, activities_with
+from ..profiler.emitted import emit_nvtx
+from ..profiler.events import EventList, FunctionEventAvg
+from ..profiler.function_event import FunctionEvent
+from ..profiler.profile import kineto_available
 from ..profiler.profile import profile as _profile
+from ..profiler.record_function import record_function
 
 __all__ = [
+    "DeviceType",
     "EventList",
     "FunctionEvent",
     "FunctionEventAvg",
@@ -27,16 +33,63 @@ __all__ = [
 class profile:
     """`with profile() as p:` records what ops take; `p.key_averages().table()` tells.
 
-    What else PyTorch records (GPUs, shapes, memory, stacks) is taken and not recorded.
+    use_device="cuda" (or "sim") records how long that device worked for each op; use_cuda is its
+    older name. use_kineto, which chooses PyTorch's own recorder, says nothing here.
+
+    Raises  RuntimeError if it is entered again; NotImplementedError for use_cpu=False
     """
 
-    def __init__(self, enabled: bool = True, **more: Any) -> None:
-        self.enabled = enabled
-        self._profile = _profile()
-        self.function_events: EventList | None = None
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: None = None,
+        acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+    ) -> None:
+        self.enabled, self.entered = enabled, False
+        self._events: EventList | None = None
+        if not enabled:
+            return
+        if not use_cpu:
+            raise NotImplementedError(
+                "use_cpu=False: what a device does is told op by op here, so ops are recorded"
+            )
+        if use_cuda:
+            warnings.warn(
+                "The attribute `use_cuda` will be deprecated soon, please use "
+                "``use_device = 'cuda'`` instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        self._profile = _profile(
+            activities=activities_with("cuda" if use_cuda else use_device),
+            record_shapes=record_shapes,
+            with_flops=with_flops,
+            with_stack=with_stack,
+            profile_memory=profile_memory,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            acc_events=acc_events,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+        )
 
     def __enter__(self) -> Self:
         if self.enabled:
+            if self.entered:
+                raise RuntimeError("Profiler context manager is not reentrant")
+            self.entered = True
             self._profile.start()
         return self
 
@@ -48,43 +101,130 @@ class profile:
     ) -> None:
         if self.enabled:
             self._profile.stop()
-            self.function_events = self._profile.events()
+            self._events = self._profile.events()
 
-    def _ended(self) -> EventList:
-        if self.function_events is None:
+    def __repr__(self) -> str:
+        if self._events is None:
+            return "<unfinished torch.autograd.profile>"
+        return repr(self._events)
+
+    def __str__(self) -> str:
+        return repr(self) if self._events is None else self._events.table()
+
+    @property
+    def function_events(self) -> EventList:
+        """What was recorded, in the order in which it began.
+
+        Raises  RuntimeError before the end of the block
+        """
+        if self._events is None:
             raise RuntimeError("Profiler didn't finish running")
-        return self.function_events
+        return self._events
 
-    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
-        """Return one average for each name."""
-        return self._ended().key_averages(*args, **kwargs)
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        *,
+        group_by_module: bool = False,
+    ) -> EventList:
+        """Return one average for each name, as EventList.key_averages."""
+        return self.function_events.key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
+        )
 
     def total_average(self) -> FunctionEventAvg:
         """Return the sum of all."""
-        return self._ended().total_average()
+        return self.function_events.total_average()
 
-    def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return a table of all events."""
-        return self._ended().table(*args, **kwargs)
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+    ) -> str:
+        """Return a table of all events, as EventList.table."""
+        return self.function_events.table(
+            *(sort_by, row_limit, max_src_column_width, max_name_column_width),
+            *(max_shapes_column_width, header, top_level_events_only, time_unit),
+        )
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write what chrome://tracing and Perfetto read."""
-        self._ended()
+    def toggle_collection_dynamic(
+        self, enabled: bool, activities: Iterable[ProfilerActivity]
+    ) -> None:
+        """Record no longer what one of the activities is, or again, inside of the block."""
+        if self.enabled:
+            self._profile.toggle_collection_dynamic(enabled, activities)
+
+    def export_chrome_trace(
+        self,
+        path: str,
+        metadata: Mapping[str, str] | None = None,
+        use_python_export: bool = False,
+    ) -> None:
+        """Write what chrome://tracing and Perfetto read; metadata are more values, as JSON."""
+        self._require_ended()
+        for key, value in (metadata or {}).items():
+            self._profile.add_metadata_json(key, value)
         self._profile.export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Write what drawers of flame graphs read: a line for each event with a stack."""
+        self.function_events.export_stacks(path, metric)
+
+    def export_html(self, path: str, title: str = "fastdist") -> None:
+        """Write a page with the time line that opens in any browser, offline."""
+        self._require_ended()
+        self._profile.export_html(path, title)
+
+    def _require_ended(self) -> None:
+        _ = self.function_events
 
     @property
     def self_cpu_time_total(self) -> float:
         """The time of all events, in microseconds."""
-        return self._ended().self_cpu_time_total
+        return self.function_events.self_cpu_time_total
 
 
-class emit_nvtx(contextlib.nullcontext[None]):
-    """A block that tells NVIDIA's profilers nothing yet."""
+class emit_itt:
+    """PyTorch's ranges for Intel's profilers: not here.
+
+    Raises  NotImplementedError, where it is enabled
+    """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
-        super().__init__()
+        if enabled:
+            raise NotImplementedError(
+                "emit_itt: nothing is told to Intel's VTune here; profile() records the same "
+                "ranges, and emit_nvtx tells them to NVIDIA's profilers"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
-emit_itt = emit_nvtx
-
+_NVPROF = "files of nvprof, which NVIDIA has replaced by Nsight, are not read here"
+_RECORDER = "of PyTorch's own recorder, which is not here: profile() has all that it takes"
+instead(
+    {
+        f"{__name__}.load_nvprof": _NVPROF,
+        f"{__name__}.parse_nvprof_trace": _NVPROF,
+        f"{__name__}.EnforceUnique": _NVPROF,
+        f"{__name__}.KinetoStepTracker": "PyTorch's recorder is not here: profile.step_num counts",
+        f"{__name__}.MemRecordsAcc": "memory is told event by event: event.cpu_memory_usage",
+        f"{__name__}.MEMORY_EVENT_NAME": "memory that no event takes is not told of",
+        f"{__name__}.OUT_OF_MEMORY_EVENT_NAME": "a lack of memory is no event: it is raised",
+        f"{__name__}.ProfilerConfig": _RECORDER,
+        f"{__name__}.ProfilerState": _RECORDER,
+    }
+)
 explain_missing(__name__)

@@ -116,7 +116,7 @@ class _Replacement:
                 os.close(folder)
         os.replace(self._name, self._target)
         self._has_name = False
-        _fsync_folder(self._folder)
+        fsync_folder(self._folder)
 
     def _keep_what_the_old_one_was(self, old: os.stat_result) -> None:
         if not hasattr(os, "fchmod"):
@@ -140,7 +140,8 @@ class _Replacement:
                 pass
 
 
-def _fsync_folder(folder: str) -> None:
+def fsync_folder(folder: str) -> None:
+    """Bring the names in a folder to the disk."""
     # Windows does not open folders; there a rename is as safe as its file system makes it.
     if not hasattr(os, "O_DIRECTORY"):
         return
@@ -148,7 +149,7 @@ def _fsync_folder(folder: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems do not know how; the file itself is safe.
+        # Some network file systems do not know how; what the files hold is safe.
         if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
             raise
     finally:

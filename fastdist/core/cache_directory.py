@@ -4,6 +4,9 @@
 in site-packages, where a leftover would shadow an editable install. Whatever lies in it can be
 deleted at any time; where nothing can be written, or others could have written, all works, only
 each process compiles anew.
+
+`FASTDIST_SHIPPED_CACHE_DIR` names a second place, where compiled kernels are only read: what came
+with an image. Such a folder is made by `fastdist info --warm --into`.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
+from typing import Final
 
 from .digest import sha256
-from .own_folder import ForeignFolderError, make_own_folder
+from .own_folder import ForeignFolderError, make_own_folder, require_trusted_folder
 
 _logger = logging.getLogger(__name__)
 _modules_lock = threading.Lock()  # held while a generated module runs; its code takes no lock
@@ -41,6 +45,38 @@ def cache_directory(name: str = "") -> Path | None:
     if why:
         _warn_once(why)
     return path
+
+
+SHIPPED: Final = "FASTDIST_SHIPPED_CACHE_DIR"
+
+
+@functools.cache
+def shipped_directory(name: str = "") -> Path | None:
+    """Return the directory of what came with an image, or a folder of it; None if there is none.
+
+    Note    what is not there, or where somebody else than root could write, is told by the log
+    """
+    path, why = _find_shipped(name)
+    if why:
+        _warn_once(why)
+    return path
+
+
+def why_nothing_shipped() -> str:
+    """Return why what SHIPPED names is not used, or nothing if it is, or names nothing."""
+    return _find_shipped("")[1]
+
+
+def _find_shipped(name: str) -> tuple[Path | None, str]:
+    root = os.environ.get(SHIPPED)
+    if not root:
+        return None, ""
+    path = Path(root).expanduser() / name
+    try:
+        require_trusted_folder(str(path))
+    except (OSError, ForeignFolderError) as error:
+        return None, f"no kernels are read from {SHIPPED}={root}: {error}"
+    return path, ""
 
 
 def why_no_cache() -> str:

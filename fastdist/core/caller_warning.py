@@ -18,10 +18,16 @@ def warn_caller(text: str, category: type[Warning] = UserWarning, *, once: bool 
         _told.add(text)
     frame: FrameType | None = sys._getframe(1)
     level = 2
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith("fastdist"):
+    while frame is not None and is_ours(frame):
         frame = frame.f_back
         level += 1
     warnings.warn(text, category, stacklevel=level)
+
+
+def is_ours(frame: FrameType) -> bool:
+    """Return whether a frame runs code of fastdist."""
+    name = frame.f_globals.get("__name__")
+    return name is None or str(name).startswith("fastdist")  # None: see kernels/cpu/silence.py
 
 
 def set_warn_always(b: bool) -> None:

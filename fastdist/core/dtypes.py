@@ -8,34 +8,57 @@ import numpy as np
 
 from .errors import DTypeError
 
+# The categories of PyTorch's promotion, from the lowest: a number of a higher one lifts tensors.
+BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
+_CATEGORIES: Final = {"b": BOOL, "i": INTEGRAL, "u": INTEGRAL, "f": FLOATING, "c": COMPLEX}
+
 
 class DType:
     """One element type. Interned: compare with `is`.
+
+    `may_have_gradient` says whether tensors of it are differentiated, `computes_in` in which dtype
+    kernels compute: float32 for half types, whose results are rounded once, else the dtype itself.
+    `is_bare` says that it holds numbers and meets no other whole dtype: uint16, uint32, uint64.
 
     Units   itemsize in bytes
     Note    `code` goes over the wire and never changes its meaning
     """
 
     __slots__ = (
+        "category",
         "code",
+        "computes_in",
+        "is_bare",
         "is_complex",
         "is_floating_point",
         "is_signed",
         "itemsize",
+        "may_have_gradient",
         "name",
         "numpy",
         "rank",
     )
 
-    def __init__(self, name: str, numpy_name: str, code: int, rank: int) -> None:
-        self.name = name
-        self.numpy = np.dtype(numpy_name)
-        self.itemsize = int(self.numpy.itemsize)
-        self.code = code
-        self.rank = rank
-        self.is_floating_point = self.numpy.kind == "f"
-        self.is_complex = self.numpy.kind == "c"
-        self.is_signed = self.numpy.kind in "ifc"
+    def __init__(self, name: str, code: int, rank: int, *, is_bare: bool = False) -> None:
+        self.numpy = np.dtype(name)
+        kind = self.numpy.kind
+        self._tell(name, self.numpy.itemsize, code, rank, _CATEGORIES[kind])
+        self.is_signed = kind in "ifc"
+        self.is_bare = is_bare
+
+    def _tell(self, name: str, itemsize: int, code: int, rank: int, category: int) -> None:
+        self.name, self.itemsize, self.code, self.rank = name, itemsize, code, rank
+        self.category = category
+        self.is_floating_point = category == FLOATING
+        self.is_complex = category == COMPLEX
+        self.may_have_gradient = category >= FLOATING
+        self.computes_in: DType = self
+        self.is_signed, self.is_bare = True, False
+
+    @property
+    def is_half(self) -> bool:
+        """Whether kernels compute in a wider dtype."""
+        return self.computes_in is not self
 
     def __repr__(self) -> str:
         return f"fastdist.{self.name}"
@@ -44,69 +67,85 @@ class DType:
         return from_code, (self.code,)
 
 
-bool_: Final = DType("bool", "bool", 0, 0)
-uint8: Final = DType("uint8", "uint8", 1, 1)
-int8: Final = DType("int8", "int8", 2, 2)
-int16: Final = DType("int16", "int16", 3, 3)
-int32: Final = DType("int32", "int32", 4, 4)
-int64: Final = DType("int64", "int64", 5, 5)
-float16: Final = DType("float16", "float16", 6, 6)
-float32: Final = DType("float32", "float32", 7, 7)
-float64: Final = DType("float64", "float64", 8, 8)
-
-
-class AbsentDType(DType):
-    """A dtype of PyTorch's that fastdist does not have yet. Programs may name it, hold it in their
-    tables and compare dtypes with it; what would need elements of it raises.
-    """
+class BorrowedDType(DType):
+    """A dtype whose NumPy twin is ml_dtypes', which is imported when it is first asked for."""
 
     __slots__ = ()
 
-    def __init__(self, name: str, itemsize: int, *, is_complex: bool) -> None:
-        self.name = name
-        self.itemsize = itemsize
-        self.code, self.rank = -1, high_rank
-        self.is_complex = is_complex
-        self.is_floating_point = not is_complex
-        self.is_signed = True
+    def __init__(self, name: str, itemsize: int, code: int, rank: int) -> None:
+        self._tell(name, itemsize, code, rank, FLOATING)
 
     @property
     def numpy(self) -> Any:  # type: ignore[override]
-        """Raise: NumPy's twin is what is missing."""
-        raise DTypeError(
-            f"{self!r} is not there yet: fastdist computes in float16, float32 and float64, and "
-            "in integers"
-        )
-
-    def __reduce__(self) -> Any:
-        return _absent, (self.name,)
+        """NumPy's twin."""
+        return _borrowed.get(self) or _borrow(self)
 
 
-high_rank: Final = 9
-bfloat16: Final = AbsentDType("bfloat16", 2, is_complex=False)
-complex64: Final = AbsentDType("complex64", 8, is_complex=True)
-complex128: Final = AbsentDType("complex128", 16, is_complex=True)
+bool_: Final = DType("bool", 0, 0)
+uint8: Final = DType("uint8", 1, 1)
+int8: Final = DType("int8", 2, 2)
+int16: Final = DType("int16", 3, 3)
+int32: Final = DType("int32", 4, 4)
+int64: Final = DType("int64", 5, 5)
+float16: Final = DType("float16", 6, 6)
+float32: Final = DType("float32", 7, 8)
+float64: Final = DType("float64", 8, 9)
+bfloat16: Final = BorrowedDType("bfloat16", 2, 9, 7)
+uint16: Final = DType("uint16", 12, 0, is_bare=True)
+uint32: Final = DType("uint32", 13, 0, is_bare=True)
+uint64: Final = DType("uint64", 14, 0, is_bare=True)
+complex64: Final = DType("complex64", 10, 10)
+complex128: Final = DType("complex128", 11, 11)
+float16.computes_in = bfloat16.computes_in = float32
+# Of NumPy's half types the dtypes in which kernels compute.
+WIDE: Final[dict[Any, Any]] = {float16.numpy: float32.numpy}
 
 
-def _absent(name: str) -> DType:
-    return {one.name: one for one in (bfloat16, complex64, complex128)}[name]
-
-
-ALL: Final = (bool_, uint8, int8, int16, int32, int64, float16, float32, float64)
+ALL: Final = (
+    *(bool_, uint8, int8, int16, int32, int64, float16, float32, float64),
+    *(bfloat16, complex64, complex128, uint16, uint32, uint64),
+)
 # What PyTorch calls them in errors, and in the names of storages and of old constructors.
 WORDS: Final = {
     float64: "Double",
     float32: "Float",
     float16: "Half",
+    bfloat16: "BFloat16",
     int64: "Long",
     int32: "Int",
     int16: "Short",
     int8: "Char",
     uint8: "Byte",
     bool_: "Bool",
+    complex64: "ComplexFloat",
+    complex128: "ComplexDouble",
+    uint16: "UInt16",
+    uint32: "UInt32",
+    uint64: "UInt64",
 }
 _BY_CODE: Final = {dtype.code: dtype for dtype in ALL}
-_BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL}
+_BY_NUMPY: Final = {dtype.numpy: dtype for dtype in ALL if not isinstance(dtype, BorrowedDType)}
+_borrowed: Final[dict[DType, Any]] = {}
+
+
+def _borrow(dtype: DType) -> Any:
+    import ml_dtypes  # here, for it takes a sixth of what importing fastdist does
+
+    found = np.dtype(getattr(ml_dtypes, dtype.name))
+    # Filed last, as others look there without waiting.
+    WIDE[found], _BY_NUMPY[found] = dtype.computes_in.numpy, dtype
+    _borrowed[dtype] = found
+    return found
+
+
+def float_limits(dtype: DType) -> Any:
+    """Return NumPy's finfo of a floating dtype, or ml_dtypes' of one that NumPy has not."""
+    if not isinstance(dtype, BorrowedDType):
+        return np.finfo(dtype.numpy)
+    import ml_dtypes
+
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype.numpy)
 
 
 def from_code(code: int) -> DType:
@@ -116,17 +155,20 @@ def from_code(code: int) -> DType:
     """
     dtype = _BY_CODE.get(code)
     if dtype is None:
-        raise DTypeError(f"unknown dtype code {code!r}; known are 0 to {max(_BY_CODE)}")
+        known = ", ".join(map(str, sorted(_BY_CODE)))
+        raise DTypeError(f"unknown dtype code {code!r}; known are {known}")
     return dtype
 
 
 def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
     """Return the twin of a NumPy dtype.
 
-    Raises  DTypeError where fastdist has none (complex, unsigned wider than 8 bits, strings,
-            objects)
+    Raises  DTypeError where fastdist has none (strings, objects)
     """
     dtype = _BY_NUMPY.get(numpy_dtype)
+    if dtype is None and numpy_dtype.name == bfloat16.name:
+        _borrow(bfloat16)
+        dtype = _BY_NUMPY.get(numpy_dtype)
     if dtype is None:
         known = ", ".join(dtype.name for dtype in ALL)
         raise DTypeError(f"can't convert an array of type {numpy_dtype}; supported are {known}")
@@ -134,7 +176,7 @@ def from_numpy(numpy_dtype: np.dtype[Any]) -> DType:
 
 
 def dtype_of(value: object) -> DType:
-    """Return the dtype that a user named: a DType, or one of Python's float, int and bool.
+    """Return the dtype that a user named: a DType, or one of Python's complex, float, int and bool.
 
     Raises  TypeError for anything else
     """
@@ -146,16 +188,39 @@ def dtype_of(value: object) -> DType:
     return found
 
 
-_OF_PYTHON: Final = {float: float64, int: int64, bool: bool_}
+_OF_PYTHON: Final = {complex: complex128, float: float64, int: int64, bool: bool_}
+
+
+def complex_of(dtype: DType) -> DType:
+    """Return the complex dtype whose parts are of a floating one: complex64 for half types."""
+    return complex128 if dtype in (float64, complex128) else complex64
+
+
+def real_of(dtype: DType) -> DType:
+    """Return the dtype of a complex one's parts; any other itself."""
+    if dtype.is_complex:
+        return float64 if dtype is complex128 else float32
+    return dtype
 
 
 def promote(a: DType, b: DType) -> DType:
-    """Return the dtype in which a and b of equal priority meet, as torch.promote_types does."""
+    """Return the dtype in which a and b of equal priority meet, as torch.promote_types does.
+
+    Raises  RuntimeError for uint16, uint32 or uint64 beside another dtype that is not floating
+    """
     if a is b:
         return a
+    if (a.is_bare or b.is_bare) and FLOATING not in (a.category, b.category):
+        raise DTypeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{WORDS[a]} and {WORDS[b]}: cast one of them"
+        )
     low, high = (a, b) if a.rank <= b.rank else (b, a)
-    # Only uint8 beside a signed integer does not fit the line: int8 cannot hold it, so the two meet
-    # in int16.
+    # What does not fit the line: int8 cannot hold uint8, nor bfloat16 float16.
     if low is uint8 and high is int8:
         return int16
+    if low is float16 and high is bfloat16:
+        return float32
+    if low is float64 and high is complex64:
+        return complex128
     return high

@@ -150,6 +150,13 @@ class WorkerLostError(RpcError, ConnectionError):
         self.may_have_run = may_have_run
 
 
+class OwnerLostError(WorkerLostError):
+    """A value is gone with the worker that it lived on.
+
+    Another life of that worker, started again under its rank and name, does not have it.
+    """
+
+
 class StaleIncarnationError(RpcError):
     """A message of a worker's earlier life."""
 

@@ -183,6 +183,10 @@ class Future(Generic[T]):
             raise
         return True
 
+    def wait_until_done(self, timeout: float | None = None) -> bool:
+        """Wait without raising what this Future holds; return whether it is done."""
+        return self._state != _PENDING or self._wait_until_done(timeout)
+
     def _wait_until_done(self, timeout: float | None) -> bool:
         waiter = threading.Lock()
         waiter.acquire()
@@ -308,3 +312,33 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
     """Return all values in order; raise the first error without waiting for the others."""
     return [future.value() for future in collect_all(futures).wait()]
+
+
+def outcomes(futures: Iterable[Future[Any]]) -> list[Any]:
+    """Wait for all, also after one has failed; return their values in order.
+
+    Raises  the first error, with the others as notes
+    """
+    values: list[Any] = []
+    first: Exception | None = None
+    for future in futures:
+        try:
+            values.append(future.wait())
+        except Exception as error:
+            if first is None:
+                first = error
+            else:
+                first.add_note(f"and another failed: {type(error).__name__}: {error}")
+    if first is not None:
+        raise first
+    return values
+
+
+def outcome_of(function: Callable[..., Any], *args: Any) -> Future[Any]:
+    """Call a function, and return a Future of what it returned, or of the error that it raised."""
+    outcome: Future[Any] = Future()
+    try:
+        outcome.set_result(function(*args))
+    except Exception as error:
+        outcome.set_exception(error)
+    return outcome

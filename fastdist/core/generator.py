@@ -100,26 +100,43 @@ class Generator:
 
     def uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """Return numbers in [0, 1)."""
-        count = prod(shape)
-        part = self.reserve(philox.blocks_for(count, philox.words_each(dtype)))
-        return philox.uniform(*part, count, dtype).reshape(shape)
+        part = self.reserve_uniform(shape, dtype)
+        return philox.uniform(*part, prod(shape), dtype).reshape(shape)
+
+    def reserve_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, int]:
+        """Take the blocks of uniform out of the stream, for a kernel that makes its numbers."""
+        return self.reserve(philox.blocks_for(prod(shape), philox.words_each(dtype)))
 
     def normal(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """Return numbers of mean 0 and deviation 1."""
+        part = self.reserve_normal(shape, dtype)
+        return philox.normal(*part, prod(shape), dtype).reshape(shape)
+
+    def reserve_normal(self, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, int]:
+        """Take the blocks of normal out of the stream, for a kernel that makes its numbers."""
         count = prod(shape)
-        part = self.reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
-        return philox.normal(*part, count, dtype).reshape(shape)
+        return self.reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
 
     def open_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """Return numbers in (0, 1) as float64, as fine as dtype has words."""
-        count = prod(shape)
-        part = self.reserve(philox.blocks_for(count, philox.words_each(dtype)))
-        return philox.open_uniform(*part, count, dtype).reshape(shape)
+        part = self.reserve_uniform(shape, dtype)
+        return philox.open_uniform(*part, prod(shape), dtype).reshape(shape)
 
     def integers(self, low: int, high: int, shape: Sequence[int]) -> np.ndarray:
         """Return integers in [low, high), as int64.
 
         Raises  RuntimeError if there is none, or int64 does not hold them
+        """
+        part = self.reserve_integers(low, high, shape)
+        return philox.integers(*part[:2], prod(shape), low, high).reshape(shape)
+
+    def reserve_integers(
+        self, low: int, high: int, shape: Sequence[int]
+    ) -> tuple[int, int, int, int]:
+        """Take the blocks of integers out of the stream, for a kernel that makes its numbers;
+        return what that is told: seed, first block, low and high.
+
+        Raises  RuntimeError as integers does
         """
         if low >= high:
             raise RuntimeError(
@@ -127,9 +144,7 @@ class Generator:
             )
         if low < -(1 << 63) or high > 1 << 63:
             raise RuntimeError(f"random_: {low} ... {high - 1} does not fit int64")
-        count = prod(shape)
-        part = self.reserve(philox.blocks_for(count, 2))
-        return philox.integers(*part, count, low, high).reshape(shape)
+        return *self.reserve(philox.blocks_for(prod(shape), 2)), low, high
 
     def permutation(self, count: int) -> np.ndarray:
         """Return 0 ... count-1 in random order, as int64."""

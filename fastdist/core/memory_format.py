@@ -31,6 +31,20 @@ class MemoryFormat:
                 f"required rank {len(self.axes)} tensor to use {self.name} format, got {ndim} axes"
             )
 
+    def order(self, ndim: int) -> tuple[int, ...] | None:
+        """Return the order in which so many axes lie, None for C order.
+
+        Raises  RuntimeError for another number of axes than this format orders, and for
+                preserve_format, where there is nothing that lies in any order
+        """
+        if self is preserve_format:
+            raise ShapeError(
+                "unsupported memory format Preserve: nothing is there to lie like; ask for "
+                "contiguous_format"
+            )
+        self.require_rank(ndim)
+        return self.axes
+
 
 contiguous_format: Final = MemoryFormat("contiguous_format")
 preserve_format: Final = MemoryFormat("preserve_format")

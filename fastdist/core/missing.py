@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import opcode
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
@@ -72,12 +73,12 @@ _FAMILIES = (
         "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
     ),
     (
-        r"complex\w* view_as_(real|complex)\w* c(half|float|double) polar i?stft fft Complex\w+",
-        "complex numbers are not there yet",
+        r"complex32 chalf i?stft fft",
+        "of complex numbers there are complex64 and complex128, and no transforms of them",
     ),
     (
-        r"float[48]_\w+ u?int[1-7] uint(16|32|64) bits\w+ bfloat16 BFloat16\w+",
-        "of dtypes there are float16, float32, float64, int8 to int64, uint8 and bool",
+        r"float[48]_\w+ u?int[1-7] bits\w+",
+        "of dtypes there are float16 to float64, bfloat16, int8 to int64, uint8 to uint64, bool",
     ),
 )
 
@@ -200,6 +201,21 @@ def explain_missing(*modules: str) -> None:
     """Let modules that find all their names in themselves say so of any other."""
     for module in modules:
         vars(sys.modules[module])["__getattr__"] = functools.partial(_refuse, module)
+
+
+def load_later(module: str, places: Mapping[str, str]) -> None:
+    """Let a module have names whose modules below it are loaded when they are asked for, and say
+    of any other that it lacks it; places are name -> module.
+    """
+    names = vars(sys.modules[module])
+    names["__getattr__"] = functools.partial(_load, module, places)
+    names["__dir__"] = lambda: sorted({*names, *places})
+
+
+def _load(module: str, places: Mapping[str, str], name: str) -> Any:
+    if name in places:
+        return getattr(importlib.import_module(f"{module}.{places[name]}"), name)
+    raise missing(module, name)
 
 
 def _refuse(module: str, name: str) -> Any:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Sequence
 
 from .errors import FastdistError
 
@@ -38,6 +39,24 @@ def make_own_folder(path: str) -> None:
     if not hasattr(os, "geteuid"):
         os.makedirs(path, 0o700, exist_ok=True)
         return
+    _require_folder_of(path, (os.geteuid(),), _look_or_make)
+
+
+def require_trusted_folder(path: str) -> None:
+    """See that a folder, which is only read, is one's own or root's, as make_own_folder does.
+
+    Raises  ForeignFolderError where somebody else can put something into it, or in its place;
+            OSError where it is not there
+    """
+    if hasattr(os, "geteuid"):
+        _require_folder_of(path, (os.geteuid(), 0), os.lstat)
+    else:
+        os.stat(path)
+
+
+def _require_folder_of(
+    path: str, owners: Sequence[int], look: Callable[[str], os.stat_result]
+) -> None:
     place, found = os.sep, os.lstat(os.sep)
     parts = os.path.abspath(path).split(os.sep)[::-1]
     num_links = 0
@@ -51,7 +70,7 @@ def make_own_folder(path: str) -> None:
             continue
         _require_that_what_is_in_it_stays(place, found)
         step = os.path.join(place, part)
-        seen = _look_or_make(step)
+        seen = look(step)
         _require_owner(step, seen)
         if not stat.S_ISLNK(seen.st_mode):
             place, found = step, seen
@@ -65,7 +84,7 @@ def make_own_folder(path: str) -> None:
             place, found = os.sep, os.lstat(os.sep)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place)
-    if found.st_uid != os.geteuid():
+    if found.st_uid not in owners:
         raise ForeignFolderError(
             f"{place!r} belongs to user {found.st_uid}, not to this one ({os.geteuid()})"
         )
@@ -76,6 +95,11 @@ def make_own_folder(path: str) -> None:
 def is_own_file(found: os.stat_result) -> bool:
     """Return whether a file is this user's; so is what lies in its folder, unless that was open."""
     return not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+
+
+def is_trusted_file(found: os.stat_result) -> bool:
+    """Return whether a file is this user's or root's."""
+    return is_own_file(found) or found.st_uid == 0
 
 
 def _look_or_make(path: str) -> os.stat_result:

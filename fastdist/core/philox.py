@@ -31,7 +31,7 @@ _HALF: Final = np.uint64(32)
 _CHUNK: Final = 1 << 13
 # From so many words on Numba is worth its import.
 LARGE: Final = 1 << 15
-_BITS: Final = {"float16": 11, "float32": 24, "float64": 53}
+_BITS: Final = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 
 
 class Compiled:
@@ -114,9 +114,9 @@ def words64(seed: int, first: int, count: int) -> np.ndarray:
 
 
 def uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Return numbers in [0, 1), evenly 2**-11, 2**-24 or 2**-53 apart, as PyTorch's are.
+    """Return numbers in [0, 1), evenly 2**-8, 2**-11, 2**-24 or 2**-53 apart, as PyTorch's are.
 
-    Dtype   float16, float32, float64
+    Dtype   bfloat16, float16, float32, float64
     """
     bits = _BITS[dtype.name]
     compiled = Compiled.find(count) if dtype.name == "float32" else None

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from . import sealed_memory
 from .errors import SharedMemoryError
 
 # Each tensor begins on a cache line of its own.
@@ -104,23 +105,12 @@ def _block_and_part(array: Any) -> tuple[SharedBlock | None, Any]:
 
 
 def _make_block(size: int) -> SharedBlock:
-    if not hasattr(os, "memfd_create"):
+    if (lacks := sealed_memory.why_not_viable()) is not None:
         raise SharedMemoryError(
-            f"share_memory: {sys.platform} has no memory without a name (memfd_create) that "
-            "processes could share; send copies, or use Linux"
+            f"share_memory: {lacks} that processes could share; send copies, or use Linux"
         )
-    import fcntl  # which some systems lack as well
-
     try:
-        descriptor = os.memfd_create("fastdist-shared", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            os.ftruncate(descriptor, size)
-            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return _mapped(descriptor)
+        return _mapped(sealed_memory.create("fastdist-shared", size))
     except OSError as error:
         raise SharedMemoryError(f"share_memory: no memory of {size} bytes: {error}") from error
 

@@ -24,7 +24,9 @@ _logger = logging.getLogger(__name__)
 # which is started if none is idle. The watcher looks every millisecond while somebody waits, the
 # leader is at work, or work has lately taken long; else every eight, since looks cost short calls
 # dear (190 us a call with a look each millisecond, 150 with none, on 2 cores of a shared AMD EPYC);
-# without any work it sleeps.
+# without any work it sleeps. Where the leader is at work at most looks, and never stuck, it looks
+# twice, a millisecond apart, every eight: who handles requests of half a millisecond each, one
+# after the other, would be woken at all of them, and stop for the interpreter lock.
 #
 # Work is counted or not. Counted is what users wrote (functions, callbacks): at most `limit` of it
 # runs at once. The limit begins at 4 and grows by one, up to max_counted, whenever some work has
@@ -37,8 +39,13 @@ LAZY_LOOK_EVERY_S: Final = 0.008
 # Work that takes this long makes the looks frequent, for a while.
 LONG_WORK_S: Final = 0.0005
 _FREQUENT_FOR_S: Final = 0.1
+# So many looks at which no leader is stuck, and none is waited for, make looks rare.
+LOOKS_IN_VAIN: Final = 32
 PATIENCE_S: Final = 0.002
+# So many threads without work stay; others end when they have had none for so long. Jobs come in
+# steps, each of which may need many threads at once, and to start one costs as much as some calls.
 _IDLE_KEPT: Final = 4
+IDLE_S: Final = 5.0
 
 
 class _Verdict(Enum):
@@ -104,6 +111,7 @@ class ThreadPool:
         self._leader_is_busy = False
         self._works_led = 0
         self._frequent_until = 0.0
+        self._looks_in_vain = 0
         self._closed = False
         self._all_left = threading.Condition(self._lock)
         self._watcher = PoolWatcher(self)
@@ -175,12 +183,19 @@ class ThreadPool:
             if may_grow and now - self._counted[0][0] >= PATIENCE_S:
                 self._limit += 1
                 self._wake_or_start()
-            watching = bool(self._counted) or (busy and leader is not None)
-            often = watching or now < self._frequent_until
-        if busy and leader is not None and seen == works_led:
+            waits, leads = bool(self._counted), busy and leader is not None
+            is_stuck = leads and seen == works_led
+            # A watcher that goes to sleep has seen nothing of late, and begins anew.
+            is_in_vain = not (waits or is_stuck or seen < 0)
+            self._looks_in_vain = vain = self._looks_in_vain + 1 if is_in_vain else 0
+            if vain < LOOKS_IN_VAIN:
+                often = waits or leads or now < self._frequent_until
+            else:
+                often = leads and vain % 2 == 0
+        if is_stuck and leader is not None:
             self._frequent_until = now + _FREQUENT_FOR_S
             self.lose_lead(leader, works_led)
-        return works_led, watching, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
+        return works_led, waits or leads, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
 
     def count_less(self) -> None:
         """Let one more user's work run, until count_again."""
@@ -242,7 +257,8 @@ class ThreadPool:
                 elif verdict is _Verdict.LEAD:
                     self._lead(me)
                 elif verdict is _Verdict.WAIT:
-                    waiter.acquire()
+                    if not waiter.acquire(timeout=IDLE_S) and self._may_end(waiter):
+                        return
                 else:
                     return
         finally:
@@ -266,10 +282,17 @@ class ThreadPool:
             if self._leader is None and self._source is not None:
                 self._leader = me
                 return _Verdict.LEAD
-            if len(self._idle) >= _IDLE_KEPT:
-                return _Verdict.END
             self._idle.append(waiter)
             return _Verdict.WAIT
+
+    def _may_end(self, waiter: threading.Lock) -> bool:
+        """Return whether a thread that waited for long is one too many; else wait for its work."""
+        with self._lock:
+            if waiter in self._idle and len(self._idle) > _IDLE_KEPT:
+                self._idle.remove(waiter)
+                return True
+        waiter.acquire()
+        return False
 
     def _lead(self, me: threading.Thread) -> None:
         source = self._source

@@ -12,10 +12,17 @@ Elsewhere `with time_range("epoch 3", "user"):` is enough. Who reads takes a Rec
 
 from __future__ import annotations
 
+import functools
+import operator
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from .memory_meter import memory_meter
+from .module_path import module_path
+from .python_stack import python_stack
 
 # Monotonic and the same for all threads of a process; Recording.wall_offset_ns leads to the
 # calendar, and so to the ranges of other processes.
@@ -23,8 +30,52 @@ clock: Final = time.perf_counter_ns
 MOST_RANGES: Final = 1_000_000
 
 
+class Wanted(NamedTuple):
+    """What is wanted of each range beside its name and its times: the shapes of what an op is
+    given, its floating-point operations, where in Python it began, the bytes that it took, the
+    module whose call it is a part of, how long another device than the CPU worked for it.
+    """
+
+    shapes: bool = False
+    flops: bool = False
+    stack: bool = False
+    memory: bool = False
+    modules: bool = False
+    device: bool = False
+
+    def or_those_of(self, other: Wanted) -> Wanted:
+        """Return what one of the two wants."""
+        return Wanted._make(map(operator.or_, self, other))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of what is wanted, for `wanted_of`."""
+        return tuple([name for name in self._fields if getattr(self, name)])
+
+
+def wanted_of(names: Iterable[str]) -> Wanted:
+    """Return what has these names; what this version does not know is not told.
+
+    Note    another worker may have written them
+    """
+    return Wanted(**{name: True for name in names if name in Wanted._fields})
+
+
+NOTHING: Final = Wanted()
+
+
 class TimeRange(NamedTuple):
     """What a thread did from start to stop.
+
+    `node_id` is the worker id, -1 outside of RPC; `is_remote` says that it came with the answer to
+    a call. An asynchronous one ends on another thread than it began on, and has nothing inside.
+    What was sent and what came of it have one `flow_id`, which is 0 elsewhere. `flops` are an op's
+    floating-point operations, `stack` the functions of Python that it was in, the innermost first,
+    `memory_bytes` and `device_memory_bytes` what its thread took meanwhile of the CPU and of other
+    devices, less what it gave back. An op and the Node that
+    stands for it in a backward pass have one `sequence_nr`, which is -1 elsewhere. `module` is the
+    path of the innermost module that its thread was in a call of, as "Net.encoder.0". `device` is
+    where its operands are, or where a kernel ran, as "cuda:0", "" for the CPU; an op and what it
+    let a device do have one `kernel_id`, which is 0 elsewhere.
 
     Units   nanoseconds of `clock`
     """
@@ -35,6 +86,26 @@ class TimeRange(NamedTuple):
     stop_ns: int
     thread_id: int
     thread_name: str
+    node_id: int = -1
+    is_remote: bool = False
+    is_async: bool = False
+    flow_id: int = 0
+    shapes: tuple[tuple[int, ...], ...] = ()
+    flops: int = 0
+    stack: tuple[str, ...] = ()
+    memory_bytes: int = 0
+    sequence_nr: int = -1
+    module: str = ""
+    device: str = ""
+    device_memory_bytes: int = 0
+    kernel_id: int = 0
+
+
+class DeviceWork(Protocol):
+    """What a device is to do for an op; when that was is known only once it is done."""
+
+    def when_done(self) -> TimeRange | None:
+        """Wait for it, and return its range, or None if it failed."""
 
 
 class Recording:
@@ -45,11 +116,21 @@ class Recording:
             that somebody forgot does not eat the memory
     """
 
-    def __init__(self, limit: int = MOST_RANGES) -> None:
+    # Whether it wants to know what a call to another worker took there, and whether its owner is to
+    # be told that it cannot.
+    follows_calls = True
+    warns_of_calls = False
+    # Whether it is told of beginnings as well, by `began` and `ended`.
+    hears_beginnings = False
+
+    def __init__(self, limit: int = MOST_RANGES, *, wanted: Wanted = NOTHING) -> None:
+        self.wanted = wanted
         self.ranges: list[TimeRange] = []
+        self.works: list[DeviceWork] = []
         self.dropped = 0
         self.wall_offset_ns = time.time_ns() - clock()
         self._limit = limit
+        self._keeps_cpu = self._keeps_device = True
 
     def start(self) -> Self:
         """Listen from now on."""
@@ -57,17 +138,52 @@ class Recording:
         return self
 
     def stop(self) -> list[TimeRange]:
-        """Listen no more; return the ranges, in the order in which they began."""
+        """Listen no more; return the ranges, in the order in which they began.
+
+        Note    waits for devices that work for them; what fails there is raised elsewhere
+        """
         time_ranges.forget(self)
+        self.await_devices()
         # Sorted aside: a thread that is about to add its last range still has the old list.
         return sorted(self.ranges, key=lambda known: known.start_ns)
 
+    def switch(self, *, cpu: bool | None = None, device: bool | None = None) -> None:
+        """Keep from now on what happens on the CPU, or on other devices, or keep it no more; None
+        leaves it as it is.
+        """
+        self._keeps_cpu = self._keeps_cpu if cpu is None else cpu
+        self._keeps_device = self._keeps_device if device is None else device
+
+    def await_devices(self) -> None:
+        """Wait for what devices are doing, and keep its ranges."""
+        works, self.works = self.works, []
+        for work in works:
+            known = work.when_done()
+            if known is not None:
+                self.keep(known)
+
     def take(self, known: TimeRange) -> None:
+        """Hear of one range."""
+        if self._keeps_device if known.category == "kernel" else self._keeps_cpu:
+            self.keep(known)
+
+    def keep(self, known: TimeRange) -> None:
         """Keep one range."""
         if len(self.ranges) < self._limit:
             self.ranges.append(known)
         else:
             self.dropped += 1
+
+    def await_work(self, work: DeviceWork) -> None:
+        """Take the range of what a device is doing, once it is done."""
+        if self.wanted.device and self._keeps_device and len(self.works) < self._limit:
+            self.works.append(work)
+
+    def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
+        """Hear that a block of the calling thread begins; more is what is known of it then."""
+
+    def ended(self) -> None:
+        """Hear that the calling thread's innermost block of those that began is over."""
 
     def __enter__(self) -> Self:
         return self.start()
@@ -82,37 +198,104 @@ class Recording:
 
 
 class TimeRanges:
-    """Where ranges are handed in; there is one, and `on` says whether anybody listens."""
+    """Where ranges are handed in; there is one, and `on` says whether anybody listens.
 
-    __slots__ = ("_listeners", "_listeners_lock", "on")
+    `node_id` is this process's worker id while it is in a group; `wanted` is what somebody wants to
+    know of each range, and `follows_calls` says whether what calls take elsewhere is;
+    `hearing_beginnings` are the listeners that are told when a block begins.
+    """
+
+    __slots__ = (
+        "_listeners",
+        "_listeners_lock",
+        "_watchers",
+        "follows_calls",
+        "hearing_beginnings",
+        "node_id",
+        "on",
+        "wanted",
+    )
 
     def __init__(self) -> None:
         self.on = False
-        # Guards the change of _listeners, which is replaced and never changed: add reads it bare.
+        self.hearing_beginnings: tuple[Recording, ...] = ()
+        self.follows_calls = False
+        self.wanted = NOTHING
+        self.node_id = -1
+        # Guards the two below it; _listeners is replaced and never changed: add reads it bare.
         self._listeners_lock = threading.Lock()
         self._listeners: tuple[Recording, ...] = ()
+        self._watchers: list[tuple[str, Callable[[bool], None]]] = []
 
-    def add(self, name: str, category: str, start_ns: int, stop_ns: int | None = None) -> None:
-        """Hand in a range of the calling thread, which ends now unless it is said when."""
+    def watch(self, name: str, watcher: Callable[[bool], None]) -> None:
+        """Call watcher(True) when somebody begins to want what has this name in Wanted, or to
+        listen at all ("on"), and watcher(False) when nobody does any more.
+
+        Note    called under a lock: it must be short
+        """
+        with self._listeners_lock:
+            self._watchers.append((name, watcher))
+            if self._is(name):
+                watcher(True)
+
+    def _is(self, name: str) -> bool:
+        return self.on if name == "on" else bool(getattr(self.wanted, name))
+
+    def add(
+        self, name: str, category: str, start_ns: int, stop_ns: int | None = None, **more: Any
+    ) -> None:
+        """Hand in a range of the calling thread, which ends now unless it is said when; more is
+        what else a TimeRange has.
+        """
         stop_ns = clock() if stop_ns is None else stop_ns
-        known = TimeRange(
-            name, category, start_ns, stop_ns, threading.get_ident(), _thread.name_or_find()
+        me, my_name = threading.get_ident(), _thread.name_or_find()
+        self.hand_in(
+            TimeRange(name, category, start_ns, stop_ns, me, my_name, self.node_id, **more)
         )
+
+    def hand_in(self, known: TimeRange) -> None:
+        """Let all who listen have a range."""
         for recording in self._listeners:
             recording.take(known)
+
+    def await_work(self, work: DeviceWork) -> None:
+        """Let all who want to know have the range of what a device is doing, once it is done."""
+        for recording in self._listeners:
+            recording.await_work(work)
+
+    def listeners(self) -> tuple[Recording, ...]:
+        """Return who listens."""
+        return self._listeners
+
+    @staticmethod
+    def thread_name() -> str:
+        """Return the name of the calling thread, as its ranges have it."""
+        return _thread.name_or_find()
 
     def listen(self, recording: Recording) -> None:
         """Let a recording have all ranges from now on."""
         with self._listeners_lock:
             if recording not in self._listeners:
                 self._listeners = (*self._listeners, recording)
-            self.on = True
+            self._look()
 
     def forget(self, recording: Recording) -> None:
         """Let a recording have no more ranges. It need not be listening."""
         with self._listeners_lock:
             self._listeners = tuple(r for r in self._listeners if r is not recording)
-            self.on = bool(self._listeners)
+            self._look()
+
+    def _look(self) -> None:
+        before = [self._is(name) for name, _ in self._watchers]
+        self.on = bool(self._listeners)
+        self.follows_calls = any(recording.follows_calls for recording in self._listeners)
+        self.hearing_beginnings = tuple([r for r in self._listeners if r.hears_beginnings])
+        self.wanted = functools.reduce(
+            Wanted.or_those_of, [recording.wanted for recording in self._listeners], NOTHING
+        )
+        for (name, watcher), was in zip(self._watchers, before, strict=True):
+            if self._is(name) != was:
+                watcher(not was)
 
 
 class _Thread(threading.local):
@@ -129,19 +312,48 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 time_ranges: Final = TimeRanges()
+time_ranges.watch("memory", memory_meter.switch)
 
 
 class time_range:
     """Hand in the time that a block takes, even if it raises. Not to be entered twice at once."""
 
-    __slots__ = ("_category", "_name", "_start_ns")
+    __slots__ = ("_bytes_before", "_category", "_more", "_name", "_start_ns", "_thread", "_told")
 
-    def __init__(self, name: str, category: str) -> None:
+    def __init__(self, name: str, category: str, **more: Any) -> None:
         self._name = name
         self._category = category
+        self._more = more
+        self._thread: tuple[int, str] | None = None
 
-    def __enter__(self) -> None:
+    def note(self, **more: Any) -> None:
+        """Know more of what the range has, before it ends."""
+        self._more |= more
+
+    def leave_open(self) -> None:
+        """Let the end of the block be no end: end_elsewhere is."""
+        self._thread = threading.get_ident(), _thread.name_or_find()
+
+    def end_elsewhere(self) -> None:
+        """Hand in the time from the block's beginning until now, in whichever thread this is."""
+        if self._start_ns and self._thread is not None:
+            known = TimeRange(self._name, self._category, self._start_ns, clock(), *self._thread)
+            more = self._more | {"node_id": time_ranges.node_id, "is_async": True}
+            time_ranges.hand_in(known._replace(**more))
+
+    def __enter__(self) -> Self:
+        wanted = time_ranges.wanted
+        if wanted.stack:
+            self.note(stack=python_stack())
+        if wanted.modules:
+            self.note(module=module_path.get())
+        # Kept: each hears the end of what it heard the beginning of, though it listens no more.
+        self._told = time_ranges.hearing_beginnings
+        for recording in self._told:
+            recording.began(self._name, self._category, self._more)
+        self._bytes_before = memory_meter.balance() if wanted.memory else None
         self._start_ns = clock() if time_ranges.on else 0
+        return self
 
     def __exit__(
         self,
@@ -149,5 +361,10 @@ class time_range:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._start_ns:
-            time_ranges.add(self._name, self._category, self._start_ns)
+        if self._bytes_before is not None:
+            (cpu, device), before = memory_meter.balance(), self._bytes_before
+            self.note(memory_bytes=cpu - before.cpu, device_memory_bytes=device - before.device)
+        if self._start_ns and self._thread is None:
+            time_ranges.add(self._name, self._category, self._start_ns, **self._more)
+        for recording in self._told:
+            recording.ended()

@@ -17,7 +17,7 @@ from ..core.generator import default_generator_of
 from ..core.missing import missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
-from . import amp
+from . import amp, nvtx
 from .event import CudaEvent as Event
 
 
@@ -194,8 +194,8 @@ def is_initialized() -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return False: there is no bfloat16 here yet, on any device."""
-    return False
+    """Return whether there is a GPU: kernels compute what is of bfloat16 in float32."""
+    return is_available()
 
 
 def set_device(device: Any) -> None:
@@ -314,6 +314,7 @@ __all__ = [
     "memory_reserved",
     "memory_stats",
     "memory_summary",
+    "nvtx",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
-from multiprocessing.context import BaseContext
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..core.caller_warning import warn_caller
 from ..core.generator import Generator, default_generator
@@ -17,7 +15,11 @@ from .dataset import Dataset, IterableDataset
 from .fetch import Fetcher
 from .passes import Pass, PassElsewhere, PassHere
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
-from .worker_pool import WorkerPool
+
+if TYPE_CHECKING:
+    from multiprocessing.context import BaseContext
+
+    from .worker_pool import WorkerPool
 
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = frozenset(
@@ -146,6 +148,9 @@ class DataLoader(Generic[T_co]):
             return self._counted(PassHere(fetcher, self._indices))
         pool, self._pool = self._pool, None
         if pool is None:
+            # Who loads in its own process needs nothing of multiprocessing, which is 1 MB.
+            from .worker_pool import WorkerPool
+
             pool = WorkerPool(fetcher, self.num_workers, self.worker_init_fn, self._context)
         elsewhere = PassElsewhere(
             pool,
@@ -187,6 +192,9 @@ def _context_of(given: Any, num_workers: int) -> BaseContext | None:
             "multiprocessing_context can only be used with multi-process loading (num_workers > "
             f"0), but got num_workers={num_workers}"
         )
+    import multiprocessing
+    from multiprocessing.context import BaseContext
+
     if isinstance(given, str):
         methods = multiprocessing.get_all_start_methods()
         if given not in methods:

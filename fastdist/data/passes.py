@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..core.caller_warning import warn_caller
 from .fetch import Fetcher
-from .worker_pool import WorkerPool
+
+if TYPE_CHECKING:
+    from .worker_pool import WorkerPool
 
 
 class Pass:

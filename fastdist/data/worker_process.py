@@ -8,15 +8,17 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.generator import manual_seed
 from ..namespace.threads import use_one_thread
 from .fetch import Fetcher
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 # So long may a batch that nobody will read go on being made.
 _PATIENCE_S = 2.0

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -86,6 +86,30 @@ class Stream(Protocol):
     ) -> None: ...
 
 
+class Result(NamedTuple):
+    """What a kernel fills: the shape in which it is seen, and that in which the kernel does.
+
+    Where memory is not in C order, `order` has the axes from the slowest to the fastest.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    kernel_shape: tuple[int, ...]
+    order: Sequence[int] | None = None
+
+    def made_by(self, empty: Callable[[tuple[int, ...], np.dtype[Any]], Any]) -> Any:
+        """Return memory for it, in the shape in which it is seen."""
+        if self.order is None:
+            return empty(self.shape, self.dtype)
+        packed = empty(tuple([self.shape[axis] for axis in self.order]), self.dtype)
+        places = range(len(self.order))
+        return packed.transpose(tuple([self.order.index(axis) for axis in places]))
+
+    def as_kernels_see(self, out: Any) -> Any:
+        """Return what was made for it in the shape that the kernel knows."""
+        return out if self.shape == self.kernel_shape else out.reshape(self.kernel_shape)
+
+
 class Backend(Protocol):
     """All that the rest of fastdist asks of a kind of device.
 
@@ -129,10 +153,26 @@ class Backend(Protocol):
     def pointwise(self, body: Body, arrays: Sequence[Any], out: Any) -> None:
         """Write the body's value into out; arrays have the compute dtype and broadcast to out."""
 
-    def kernel(self, name: str) -> Callable[..., None]:
+    def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         """Return the structured kernel `module.function` of this backend.
 
-        Note    it takes the arrays it reads, those it writes, then numbers; arrays of length 0 too
+        Note    it takes the arrays it reads, those it writes, then numbers; arrays of length 0 too.
+                Who gives it arrays of half types says how many it only reads: the CPU's compute
+                in float32 then
+        """
+
+    def making(
+        self,
+        kernel: str | Body,
+        results: Sequence[Result],
+        numbers: tuple[Any, ...] = (),
+        reads: int | None = None,
+        index: int | None = None,
+        *,
+        of_any_layout: bool = False,
+    ) -> Callable[..., Any]:
+        """Return a function of raw arrays that makes fresh results of a structured or pointwise
+        kernel's: one array, or several. The arrays are always of the same layouts, or of any.
         """
 
     def add_into(self, accumulator: Any, array: Any) -> None:
@@ -149,6 +189,42 @@ class Backend(Protocol):
 
     def synchronize(self, index: int | None = None) -> None:
         """Wait for all work of the device. Raises what failed."""
+
+
+def filling(
+    backend: Any,
+    empty: Callable[[tuple[int, ...], np.dtype[Any]], Any],
+    kernel: str | Body,
+    results: Sequence[Result],
+    numbers: tuple[Any, ...],
+    reads: int | None,
+) -> Callable[..., Any]:
+    """Return the function that lets a kernel fill what `empty` gives: a plain `making`."""
+    fill: Callable[..., None]
+    if isinstance(kernel, str):
+        fill = backend.kernel(kernel, reads)
+    else:
+        body = kernel
+
+        def fill(*given: Any) -> None:
+            backend.pointwise(body, given[:-1], given[-1])
+
+    if len(results) == 1 and results[0].order is None:
+        seen_as, dtype, shape, _ = results[0]
+
+        def one_result(*arrays: Any) -> Any:
+            out = empty(shape, dtype)
+            fill(*arrays, out, *numbers)
+            return out if shape == seen_as else out.reshape(seen_as)
+
+        return one_result
+
+    def several_results(*arrays: Any) -> Any:
+        outs = [result.made_by(empty) for result in results]
+        fill(*arrays, *map(Result.as_kernels_see, results, outs), *numbers)
+        return outs if len(outs) > 1 else outs[0]
+
+    return several_results
 
 
 _loaded: Final[dict[str, Backend]] = {}

@@ -13,9 +13,11 @@ from numpy.lib.stride_tricks import as_strided
 
 from fastdist.core import philox
 from fastdist.core.errors import ShapeError
+from fastdist.kernels.cpu.halves import in_float32
+from fastdist.kernels.cpu.long_rows import repeat
 from fastdist.kernels.cpu.silence import silent
 
-from .backend import Backend
+from .backend import Backend, Result, filling
 from .find_kernel import find_kernel
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _KEPT_BLOCK = 16 * _MIB
+# From so many elements on it pays to look whether they are few that repeat: 1e6 of a sum's gradient
+# take 99 us with the rest of the pass in place of 147, 1e5 would take 20 in place of 19 (AMD EPYC).
+_MANY = 1 << 18
 
 
 def keep_freed_memory() -> None:
@@ -110,7 +115,8 @@ _STREAM = CpuStream()
 
 
 def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
-    np.copyto(out, array, casting="unsafe")
+    if out.size < _MANY or not repeat(array, out):
+        np.copyto(out, array, casting="unsafe")
 
 
 def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
@@ -131,7 +137,7 @@ class CpuBackend:
     add_into = staticmethod(add_into)
 
     def __init__(self) -> None:
-        self._kernels: dict[str, Callable[..., None]] = {}
+        self._kernels: dict[tuple[str, int | None], Callable[..., None]] = {}
         self._kernel_for: Callable[[Body], Any] | None = None
 
     def device_count(self) -> int:
@@ -182,11 +188,26 @@ class CpuBackend:
             self._kernel_for = import_module("fastdist.kernels.cpu.pointwise").kernel_for
         self._kernel_for(body).run(arrays, out)
 
-    def kernel(self, name: str) -> Callable[..., None]:
-        found = self._kernels.get(name)
+    def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
+        found = self._kernels.get((name, reads))
         if found is None:
-            found = self._kernels[name] = find_kernel("cpu", name)
+            found = find_kernel("cpu", name)
+            if reads is not None:
+                found = in_float32(name, found, reads)
+            self._kernels[name, reads] = found
         return found
+
+    def making(
+        self,
+        kernel: str | Body,
+        results: Sequence[Result],
+        numbers: tuple[Any, ...] = (),
+        reads: int | None = None,
+        index: int | None = None,
+        *,
+        of_any_layout: bool = False,
+    ) -> Callable[..., Any]:
+        return filling(self, np.empty, kernel, results, numbers, reads)
 
     def current_stream(self, index: int | None = None) -> CpuStream:
         return _STREAM
@@ -239,4 +260,5 @@ class _Memory:
 
 def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:
     address = int(array.__array_interface__["data"][0]) + offset_bytes
-    return np.asarray(_Memory(array, address))
+    # As array's dtype, of which the interface knows only the size where it is not NumPy's own.
+    return np.asarray(_Memory(array, address)).view(array.dtype)

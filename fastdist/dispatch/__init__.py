@@ -1,14 +1,21 @@
 """What happens when an op is called.
 
 An op is declared once (`pointwise`, `structured`, `view`), and everything is read off the
-declaration: the public function, the Tensor method, the fast closure, the in-place twin, vjp and
-jvp, the Node that records it. The general path reads as five steps: check, offer to the tracer,
-run, record a Node, carry tangents.
+declaration: the public function, the Tensor method, operators, the in-place twin, vjp and jvp, the
+Node that records it. What a declaration says stands in `pointwise_form.py` and
+`structured_form.py`, where nothing runs; `pointwise.py`, `structured.py` and `view.py` run it the
+general way, which reads as five steps: check, offer to the tracer, run, record a Node, carry
+tangents.
 
-The short ways are the same five steps where nothing needs a look, written out because every call
-costs: closures for the commonest pointwise ops (`fast.py`), for matmul and the sum of all
-(`fast_structured.py`); generated text for other pointwise ops (`fast_nary.py`), structured ops
-(`quick.py`), views (`quick_view.py`) and what is changed in place (`fast_inplace.py`). They find
-what the general path has worked out before, a `Way`, in the plans of the first operand's layout,
-and go back to the general path for all else.
+Every call costs, so the five steps are also written out for operands of which nothing needs a look:
+see Note [The short way] in `calls.py`, which writes it for all kinds of ops (`inplace_calls.py` for
+what is changed in place). A short way finds what the general way has worked out before, a `Way`
+(`way.py`, `pointwise_way.py`), with its operands' layouts, and goes back to the general way for all
+else. What a Node saves, and how a gradient passes it, is written by `node_writer.py`.
+
+Who else wants a call gets it in the general way, to which the short one sends whatever is not plain
+(see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is not
+zero, everything: an argument's `__torch_function__` (`offering.py`), a batch of calls
+(`batching.py`, Note [Batching rules]), autocast and a profile, a recorder (`tracing.py`, Note [What
+is recorded]). Composites are offered by `arguments.py`.
 """

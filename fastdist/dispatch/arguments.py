@@ -15,8 +15,13 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ..core.errors import FastdistError
+from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
+from .batch_loop import over_batch
+from .batched_tensor import levels
 from .kinds import ArgumentError, find_fault, require_kinds
+from .offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
+from .tracing import listener, traced_composite
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,17 +40,38 @@ def checked(function: F, cast: Callable[..., Any] | None = None, *, early: bool 
     early=False looks for faults after a failure alone: for a function whose ops look first
     """
     fitted: set[Any] = set()
+    many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        if cast is not None and modes.tracers:
-            args, kwargs = cast(args, kwargs)
+        if modes.tracers:
+            if mode_is_open():
+                found = offer(getattr(call, "offered_as", call), args, kwargs)
+                if found is not NOT_TAKEN:
+                    return found
+            if cast is not None:
+                args, kwargs = cast(args, kwargs)
+            if levels.depth:
+                found = over_batch(function.__name__, call, args, kwargs)
+                if found is not NOT_TAKEN:
+                    return found
+            recorder = listener(call)
+            if recorder is not None and function.__name__ not in IGNORED:
+                return traced_composite(recorder, function.__name__, call, args, kwargs)
         if early:
             if kwargs:
                 classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
             else:
                 classes = (*map(type, args),)
+            if many:
+                classes += (*held_classes((*args, *kwargs.values())),)
             if classes not in fitted:
-                args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
+                if anyone_takes(classes) and function.__name__ not in IGNORED:
+                    found = offer(getattr(call, "offered_as", call), args, kwargs)
+                    if found is not NOT_TAKEN:
+                        return found
+                    args, kwargs = require_kinds(function, args, kwargs, set(), classes)
+                else:
+                    args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
         try:
             return function(*args, **kwargs)
         except UNCLEAR as error:

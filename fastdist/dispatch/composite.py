@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
+from ..core.overriding import NOT_TAKEN, offer
 from .arguments import checked
 from .autocast import casting
 from .output import with_out_parameter, written_parts
@@ -78,7 +79,12 @@ def _with_out(name: str, call: F) -> F:
 
     @wraps(call)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if out is not None:
+            found = offer(public, args, {**kwargs, "out": out})
+            if found is not NOT_TAKEN:
+                return found
         return written_parts(name, out, call(*args, **kwargs), (*args, *kwargs.values()))
 
     public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
+    call.offered_as = public  # type: ignore[attr-defined]
     return public  # type: ignore[return-value]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import DType, bool_, float16
+from ..core.dtypes import WIDE, DType, bool_
 from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
@@ -23,13 +23,13 @@ def constant(value: Any, like: Tensor) -> Any:
     decide.
 
     A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
-    never cached, for it would not be found again. What float16 rounds is for each op to decide.
+    never cached, for it would not be found again. What half types round is for each op to decide.
     """
     dtype = like.facts.dtype
     found = _cache.get((value, dtype))
     if found is not None:
         return found
-    if not dtype.is_floating_point:
+    if not dtype.may_have_gradient:
         return _whole(value, dtype)
     if value == 0:
         # 0.0 == -0.0, but they are two numbers.
@@ -52,24 +52,30 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
         return found
     try:
         with np.errstate(all="ignore"):
-            array = np.asarray(value, np.float64 if dtype.is_floating_point else None).astype(
+            array = np.asarray(value, np.float64 if dtype.may_have_gradient else None).astype(
                 dtype.numpy
             )
     except OverflowError:
         return value  # the general path says what is wrong with it
-    if not _holds(array, value) or (dtype is float16 and float(array) != value):
+    if not _holds(array, value) or (dtype.is_half and float(array) != value):
         return value
     array.flags.writeable = False
     if len(_cache) >= _LIMIT:
         _cache.clear()
     made = _cache[key] = wrap(array, Layout.of(dtype, CPU, ()))
+    made._made_of = value  # type: ignore[attr-defined]
     return made
 
 
+def number_of(tensor: Tensor) -> Any:
+    """Return the number that a tensor stands for which `constant` has made; None for any other."""
+    return getattr(tensor, "_made_of", None)
+
+
 def is_rounded_by_half(tensor: Tensor) -> bool:
-    """Return whether a tensor is without axes and of a floating dtype wider than float16."""
+    """Return whether a tensor is without axes and of a floating dtype wider than a half type."""
     dtype = tensor.facts.dtype
-    return not tensor.facts.shape and dtype.is_floating_point and dtype is not float16
+    return not tensor.facts.shape and dtype.may_have_gradient and not dtype.is_half
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
@@ -79,6 +85,10 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
+        if isinstance(value, complex) and not dtype.is_complex:
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype.name} without overflow: {value!r}"
+            )
     with np.errstate(all="ignore"):
         try:
             return np.asarray(value).astype(dtype.numpy)
@@ -91,10 +101,10 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Return as_operand of a number that is to be an element.
 
-    Raises  RuntimeError for one that dtype does not hold; float16 rounds to infinity, as in PyTorch
+    Raises  RuntimeError for one that dtype does not hold; half types round to inf, as in PyTorch
     """
     array = as_operand(value, dtype)
-    if not _holds(array, value) and dtype is not float16:
+    if not _holds(array, value) and not dtype.is_half:
         raise RuntimeError(
             f"value cannot be converted to type {array.dtype.name} without overflow: {value!r}"
         )
@@ -106,8 +116,8 @@ def _holds(array: np.ndarray[Any, Any], value: Any) -> bool:
     kind = array.dtype.kind
     if isinstance(value, bool) or kind == "b":
         return True
-    if kind == "f":
-        return not (np.isinf(array) and math.isfinite(value))
+    if kind in "fc" or array.dtype in WIDE:
+        return not (np.isinf(array) and math.isfinite(value.real) and math.isfinite(value.imag))
     return math.isfinite(value) and fits(value, array.dtype)
 
 
@@ -127,8 +137,12 @@ _PYTHON = frozenset({int, float, bool})
 def _number_of(value: Any) -> Any:
     if isinstance(value, Tensor) and value.facts.numel == 1:
         return value.item()
-    if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biuf" and not value.ndim:
+    if (
+        isinstance(value, np.generic | np.ndarray)
+        and value.dtype.kind in "biufc"
+        and not value.ndim
+    ):
         return value
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | complex):
         return value
     raise DTypeError(f"expected a number, got {type(value).__name__} {value!r}")

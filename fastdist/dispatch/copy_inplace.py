@@ -5,6 +5,7 @@ See Note [In-place on views] in inplace.py.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, ShapeError
+from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes
@@ -20,17 +22,23 @@ from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
+from .batched_tensor import level_of
+from .batching import change_batch
 from .broadcast import broadcast_shapes, sum_array_to
 from .constants import held
-from .fast_inplace import may_write_at_once
 from .gradients import cast_array, reduce_recorded
 from .inplace import require_may_change, set_history, will_record
+from .inplace_calls import may_write_at_once
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .promotion import can_cast
 from .sparse_rules import is_sparse, meet_sparse
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
+from .tracing import listener, traced
+
+# Of classes: whether nobody is asked of them.
+nobody_takes = NEVER_ASKED.issuperset
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -53,11 +61,21 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         np.copyto(self.array, src.array)
         storage_of(self).bump()
         return self
+    if modes.tracers and level_of((self, src)):
+        return change_batch(copy_, (self, src))
+    if (modes.tracers and mode_is_open()) or type(src) not in NEVER_ASKED:
+        found = offer(copy_, (self, src), {"non_blocking": True} if non_blocking else {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
     return _overwrite(self, src, self.array)
 
 
 def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
     """Write src into room, which is self's raw array or that with each place in memory once."""
+    recorder = listener() if modes.tracers else None
+    if recorder is not None:
+        written = copy_ if isinstance(src, Tensor) else fill_
+        return traced(recorder, written.__name__, written, (self, src))  # type: ignore[no-any-return]
     if self.facts.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
     require_may_change(self, writing=room is self.array)
@@ -105,7 +123,7 @@ def _write(target: Tensor, src: Tensor, room: Any) -> None:
 
 def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardADLevel]]:
     after: list[tuple[Tensor, ForwardADLevel]] = []
-    if not target.facts.dtype.is_floating_point:
+    if not target.facts.dtype.may_have_gradient:
         return after
     for level in levels_of((target, src)):
         tangent = tangent_of(src, level)
@@ -158,6 +176,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     Raises  RuntimeError for a tensor with axes
     """
+    if modes.tracers and level_of((self, value)):
+        return change_batch(copy_ if isinstance(value, Tensor) else fill_, (self, value))
+    if (modes.tracers and mode_is_open()) or type(value) not in NEVER_ASKED:
+        found = offer(fill_, (self, value), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
     if isinstance(value, Tensor) and value.facts.shape:
         raise ShapeError(
             "fill_ only supports 0-dimension value tensor but got tensor with "
@@ -172,6 +196,11 @@ def zero_(self: Tensor) -> Tensor:
         self.array.fill(0)
         storage_of(self).bump()
         return self
+    if modes.tracers and level_of((self,)):
+        return change_batch(zero_, (self,))
+    found = offer(zero_, (self,), {}) if modes.tracers and mode_is_open() else NOT_TAKEN
+    if found is not NOT_TAKEN:
+        return found  # type: ignore[no-any-return]
     if self.facts.is_sparse:
         return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
     return _overwrite(self, 0, each_place_once(self.array, self.facts))
@@ -181,6 +210,11 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     """Return function as one that writes its result into its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        is_plain = self.__class__ in PLAIN and not kwargs and nobody_takes(map(type, args))
+        if (modes.tracers and mode_is_open()) or not is_plain:
+            found = offer(inplace, (self, *args), kwargs)
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
         if not isinstance(self, Tensor):
             fault = f"must be Tensor, not {type(self).__name__}"
             raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
@@ -205,7 +239,24 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     inplace.__doc__ = (
         f"In-place version of {name}: writes the result into this tensor and returns it."
     )
+    take_signature(inplace, name, function)
     return inplace
+
+
+def take_signature(inplace: Any, name: str, function: Callable[..., Any]) -> None:
+    """Give an in-place twin the signature of function, which is op's or a composite's, but for an
+    `out=`.
+    """
+    op = OPS.get(name)
+    if op is not None and op.__dict__.get("public") is function:
+        declared = op.declared
+    else:
+        declared = getattr(function, "__wrapped__", function)
+    inplace.__wrapped__ = declared
+    if "out" in (declared.__kwdefaults__ or ()):
+        signature = inspect.signature(declared)
+        taken = [p for p in signature.parameters.values() if p.name != "out"]
+        inplace.__signature__ = signature.replace(parameters=taken)
 
 
 def value_of(target: Tensor, others: tuple[Any, ...]) -> Tensor:

@@ -28,6 +28,14 @@ _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
 
 
+# Note [Complex gradients]
+# A gradient is, as in PyTorch, d/d Re + i d/d Im of a real loss, so an op whose derivative is p
+# hands back g * conj(p), while its tangent is t * p. Partials are written for the tangent, once for
+# all dtypes. Each is a map g -> F(g) = g * p, whatever its text does with g, and
+# conj(F(conj(g))) = g * conj(p): so the adjoint is made of any text, and none says conj. It is also
+# right for conj itself, whose F is conj.
+
+
 def gradient_of(body: Body) -> Body:
     """Return the body of `g * partial` for a partial over names that end in g, or the partial
     itself if it speaks of g.
@@ -46,6 +54,16 @@ def gradient_of(body: Body) -> Body:
     if isinstance(tree, Call) and tree.primitive == "neg":
         return Body.of(Call("neg", (Call("mul", (g, tree.args[0])),)), names)
     return Body.of(Call("mul", (g, tree)), names)
+
+
+def adjoint_of(body: Body) -> Body:
+    """Return the body of the adjoint of g -> body, which is linear over complex numbers:
+    conj(body(conj(g))). See Note [Complex gradients].
+    """
+    if body.text == "g":
+        return body
+    conjugated = scalar.substitute(body.tree, {"g": Call("conj", (Name("g"),))})
+    return Body.of(Call("conj", (conjugated,)), body.names)
 
 
 def with_defaults(body: Body, defaults: dict[str, Any]) -> Body:

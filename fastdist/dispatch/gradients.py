@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import float16
 from ..core.errors import ShapeError
 from ..core.scalar import Body, Name
 from ..devices.backend import backend_of
@@ -32,7 +31,7 @@ def gradient_array(
     layout.
 
     Note    body is in_used_order; operands are in the order of its names, g last; of `exact` names,
-            numbers stay wider than float16
+            numbers stay wider than half types
     """
     backend = backend_of(layout.device.type)
     dtype = layout.dtype.numpy
@@ -40,7 +39,7 @@ def gradient_array(
     if body.tree.__class__ is Name:
         found = operands[-1]
     else:
-        if layout.dtype is not float16:
+        if not layout.dtype.is_half:
             exact = frozenset()
         arrays = [
             operand
@@ -126,6 +125,8 @@ def reduce_recorded(
                 f"{list(gradient.facts.shape)} but expected shape compatible with "
                 f"{list(target.shape)}: {maker}"
             ) from error
+    if gradient.facts.dtype.is_complex and not target.dtype.is_complex:
+        gradient = COMPOSITES["real"].call(gradient)
     if gradient.facts.dtype is not target.dtype:
         gradient = COMPOSITES["to"].call(gradient, target.dtype)
     return gradient

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_, float16
+from ..core.dtypes import bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..core.time_ranges import time_range, time_ranges
+from ..core.overriding import NOT_TAKEN, mode_is_open, offer, offer_operator
+from ..core.time_ranges import time_ranges
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
@@ -17,14 +18,19 @@ from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .fast_inplace import inplace_way, remember_writer
+from .batched_tensor import level_of, levels
+from .batching import change_batch
+from .inplace_calls import inplace_way, remember_writer
 from .memory import each_place_once, may_write, require_apart, require_writable
-from .node_code import SavedView
+from .offering import nobody_takes
 from .op import OPS, common_device, dress
 from .pointwise import PointwiseOp, _operand, refused
 from .promotion import can_cast
+from .saved import SavedView
 from .sparse_rules import is_sparse, meet_sparse
 from .tangents import carry_pointwise, levels_of, value_before
+from .timing import told
+from .tracing import listener, traced
 from .view import replay, replay_array
 
 # Note [In-place on views]
@@ -73,17 +79,30 @@ def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..
     As an operator it returns NotImplemented for what no op takes: Python then asks that.
     """
 
-    def general(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def general(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if (modes.tracers and mode_is_open()) or not nobody_takes((self, *args, *kwargs.values())):
+            found = offer(getattr(Tensor, f"{op.name}_", None), (self, *args), kwargs)
+            if found is not NOT_TAKEN:
+                return found
         operands, attributes = _bind(op, self, args, kwargs)
         if any(is_sparse(operand) for operand in operands):
-            return meet_sparse(f"{op.name}_", operands, attributes)  # type: ignore[no-any-return]
+            return meet_sparse(f"{op.name}_", operands, attributes)
         attributes = op.fitting(attributes)
+        if modes.tracers and levels.depth and level_of(operands):
+            return change_batch(getattr(Tensor, f"{op.name}_"), operands, attributes)
+        recorder = listener() if modes.tracers else None
+        if recorder is not None:
+            return traced(recorder, f"{op.name}_", run_inplace, (op, self, operands, attributes))
         if modes.tracers and time_ranges.on:
-            with time_range(f"aten::{op.name}_", "op"):
-                return run_inplace(op, self, operands, attributes)
+            run_with = (op, self, operands, attributes)
+            return told(f"{op.name}_", operands, run_inplace, *run_with)
         return run_inplace(op, self, operands, attributes)
 
     def as_operator(self: Tensor, other: Any, **numbers: Any) -> Any:
+        if (modes.tracers and mode_is_open()) or not nobody_takes((other,)):
+            found = offer_operator(getattr(Tensor, f"{op.name}_", None), (self, other), {})
+            if found is not NOT_TAKEN:
+                return found
         if _operand(other) is NotImplemented and not is_sparse(other):
             return NotImplemented
         return general(self, other, **numbers)
@@ -123,11 +142,10 @@ def run_inplace(
     op: PointwiseOp, target: Tensor, operands: tuple[Any, ...], attributes: tuple[Any, ...]
 ) -> Tensor:
     """Write op(target, ...) into target, record it, and carry tangents."""
-    operands = tuple([_operand(operand) for operand in operands])
+    given, operands = operands, tuple([_operand(operand) for operand in operands])
     if refused(operands):
-        raise TypeError(
-            f"{op.name}_(): expected Tensors or numbers, got {[type(o).__name__ for o in operands]}"
-        )
+        kinds = [type(one).__name__ for one in given]
+        raise TypeError(f"{op.name}_(): expected Tensors or numbers, got {kinds}")
     if op.tensors_only:
         op.require_tensors(f"{op.name}_", operands)
     require_may_change(target)
@@ -146,8 +164,8 @@ def run_inplace(
             f"result type {result_dtype.name} can't be cast to the desired output type "
             f"{layout.dtype.name}: {op.name}_ would lose values; use {op.name} and keep its result"
         )
-    if compute is float16 and op.scales(operands):
-        return target.copy_(op.scaled(operands))
+    if compute.is_half and op.scales(operands):
+        return target.copy_(op.scaled(operands, compute))
     device = common_device(op, operands)
     recording = will_record(operands, layout)
     special = modes.special and bool(levels_of(operands))
@@ -183,7 +201,7 @@ def run_inplace(
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:
     """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
-    if not tls.grad or not layout.dtype.is_floating_point:
+    if not tls.grad or not layout.dtype.may_have_gradient:
         return False
     return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
 

@@ -6,17 +6,30 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError
+from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
+from ..graph.modes import modes
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
-from .declaration import is_tensor, parameter_names
+from .declaration import is_tensor, parameter_names, require_word
 from .kinds import ArgumentError, find_fault, require_attributes
+from .offering import nobody_takes, offer_op
 
 PLAIN = frozenset({Tensor, Parameter})
+# Where users find an op, which says so in words of these.
+HOMES: Final = {
+    "function": "fastdist.NAME",
+    "method": "Tensor.NAME",
+    "inplace": "Tensor.NAME_, which writes the result over the tensor",
+    "functional": "fastdist.nn.functional.NAME",
+    "activation": "fastdist.nn.functional.NAME, which takes inplace= behind its numbers",
+    "special": "fastdist.special.NAME",
+    "nowhere": "the op is a part of others",
+}
 
 
 class Op:
@@ -25,10 +38,11 @@ class Op:
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
     returns the result; a kind of op provides it. `node_name` is what `grad_fn` shows: PyTorch's
-    word for what users called.
+    word for what users called. `homes` are the words of HOMES for where users find it.
     """
 
     kind = "op"
+    homes: frozenset[str] = frozenset({"function", "method"})
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = function.__name__
@@ -39,6 +53,9 @@ class Op:
         self.returns = str(annotations.get("return"))
         self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
         self.has_out = True
+        # The function that users call for this op, if that is not its public one: as that it is
+        # offered to who takes calls over.
+        self.offered_as: Callable[..., Any] | None = None
         # Whether an out= has to be of the result's dtype, as PyTorch's copies of one operand ask.
         self.keeps_dtype = False
         # The classes of attributes that fitted: see Note [Classes that fitted] in kinds.py.
@@ -92,9 +109,17 @@ class Op:
 OPS: dict[str, Op] = {}
 
 
-def register(op: Op) -> Op:
-    """Put op into the table. Two ops of one name are our mistake."""
+def register(op: Op, homes: str | None = None) -> Op:
+    """Put op into the table, with the words of HOMES that it has, if not those of its kind. Two ops
+    of one name are our mistake.
+
+    Raises  DeclarationError for another word
+    """
     assert op.name not in OPS, f"{op.name} is declared twice"
+    if homes is not None:
+        for word in homes.split():
+            require_word(f"{op.name}: a word of homes=", word, HOMES)
+        op.homes = frozenset(homes.split()) - {"nowhere"}
     OPS[op.name] = op
     return op
 
@@ -182,6 +207,7 @@ def _refuse_missing(op: Op, names: list[str], values: tuple[Any, ...]) -> None:
 
 def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     """Return the function `public` that source makes over names, as op's own."""
+    names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
     exec(_compiled(source), names)
     public: Any = names["public"]
     # A copy of its own: code learns from its calls which globals it meets, and tracebacks show its
@@ -209,6 +235,14 @@ def _compiled(source: str) -> CodeType:
 
 def _checked_general(op: Op) -> Callable[..., Any]:
     def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
+        if (
+            (modes.tracers and mode_is_open())
+            or not nobody_takes(operands)
+            or type(out) not in NEVER_ASKED
+        ):
+            found = offer_op(op, operands, attributes, out)
+            if found is not NOT_TAKEN:
+                return found
         attributes = op.fitting(attributes)
         try:
             return finish(op, op.general(operands, attributes, out), operands)

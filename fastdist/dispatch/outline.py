@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import DeclarationError
+from ..core.overriding import disabled_torch_function
 from ..tensor.tensor import Tensor
 
 
@@ -17,6 +18,7 @@ class Outline(Tensor):
     """
 
     __slots__ = ("_told",)
+    __torch_function__ = disabled_torch_function
     _told: str
 
     @property

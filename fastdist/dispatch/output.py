@@ -7,16 +7,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.device import Device
+from ..core.dtypes import DType, int64
 from ..core.errors import DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
-from ..graph.modes import tls
+from ..graph.modes import modes, tls
 from ..tensor.layout import Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .memory import require_apart, require_writable
+from .memory import require_apart, require_writable, shares_memory
 from .op import Op
 from .promotion import can_cast
+from .tracing import listener, traced
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
@@ -35,7 +38,29 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     return _write(op.name, out, result, operands)
 
 
+def room_in(out: Any, operands: Sequence[Any], dtype: DType, device: Device, shape: Shape) -> Any:
+    """Return out's memory if a kernel may write its result there at once; None where write_out has
+    more to do: to refuse, resize or cast, or to copy what shares out's memory in part.
+    """
+    if modes.special or not isinstance(out, Tensor):
+        return None
+    layout = out.facts
+    if (layout.dtype, layout.device, layout.shape) != (dtype, device, shape) or layout.is_sparse:
+        return None
+    others = [one for one in operands if isinstance(one, Tensor)]
+    if any(shares_memory(out, one) for one in others):
+        return None
+    if tls.grad and any(one.edge is not None for one in (out, *others)):
+        return None
+    require_writable(out)
+    return out.array
+
+
 def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
+    recorder = listener() if modes.tracers else None
+    if recorder is not None:
+        given = (name, out, result, operands)
+        return traced(recorder, "copy_", _write, given)  # type: ignore[no-any-return]
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
@@ -44,6 +69,8 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             "but one of the "
             "arguments requires grad."
         )
+    if name in _OF_PLACES:
+        _require_places(name, out, result)
     if not can_cast(result.facts.dtype, out.facts.dtype):
         raise DTypeError(
             f"result type {result.facts.dtype.name} can't be cast to the desired output type "
@@ -55,6 +82,19 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     backend_of(out.facts.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
+
+
+# The ops whose whole result says where something stands.
+_OF_PLACES = frozenset({"argmax", "argmin", "argsort"})
+
+
+def _require_places(name: str, out: Tensor, result: Tensor) -> None:
+    """Raise DTypeError for an out of another dtype than places have: not all would fit."""
+    if out.facts.dtype is not result.facts.dtype:
+        raise DTypeError(
+            f"{name}(): Expected out tensor to have dtype {result.facts.dtype.name}, but got "
+            f"{out.facts.dtype.name} instead: it takes places"
+        )
 
 
 def _resize(name: str, out: Tensor, shape: Shape) -> None:
@@ -112,5 +152,8 @@ def written_parts(name: str, out: Any, result: Any, operands: Sequence[Any]) -> 
         return _write(name, out, result, operands)
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
+    for one, part in zip(out, result, strict=True):
+        if part.facts.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
+            _require_places(name, one, part)
     parts = [_write(name, o, r, operands) for o, r in zip(out, result, strict=True)]
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

@@ -2,205 +2,52 @@
 
 from __future__ import annotations
 
-import copy
-import re
-from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from ..core import scalar
 from ..core.device import CPU
-from ..core.dtypes import DType, bool_, float16, float32, int64
-from ..core.errors import DeclarationError, DTypeError, NoKernelError, ShapeError
-from ..core.scalar import Body
-from ..devices.backend import backend_of
+from ..core.dtypes import WORDS, DType, bool_, int64
+from ..core.errors import DTypeError, NoKernelError, ShapeError
+from ..core.overriding import NOT_TAKEN
+from ..devices.backend import Result, backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, tls
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
-from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from ..tensor.layout import Layout, Shape
+from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .autocast import cast_operands
+from .batched_tensor import levels
+from .batching import offer_batch
 from .broadcast import broadcast_shapes
+from .calls import write_pointwise
 from .constants import as_operand, held, is_rounded_by_half
-from .declaration import require_word
-from .derive import ZERO, gradient_of, tensor_expression, with_defaults
-from .fast_nary import remember_way
-from .gradients import CONDITIONS, as_array, in_used_order
+from .derive import ZERO
+from .gradients import CONDITIONS, as_array
 from .kinds import ArgumentError
-from .op import OPS, Op, common_device, register
-from .output import write_out
+from .op import OPS, common_device, register
+from .output import room_in, write_out
+from .pointwise_form import SCALING, PointwiseForm
+from .pointwise_way import recorded_way, remember_way
 from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of
 from .timing import timed, to_be_timed
+from .tracing import listener, traced
+from .way import layouts_of, order_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
-# Note [Numbers beside float16]
-# Bodies of float16 are computed in float32, and the numbers in them are float32 too, as in PyTorch:
-# a loss may be scaled by 65536, which float16 does not hold. Only what is compared with elements or
-# stands among them is rounded to float16 first. These are the ops that take a number in place of a
-# tensor as it is; the others round it.
-_SCALING = frozenset({"mul", "div", "floor_divide", "trunc_divide"})
 # What PyTorch computes of two of Python's numbers alone, too.
 _OF_NUMBERS = frozenset({"add", "sub", "mul", "div", "floor_divide"})
-_KEEPING = _SCALING | {"lerp", "pow", "xlogy"}
-_BOUNDS = frozenset({"lower", "upper"})
 
 
-# What the dtype of a result follows from.
-DTYPE_RULES: Final = {
-    "same": "operands meet, the result keeps it",
-    "number": "as same, but not for bool",
-    "floating": "integers and bool go to the default dtype",
-    "bool": "operands meet, the result is bool",
-    "integral": "as same, but not for floating",
-    "whole": "as integral, but not for bool",
-    "first": "the first operand's, whatever the others are",
-    "counted": "as same, but bool goes to int64",
-}
-
-
-# Where a number may stand in the place of a tensor.
-NUMBER_RULES: Final = {
-    "anywhere": "in the place of any operand",
-    "not first": "in the place of the second, as in lt(x, 2)",
-    "last": "in the place of the last, as in lerp(x, y, 0.5)",
-    "nowhere": "in none, as in atan2(x, y)",
-}
-
-
-class PointwiseOp(Op):
-    """An op that is one scalar body; `dtype` is a word of DTYPE_RULES.
-
-    Its texts are read when they are first needed: a program needs few of them.
-    """
-
-    kind = "pointwise"
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        body: str,
-        partials: Sequence[str | None],
-        dtype: str,
-        node_name: str = "",
-        numbers: str = "anywhere",
-    ) -> None:
-        super().__init__(function)
-        require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
-        count = len(self.tensors)
-        leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]
-        # The operands in whose place no number may stand: no fast way makes a tensor of one there.
-        self.tensors_only = frozenset(self.tensors[:leading])
-        self.node_name = node_name or self.node_name
-        self.number_names = self.attributes
-        # See Note [Numbers beside float16].
-        kept = self.tensors if self.name in _KEEPING else ()
-        self.exact_names = frozenset({*self.number_names, *kept}) - _BOUNDS
-        if self.name in ("floor_divide", "trunc_divide"):
-            self.exact_names -= {"input"}  # a dividend is rounded
-        self.body_names = (*self.tensors, *self.number_names)
-        self._text, self._text_names = body, self.body_names
-        self._defaults: dict[str, Any] = {}
-        require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
-        self.dtype = dtype
-        self.keeps_dtype = len(self.tensors) == 1 and dtype in ("same", "number", "integral")
-        self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
-        if len(self.partials) != len(self.tensors):
-            raise DeclarationError(
-                f"{self.name}: {len(self.partials)} partials were given for the tensors "
-                f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
-            )
-        self.differentiable = any(p is not None for p in self.partials)
-        self.is_quick = False
-        # A list, which the op with its numbers at their defaults shares.
-        self._refusals: list[Callable[[Sequence[DType]], str | None]] = []
-        self._vjps: tuple[Any, ...] | None = None
-        self._nodes: tuple[Any, ...] | None = None
-        self.plain: PointwiseOp | None = self._with_defaults()
-
-    def _with_defaults(self) -> PointwiseOp | None:
-        """Return this op with its numbers at their defaults, which is what the fast closure runs.
-
-        None where a number has no default: the op then always goes the general way.
-        """
-        if not self.attributes:
-            return self
-        defaults = {p.name: p.default for p in self.parameters if p.name in self.attributes}
-        if not all(isinstance(value, int | float) for value in defaults.values()):
-            return None
-        plain = copy.copy(self)
-        plain.attributes = plain.number_names = ()
-        plain.body_names = self.tensors
-        plain._defaults = defaults
-        plain.plain = plain
-        return plain
-
-    def mentions(self, names: Iterable[str]) -> bool:
-        """Say whether the text of the body speaks of all these names, without reading it."""
-        return set(names) <= set(re.findall(r"\w+", self._text))
-
-    def _read(self, text: str, *more: str) -> Body:
-        """Return the body that a text of the declaration says over the op's names and more.
-
-        Raises  ScalarSyntaxError naming the word and its column
-        """
-        body = scalar.parse(text, (*self._text_names, *more))
-        return with_defaults(body, self._defaults) if self._defaults else body
-
-    @cached_property
-    def body(self) -> Body:
-        """What the op computes, over its tensors and numbers."""
-        return self._read(self._text)
-
-    @cached_property
-    def run_body(self) -> Body:
-        """The body over what it uses, which is what a kernel is given."""
-        return in_used_order(self.body)
-
-    @cached_property
-    def gradient_bodies(self) -> tuple[Body | None, ...]:
-        """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
-        read = [None if p is None else self._read(p, "out", "g") for p in self.partials]
-        return tuple([None if body is None else gradient_of(body) for body in read])
-
-    @cached_property
-    def gradient_needs_first(self) -> bool:
-        """Whether a gradient asks for the first operand, whose old value an in-place op writes
-        over.
-        """
-        return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
-
-    @property
-    def vjps(self) -> tuple[Any, ...]:
-        """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the
-        jvp.
-        """
-        if self._vjps is None:
-            self._vjps = tuple(
-                None if b is None else tensor_expression(b) for b in self.gradient_bodies
-            )
-        return self._vjps
-
-    @property
-    def nodes(self) -> tuple[Any, ...]:
-        """The tiny, the general, the plain and the spread Node class."""
-        if self._nodes is None:
-            from .node_code import node_classes
-
-            self._nodes = node_classes(self)
-        return self._nodes
-
-    def gradient_kernel(self, i: int) -> PointwiseKernel:
-        """Return the CPU kernel of the gradient by input i, over the names its body uses."""
-        body = self.gradient_bodies[i]
-        assert body is not None
-        return kernel_for(in_used_order(body))
+class PointwiseOp(PointwiseForm):
+    """A pointwise op as it runs."""
 
     def refusal(self, tell: Callable[[Sequence[DType]], str | None]) -> Any:
         """Register what PyTorch has no meaning for: of the operands' dtypes, the text that says so,
@@ -226,7 +73,7 @@ class PointwiseOp(Op):
                     f"Boolean alpha only supported for Boolean results.: {self.name} got "
                     f"alpha={number!r} for {found.name}"
                 )
-            if dtype_of_number(number).is_floating_point and not found.is_floating_point:
+            if dtype_of_number(number).may_have_gradient and not found.may_have_gradient:
                 raise DTypeError(
                     f"For integral input tensors, argument {name} must not be a floating point "
                     f"number: {self.name} got {name}={number!r} for {found.name}"
@@ -241,13 +88,17 @@ class PointwiseOp(Op):
         if self._refusals:
             # Numbers that say how to compute do not lift what they are computed of.
             self._refuse(operands[: len(self.tensors)])
-        if self.dtype == "floating" and not found.is_floating_point:
+        if found.is_complex and not self.takes_complex:
+            raise NoKernelError(
+                f'"{self.name}" not implemented for {WORDS[found]!r}: take its parts'
+            )
+        if self.dtype == "floating" and not found.may_have_gradient:
             return get_default_dtype()
         if self.dtype in ("number", "whole"):
             refuse_bool(self.name, found, operands)
         if self.dtype == "counted" and found is bool_:
             return int64
-        if self.dtype in ("integral", "whole") and found.is_floating_point:
+        if self.dtype in ("integral", "whole") and found.may_have_gradient:
             raise NoKernelError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
 
@@ -262,7 +113,7 @@ class PointwiseOp(Op):
     def require_tensors(self, called: str, operands: Sequence[Any]) -> None:
         """Raise TypeError for a number where only a tensor may stand; called is what users called.
 
-        Note    asked in the general way alone, to which the fast ones leave such numbers
+        Note    asked in the general way alone, to which the short ones leave such numbers
         """
         for i, (name, operand) in enumerate(zip(self.tensors, operands, strict=True)):
             if name in self.tensors_only and not isinstance(operand, Tensor):
@@ -291,32 +142,44 @@ class PointwiseOp(Op):
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
+        if attributes and self.is_usual(attributes):
+            assert self.usual is not None
+            return self.usual.general(operands, (), out)
         if modes.tracers:
+            batch = offer_batch(self, operands, attributes, out) if levels.depth else NOT_TAKEN
+            if batch is not NOT_TAKEN:
+                return batch
             if to_be_timed(self):
                 return timed(self, self.name, self.general, operands, attributes, out)
             operands = cast_operands(self.name, operands)
+            recorder = listener()
+            if recorder is not None:
+                return traced(recorder, self.name, self.general, (operands, attributes, out))
         given, operands = operands, tuple([_operand(operand) for operand in operands])
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands
         ):
             if self.name not in _OF_NUMBERS or not all(
-                isinstance(o, bool | int | float) for o in operands
+                isinstance(o, bool | int | float | complex) for o in operands
             ):
                 return meet_sparse(self.name, given, attributes, out)
             operands = tuple([_alone(operand) for operand in operands])
+        if self.of_complex is not None and len(operands) == 1 and _is_complex(operands[0]):
+            found = self.of_complex(operands[0])
+            return found if out is None else write_out(self, out, found, operands)
         if self.tensors_only:
             self.require_tensors(self.name, operands)
         if attributes:
             attributes = self.fitting(attributes)
         compute = self.compute_dtype(operands, attributes)
-        if compute is float16 and self.scales(operands):
-            result = self.scaled(operands)
+        if compute.is_half and self.scales(operands):
+            result = self.scaled(operands, compute)
             return result if out is None else write_out(self, out, result, operands)
         device = common_device(self, operands)
         shape = self.shape_of(self.name, operands)
-        result = self._run(operands, attributes, compute, device, shape)
+        result = self._run(operands, attributes, compute, device, shape, out)
         if out is not None:
-            return write_out(self, out, result, operands)
+            return out if result is out else write_out(self, out, result, operands)
         if not modes.special or not levels_of(operands):
             self._record(result, operands, attributes)
             return result
@@ -326,18 +189,18 @@ class PointwiseOp(Op):
         return result
 
     def scales(self, operands: Sequence[Any]) -> bool:
-        """Return whether float16 operands meet a wider tensor without axes that scales them."""
-        return self.name in _SCALING and any(
+        """Return whether half operands meet a wider tensor without axes that scales them."""
+        return self.name in SCALING and any(
             isinstance(o, Tensor) and is_rounded_by_half(o)
             # PyTorch rounds a dividend without axes.
             for o in (operands if self.name == "mul" else operands[1:])
         )
 
-    def scaled(self, operands: Sequence[Any]) -> Tensor:
-        """Compute float16 operands beside such a factor in float32, and round once."""
+    def scaled(self, operands: Sequence[Any], half: DType) -> Tensor:
+        """Compute half operands beside such a factor in float32, and round once."""
         cast = OPS["cast"].public
-        wide = [cast(o, float32) if isinstance(o, Tensor) else o for o in operands]
-        return cast(self.general(tuple(wide), ()), float16)  # type: ignore[no-any-return]
+        wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
+        return cast(self.general(tuple(wide), ()), half)  # type: ignore[no-any-return]
 
     def _run(
         self,
@@ -346,7 +209,9 @@ class PointwiseOp(Op):
         compute: DType,
         device: Any,
         shape: Any,
+        out: Any,
     ) -> Tensor:
+        """Return a new result, or out where that could be filled at once."""
         backend = backend_of(device.type)
         named = [
             (name, self._array(operand, name, compute, device, backend))
@@ -354,11 +219,22 @@ class PointwiseOp(Op):
             if name in self.body.used
         ]
         dtype = bool_ if self.dtype == "bool" else compute
-        array = empty_like_operands(backend, operands, dtype, device, shape)
+        room = None if out is None else room_in(out, operands, dtype, device, shape)
+        array = room
+        if array is None:
+            order = order_of(layouts_of(operands), shape)
+            kind = Result(shape, dtype.numpy, shape, order)
+            array = kind.made_by(partial(backend.empty, index=device.index))
         backend.pointwise(self.run_body, [one for _, one in named], array)
+        if room is not None:
+            storage_of(out).bump()
+            return out  # type: ignore[no-any-return]
         result = wrap(array, layout_of(array, device))
-        self._remember_plan(operands, result)
         remember_way(self, operands, named, result)
+        whole = self.whole
+        if whole.written is not None and not whole.is_written:
+            whole.is_written = True
+            write_pointwise(whole)
         return result
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
@@ -379,26 +255,11 @@ class PointwiseOp(Op):
         return as_array(backend, array, compute.numpy, device.index)
 
     def _precision(self, name: str, compute: DType) -> DType:
-        """Return the dtype of the body's number name. See Note [Numbers beside float16]."""
-        return float32 if compute is float16 and name in self.exact_names else compute
-
-    def _remember_plan(self, operands: Sequence[Any], result: Tensor) -> None:
-        """Let the fast closure know the result's layout for this pair of layouts next time."""
-        if len(operands) != 2 or not result.facts.plain:
-            return
-        a, b = operands
-        if isinstance(a, Tensor) and isinstance(b, Tensor):
-            la, lb, lr = a.facts, b.facts, result.facts
-            if (
-                la.dtype is lr.dtype is lb.dtype
-                and la.device is lb.device
-                and la.contiguous
-                and lb.contiguous
-            ):
-                la.plans.remember(lb, lr)
+        """Return the dtype of the body's number name. See Note [Numbers beside half types]."""
+        return compute.computes_in if name in self.exact_names else compute
 
     def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
-        if not self.differentiable or not result.facts.dtype.is_floating_point:
+        if not self.differentiable or not result.facts.dtype.may_have_gradient:
             return
         edges = self.edges_of(operands)
         if any(edge is not None for edge in edges) and not (modes.grad_off and not tls.grad):
@@ -418,14 +279,17 @@ class PointwiseOp(Op):
         attach: Callable[[Tensor, Any], None],
     ) -> None:
         """Make the Node of a call with these edges, and attach it to the result."""
-        node = self.nodes[1]()
+        node = self.node_class()
         begin_node(node, edges, result.facts)
         compute = result.facts.dtype
         precise = [self._precision(name, compute) for name in self.body_names]
         pairs = zip(operands, precise, strict=False)
         tensors = [o if isinstance(o, Tensor) else _number_tensor(o, dtype) for o, dtype in pairs]
         numbers = zip(attributes, precise[len(tensors) :], strict=True)
-        node.save(*tensors, *[as_operand(number, dtype) for number, dtype in numbers], result)
+        saved: list[Any] = [as_operand(number, dtype) for number, dtype in numbers]
+        saved += [None] * (len(self.whole.number_names) - len(saved))
+        way = recorded_way(self, [tensor.facts for tensor in tensors], result.facts)
+        node.save(way, *tensors, *saved, result, ())
         attach(result, node)
         if modes.tracers:
             pack_saved(node, self.tensors, operands)
@@ -461,13 +325,17 @@ def _operand(value: Any) -> Any:
     if isinstance(value, Tensor):
         # What is sparse no kernel takes: see sparse_rules.py.
         return NotImplemented if value.facts.is_sparse else value
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | complex):
         return value
     if isinstance(value, np.ndarray | np.generic):
         if isinstance(value, np.generic):
             return value.item()
         return from_users_array(value)
     return NotImplemented
+
+
+def _is_complex(operand: Any) -> bool:
+    return isinstance(operand, Tensor) and operand.facts.dtype.is_complex
 
 
 def _alone(number: Any) -> Tensor:
@@ -486,36 +354,6 @@ def _number_tensor(value: Any, dtype: DType) -> Tensor:
     return wrap(array, layout_of(array))
 
 
-def empty_like_operands(
-    backend: Any, operands: Sequence[Any], dtype: DType, device: Any, shape: Any
-) -> Any:
-    """Return room for a result, its axes in the order in which the first operand of that shape
-    walks them.
-
-    A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory
-    in order.
-    """
-    for operand in operands:
-        if isinstance(operand, Tensor) and operand.facts.shape == shape:
-            order = memory_order(operand.facts)
-            if order is None:
-                break
-            packed = backend.empty(tuple(shape[i] for i in order), dtype.numpy, device.index)
-            return packed.transpose(tuple(order.index(i) for i in range(len(shape))))
-    return backend.empty(shape, dtype.numpy, device.index)
-
-
-def memory_order(layout: Layout) -> list[int] | None:
-    """Return the axes from the slowest to the fastest in memory; None for C order and for memory
-    that is walked twice or backwards.
-    """
-    if layout.contiguous:
-        return None
-    shape, strides = layout.shape, layout.strides
-    order = sorted(range(len(shape)), key=lambda i: -strides[i])
-    return None if any(strides[i] <= 0 and shape[i] > 1 for i in order) else order
-
-
 def pointwise(
     body: str,
     partials: Sequence[str | None] = (),
@@ -523,15 +361,22 @@ def pointwise(
     dtype: str = "same",
     node_name: str = "",
     numbers: str = "anywhere",
+    takes_complex: bool = False,
+    homes: str | None = None,
 ) -> Callable[[Callable[..., Any]], PointwiseOp]:
-    """Declare a pointwise op: the decorated function gives name, signature and docstring."""
+    """Declare a pointwise op: the decorated function gives name, signature and docstring.
+
+    takes_complex=True says that the body stands for complex numbers too, and that its partials are
+    holomorphic, or conj. homes says where users find it, in words of op.HOMES: "function method
+    inplace" where it says nothing.
+    """
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(function, body, partials, dtype, node_name, numbers)
-        register(op)
+        op = PointwiseOp(function, body, partials, dtype, node_name, numbers, takes_complex)
+        register(op, homes)
         return op
 
     return declare
 
 
-__all__ = ["ZERO", "PointwiseOp", "empty_like_operands", "memory_order", "pointwise", "refused"]
+__all__ = ["ZERO", "PointwiseOp", "pointwise", "refused"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import dtypes
-from ..core.dtypes import DType, bool_, float32, float64, int64, promote
+from ..core.dtypes import DType, bool_, complex_of, float32, float64, int64, promote
 from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
@@ -54,6 +54,8 @@ def dtype_of_number(value: Any) -> DType:
         return int64
     if isinstance(value, float):
         return _default.dtype
+    if isinstance(value, complex):
+        return complex_of(_default.dtype)
     if hasattr(value, "dtype"):
         found = dtypes.from_numpy(value.dtype)
         return _default.dtype if found is float64 else found
@@ -85,17 +87,15 @@ def result_dtype(operands: Sequence[Any]) -> DType:
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     if higher is None or lower is None:
         return lower if higher is None else higher
-    if higher.is_floating_point:
+    if higher.category >= lower.category:
         return higher
-    if higher is bool_ or lower.is_floating_point:
-        return promote(higher, lower)
-    return higher
+    if higher.is_floating_point:
+        return complex_of(higher)
+    return lower if higher.is_bare else promote(higher, lower)
 
 
 def can_cast(from_: DType, to: DType) -> bool:
     """Return whether PyTorch lets a result of one dtype be stored in the other: never down a
     kind.
     """
-    if from_.is_floating_point and not to.is_floating_point:
-        return False
-    return from_ is bool_ or to is not bool_
+    return from_.category <= to.category

@@ -17,6 +17,13 @@ from .view import ViewOp, declare
 class ShapeOrDType(ViewOp):
     """A view op of sizes; a dtype in their place sees the bytes as that, outside of any graph."""
 
+    def fitting(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return attributes, tensors that stand for sizes as numbers; a dtype fits alone."""
+        (given,) = attributes
+        if len(given) == 1 and isinstance(given[0], DType):
+            return attributes
+        return super().fitting(attributes)
+
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
@@ -33,7 +40,7 @@ class ShapeOrDType(ViewOp):
 
 def view_or_dtype(function: Callable[..., Any]) -> ViewOp:
     """Declare a view op of sizes, or of a dtype in their place."""
-    return declare(ShapeOrDType(function))
+    return declare(ShapeOrDType(function), "method")
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..core.memory_format import FORMATS, MemoryFormat, preserve_format
 from ..devices.backend import backend_of
 from ..tensor.layout import Shape, contiguous_strides, count_elements
 from ..tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
@@ -111,11 +112,11 @@ def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     return target
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give this tensor other sizes, in C order; what lies in its memory stays, what is new is not
-    written. Return the tensor.
+def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None) -> Tensor:
+    """Give this tensor other sizes, in C order or as memory_format says; what lies in its memory
+    stays, what is new is not written. Return the tensor.
 
-    Raises  RuntimeError for a tensor that requires grad
+    Raises  RuntimeError for a tensor that requires grad, and for a format that does not fit
     Note    where the memory is too short, this tensor gets other memory, and views keep the old
     """
     if self.edge is not None:
@@ -124,7 +125,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = _sizes(given)
     if min(shape, default=0) < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
-    if shape == self.facts.shape:
+    strides = _strides(shape, memory_format)
+    if shape == self.facts.shape and (memory_format is None or strides == self.facts.strides):
         return self
     dtype, device = self.facts.dtype, self.facts.device
     flat, offset = flat_of(self), storage_offset(self)
@@ -135,13 +137,30 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         old = flat[: flat.nbytes // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
         backend.copy_into(fresh[: old.shape[0]], old)
         flat = fresh.view(flat.dtype)
-    array = seen_at(flat, dtype.numpy, device, offset, shape, contiguous_strides(shape))
+    array = seen_at(flat, dtype.numpy, device, offset, shape, strides)
     return _take(self, array, flat)
 
 
-def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Give this tensor the sizes of another. Raises as resize_."""
-    return resize_(self, the_template.facts.shape)
+def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
+    """Return the strides of a tensor of shape that lies without gaps."""
+    order = None if memory_format is None else memory_format.order(len(shape))
+    if order is None:
+        return contiguous_strides(shape)
+    packed = contiguous_strides(tuple([shape[axis] for axis in order]))
+    return tuple([packed[order.index(axis)] for axis in range(len(order))])
+
+
+def resize_as_(
+    self: Tensor, the_template: Tensor, *, memory_format: MemoryFormat | None = None
+) -> Tensor:
+    """Give this tensor the sizes of another; with preserve_format, its channels last where they are
+    last there. Raises as resize_.
+    """
+    if memory_format is preserve_format:
+        fitting = (one for one in FORMATS.values() if one.axes is not None)
+        memory_format = next((f for f in fitting if the_template.is_contiguous(f)), None)
+        memory_format = None if the_template.facts.contiguous else memory_format
+    return resize_(self, the_template.facts.shape, memory_format=memory_format)
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:

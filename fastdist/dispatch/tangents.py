@@ -212,7 +212,7 @@ def carry_pointwise(
     Note    each is the sum of partial times tangent; `kept` are the operands' values where an
             in-place op has written over them
     """
-    if not op.differentiable or not result.facts.dtype.is_floating_point:
+    if not op.differentiable or not result.facts.dtype.may_have_gradient:
         return
     values = operands if kept is None else kept
     # All tangents are looked up before the first is replaced.

@@ -10,7 +10,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..core.device import CPU
+from ..core.memory_meter import memory_meter
 from ..core.time_ranges import time_range, time_ranges
+from ..graph.modes import tls
+from ..graph.node import next_sequence_number, node_of
+from ..tensor.memory import root_of
+from ..tensor.tensor import Tensor
+from .device_work import device_of_operands, work_of
+from .flops import flops_of
 
 
 class _Within(threading.local):
@@ -36,10 +44,55 @@ def to_be_timed(op: Any) -> bool:
 
 
 def timed(op: Any, name: str, call: Callable[..., Any], *args: Any) -> Any:
-    """Return call(*args), which asks to_be_timed(op) first, and hand in the time that it took."""
-    with time_range(f"aten::{name}", "op"):
-        _within.op = op
-        try:
-            return call(*args)
-        finally:
-            _within.op = None
+    """Return call(*args), which asks to_be_timed(op) first, and hand in the time that it took; the
+    first of args are the op's operands.
+    """
+    _within.op = op
+    try:
+        return told(name, args[0], call, *args)
+    finally:
+        _within.op = None
+
+
+def told(name: str, operands: Any, call: Callable[..., Any], *args: Any) -> Any:
+    """Return call(*args), and hand in the time that it took, and what else is wanted."""
+    before = next_sequence_number()
+    # A guess until the call is over: other threads record Nodes as well.
+    known = time_range(f"aten::{name}", "op", sequence_nr=before + 1 if tls.grad else -1)
+    device, wanted = device_of_operands(operands), time_ranges.wanted
+    if device is not CPU:
+        known.note(device=str(device))
+    if wanted.shapes:
+        # () for what is no tensor.
+        known.note(shapes=tuple([tuple(getattr(value, "shape", ())) for value in operands]))
+    with known:
+        if device is CPU or not wanted.device:
+            result = call(*args)
+        else:
+            with work_of(f"aten::{name}", device, known):
+                result = call(*args)
+        known.note(sequence_nr=_recorded_as(result, before))
+        if wanted.flops:
+            known.note(flops=flops_of(name, operands, result))
+        if wanted.memory:
+            _count_memory((*operands, *args), result)
+        return result
+
+
+def _recorded_as(result: Any, before: int) -> int:
+    """Return the number of the Node that stands for the op, -1 if it was not recorded."""
+    for tensor in result if isinstance(result, tuple) else (result,):
+        node = node_of(tensor.edge) if isinstance(tensor, Tensor) else None
+        if node is not None and not node.is_accumulate and node.seq > before:
+            return int(node.seq)
+    return -1
+
+
+def _count_memory(given: tuple[Any, ...], result: Any) -> None:
+    """Count the arrays of a result that are not those of an operand, or of out."""
+    known = [id(root_of(value)) for value in given if isinstance(value, Tensor)]
+    for tensor in result if isinstance(result, tuple) else (result,):
+        if isinstance(tensor, Tensor) and tensor.facts.device == CPU:
+            root = root_of(tensor)
+            if id(root) not in known:
+                memory_meter.count(root)

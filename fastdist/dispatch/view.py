@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..core.device import CPU
+from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
@@ -13,13 +14,16 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
+from .batched_tensor import levels
+from .batching import offer_batch
+from .calls import write_view
 from .op import PLAIN, register
 from .outline import outlines
-from .quick_view import quicken_view
 from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
-from .way import Way, may_be_kept
+from .tracing import listener, traced
+from .way import Way, may_be_kept, noting_stream
 
 
 class ViewOp(StructuredOp):
@@ -74,6 +78,13 @@ class ViewOp(StructuredOp):
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
+        if modes.tracers:
+            batch = offer_batch(self, operands, attributes, None) if levels.depth else NOT_TAKEN
+            if batch is not NOT_TAKEN:
+                return batch
+            recorder = listener()
+            if recorder is not None:
+                return traced(recorder, self.name, self.general, (operands, attributes))
         (input,) = operands
         if not isinstance(input, Tensor) or input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes)
@@ -81,7 +92,7 @@ class ViewOp(StructuredOp):
         assert way.run is not None and way.facts is not None and way.steps is not None
         result = see(way.run(input.array), way.facts, way.steps, input)
         if input.edge is not None:
-            self.record(result, operands, way)
+            self.record((result,), operands, way)
         if modes.special:
             carry_view(result, input)
         return result
@@ -101,12 +112,15 @@ class ViewOp(StructuredOp):
                 (seen,) = outlines(self.name, self.tensors, (input,)) if kept else (input,)
                 prepared = self._prepare(seen, *attributes)
             way = self.way_of(layout, prepared)
-            way.facts = view_layout(layout, self.view_array(input.array, layout.device, prepared))
+            array = self.view_array(input.array, layout.device, prepared)
+            # What keeps the dtype alone is found by shape and strides.
+            seen_as = view_layout if array.dtype == input.array.dtype else layout_of_other
+            way.facts = seen_as(layout, array)
             if kept:
                 layout.plans.remember(key, way)
-                if self.written is not None and not self._is_quick and layout.device is CPU:
-                    self._is_quick = True
-                    quicken_view(self, see)
+                if self.written is not None and not self._is_written:
+                    self._is_written = True
+                    write_view(self, see)
         return way
 
     def way_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Way:
@@ -114,6 +128,7 @@ class ViewOp(StructuredOp):
         way = Way(attributes, (layout,))
         way.run = self._look_from(layout, attributes)
         way.steps = ViewSteps(None, (self, attributes))
+        way.records = noting_stream(layout.device)
         raw = self._raw_gradient
         if raw is not None and layout.device is CPU:
             way.gradients = (lambda g: raw(g, layout, *attributes),)
@@ -134,12 +149,7 @@ class ViewOp(StructuredOp):
         Raises  IndexError for what is outside
         """
         layout = input.facts
-        if (
-            input.__class__ not in PLAIN
-            or modes.special
-            or layout.device is not CPU
-            or layout.is_sparse
-        ):
+        if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
         array = input.array[index]
         result = see(array, view_layout(layout, array), ViewSteps(None, (self, (index,))), input)
@@ -150,7 +160,9 @@ class ViewOp(StructuredOp):
             node.edges = (edge,)
             node.hooks = None
             node.facts = result.facts
-            node.way = self.way_of(layout, (index,))
+            node.way = way = self.way_of(layout, (index,))
+            if way.records is not True:
+                way.records(node)  # type: ignore[operator]
         return result
 
 
@@ -189,6 +201,11 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
         extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
 
 
+def layout_of_other(of: Layout, array: Any) -> Layout:
+    """Return the layout of a view of another dtype of a tensor whose layout is `of`."""
+    return layout_of(array, of.device)
+
+
 def view_layout(of: Layout, array: Any) -> Layout:
     """Return the layout of a view of a tensor whose layout is `of`.
 
@@ -204,19 +221,25 @@ def view_layout(of: Layout, array: Any) -> Layout:
 
 def detach(input: Tensor) -> Tensor:
     """Return the same memory outside of any graph, and without tangents."""
+    if modes.tracers and mode_is_open():
+        found = offer(Tensor.detach, (input,), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
     out = wrap(input.array, input.facts)
     out._storage = storage_of(input)
     return out
 
 
-def view(function: Callable[..., Any]) -> ViewOp:
-    """Declare a view op: the decorated function gives name, signature and docstring."""
-    return declare(ViewOp(function))
+def view(homes: str = "function method") -> Callable[[Callable[..., Any]], ViewOp]:
+    """Declare a view op: the decorated function gives name, signature and docstring; homes says
+    where users find it, in words of op.HOMES.
+    """
+    return lambda function: declare(ViewOp(function), homes)
 
 
-def declare(op: ViewOp) -> ViewOp:
+def declare(op: ViewOp, homes: str) -> ViewOp:
     """Put a view op into the table of ops, and return it."""
-    register(op)
+    register(op, homes)
     return op
 
 
@@ -226,7 +249,7 @@ def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
         array = op.view_array(tensor.array, tensor.facts.device, attributes)
         result = wrap(array, layout_of(array, tensor.facts.device))
         result._storage = storage_of(tensor)
-        op.record(result, (tensor,), op.way_of(tensor.facts, attributes))
+        op.record((result,), (tensor,), op.way_of(tensor.facts, attributes))
         tensor = result
     return tensor
 

@@ -10,7 +10,9 @@ from ..graph.accumulate_grad import freeze
 from ..graph.modes import enable_grad, modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
+from .copy_inplace import take_signature
 from .inplace import require_may_change, set_edge
+from .offering import offering_to_modes
 from .tangents import levels_of
 
 
@@ -21,6 +23,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             and one with a tangent
     """
 
+    @offering_to_modes
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         require_may_change(self, writing=False)
         _require_unseen(name, self)
@@ -43,6 +46,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = f"In-place version of {name}: lets this tensor be that view, and returns it."
+    take_signature(inplace, name, function)
     return inplace
 
 
@@ -64,6 +68,7 @@ def _require_unseen(name: str, target: Tensor) -> None:
             )
 
 
+@offering_to_modes
 def detach_(self: Tensor) -> Tensor:
     """Take this tensor out of its graph, so that it is a leaf without gradient or tangent.
 

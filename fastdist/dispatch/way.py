@@ -9,15 +9,13 @@ from raw arrays to fresh results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-
-from ..core.device import CPU
+from ..core.device import CPU, Device
 from ..core.dtypes import DType
-from ..devices.backend import backend_of
+from ..devices.backend import Result, backend_of
 from ..kernels.cpu.short import Facts
-from ..tensor.layout import Layout, Shape
+from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
 
@@ -53,6 +51,7 @@ class Way:
 
     __slots__ = (
         "attributes",
+        "derivatives",
         "facts",
         "gradients",
         "layouts",
@@ -73,12 +72,18 @@ class Way:
         self.layouts = layouts
         self.plan = plan
         self.run: Callable[..., Any] | None = None
+        # The Tensor expressions by the inputs, where they are not the op's own.
+        self.derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]] | None = None
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
         self.facts: Layout | None = None
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
-        self.records = plan is None or plan.dtype.is_floating_point
+        # Where a Node is of a device, what notes the stream that it is recorded on.
+        self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
 
+
+# That of a call of which is not known how it runs.
+NO_WAY: Final = Way((), ())
 
 # Attributes of these types, and tuples of them, say all about a plan and hold no memory worth
 # freeing. A tuple may hold Tensors, whose numbers change.
@@ -94,16 +99,17 @@ def may_be_kept(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
     """Return whether layouts and attributes are all that a plan can depend on."""
     return (
         operands[0] is not None
-        and _are_plain(attributes)
+        and are_plain(attributes)
         and all(operand is None or isinstance(operand, Tensor) for operand in operands)
     )
 
 
-def _are_plain(attributes: tuple[Any, ...]) -> bool:
+def are_plain(attributes: tuple[Any, ...]) -> bool:
+    """Return whether attributes are numbers, words and tuples of them, possible keys all."""
     for one in attributes:
         kind = one.__class__
         if kind is tuple:
-            if not _are_plain(one):
+            if not are_plain(one):
                 return False
         # 0.0 and -0.0 would be one key.
         elif kind not in _PLAIN_ATTRIBUTES or (kind is float and one == 0):
@@ -112,20 +118,58 @@ def _are_plain(attributes: tuple[Any, ...]) -> bool:
 
 
 def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:
-    """Give way its functions if all its operands are CPU tensors that need no cast."""
-    from ..kernels.cpu.short_kernels import short_gradients, short_kernel
-
+    """Give way its functions if all its operands are of one device and need no cast."""
     plan, layouts = way.plan, way.layouts
-    assert plan is not None
+    assert plan is not None and layouts[0] is not None
+    device = layouts[0].device
     for layout in layouts:
         if layout is None:
             continue
-        if layout.device is not CPU or (
+        if layout.device is not device or (
             plan.compute is not None and layout.dtype is not plan.compute
         ):
             return
-        if keeps_order and not layout.contiguous:
-            return
+    order = order_of(layouts, plan.shape) if keeps_order else None
+    if device is CPU and order is None and reads_of(plan, layouts) is None:
+        _shorten_on_cpu(way, plan.kernel or kernel, plan)
+    else:
+        way.run = filling(way, kernel, device, order)
+        way.records = way.records and noting_stream(device)
+    kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
+    seen = [
+        Layout.of(dtype, device, result.shape, strides_of(result.shape, order))
+        for dtype, result in zip(kinds, _results(plan, order), strict=True)
+    ]
+    way.facts, way.more = seen[0], tuple(seen[1:])
+
+
+def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None:
+    """Return the order in which memory for a result walks its axes, None for C order: that of the
+    first operand of its shape.
+
+    A transposed operand gives a transposed result, as in PyTorch, so that the next op reads memory
+    in order.
+    """
+    first = next((one for one in layouts if one is not None and one.shape == shape), None)
+    return None if first is None else memory_order(first)
+
+
+def noting_stream(device: Device) -> bool | Callable[[Any], None]:
+    """Return what `records` is of a Way whose Nodes are of device."""
+    if device is CPU:
+        return True
+    current_stream, index = backend_of(device.type).current_stream, device.index
+
+    def note(node: Any) -> None:
+        node.stream = current_stream(index)
+
+    return note
+
+
+def _shorten_on_cpu(way: Way, name: str, plan: Plan) -> None:
+    from ..kernels.cpu.short_kernels import short_gradients, short_kernel
+
+    layouts = way.layouts
     facts = Facts(
         shapes=tuple([None if one is None else one.shape for one in layouts]),
         dtypes=tuple([None if one is None else one.dtype.numpy for one in layouts]),
@@ -135,34 +179,32 @@ def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:
         numbers=plan.numbers,
         seen_as=plan.seen_as,
     )
-    name = plan.kernel or kernel
-    way.run = short_kernel(name, facts) or _ordinary(name, plan)
+    way.run = short_kernel(name, facts) or filling(way, name, CPU)
     way.gradients = short_gradients(name, facts)
-    kinds = ((plan.shape, plan.dtype), *plan.extra_outputs)
-    seen = [
-        Layout.of(dtype, CPU, shape if plan.seen_as is None else plan.seen_as)
-        for shape, dtype in kinds
+
+
+def reads_of(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
+    """Return what the backend's kernel is told of what it reads; None where nothing is of a half
+    type.
+    """
+    dtypes = [plan.dtype, *[dtype for _, dtype in plan.extra_outputs]]
+    dtypes += [layout.dtype for layout in layouts if layout is not None]
+    return len(layouts) if any(dtype.is_half for dtype in dtypes) else None
+
+
+def filling(
+    way: Way, kernel: str, device: Device, order: Sequence[int] | None = None
+) -> Callable[..., Any]:
+    """Return the function that lets the device's kernel fill new memory."""
+    plan = way.plan
+    assert plan is not None
+    reads, results = reads_of(plan, way.layouts), _results(plan, order)
+    making = backend_of(device.type).making
+    return making(plan.kernel or kernel, results, plan.numbers, reads, device.index)
+
+
+def _results(plan: Plan, order: Sequence[int] | None) -> list[Result]:
+    return [
+        Result(shape if plan.seen_as is None else plan.seen_as, dtype.numpy, shape, order)
+        for shape, dtype in ((plan.shape, plan.dtype), *plan.extra_outputs)
     ]
-    way.facts, way.more = seen[0], tuple(seen[1:])
-
-
-def _ordinary(name: str, plan: Plan) -> Callable[..., Any]:
-    """Return the function that lets the CPU's kernel fill new memory."""
-    kernel, numbers, seen_as = backend_of("cpu").kernel(name), plan.numbers, plan.seen_as
-    shape, dtype, empty = plan.shape, plan.dtype.numpy, np.empty
-    if not plan.extra_outputs:
-
-        def one_result(*arrays: Any) -> Any:
-            out = empty(shape, dtype)
-            kernel(*arrays, out, *numbers)
-            return out if seen_as is None else out.reshape(seen_as)
-
-        return one_result
-    kinds = [(shape, dtype), *[(one, kind.numpy) for one, kind in plan.extra_outputs]]
-
-    def several_results(*arrays: Any) -> Any:
-        outs = [empty(shape, dtype) for shape, dtype in kinds]
-        kernel(*arrays, *outs, *numbers)
-        return outs if seen_as is None else [out.reshape(seen_as) for out in outs]
-
-    return several_results

@@ -4,8 +4,11 @@
 #
 # `sockets` makes, secures and counts ZeroMQ sockets. `store` is the small shared dictionary through
 # which the workers of a job find each other, `rendezvous.py` the step in which each learns its rank
-# and where the store is. `pipe` moves messages between two workers, `rpc` makes calls of them, and
-# `autograd` is where a backward pass crosses from one worker to the next.
+# and where the store is; `restarts.py` knows of those who come back. `pipe` moves messages between
+# two workers, `rpc` makes calls of them, and `autograd` is where a backward pass crosses from one
+# worker to the next. On them stand `nn`, modules that live elsewhere, and `optim`, which steps
+# parameters where they live; `checkpoint` writes down what a whole job has, and `profiler` tells
+# where the time of all of them goes.
 #
 # Nothing here is imported before its first use: `import fastdist` must neither load ZeroMQ nor
 # start a thread, so that a process which only imported it may still fork.
@@ -20,28 +23,43 @@ from fastdist.core.missing import NO_COLLECTIVES, instead, missing, refusing
 
 if TYPE_CHECKING:
     from . import autograd as autograd
+    from . import checkpoint as checkpoint
     from . import nn as nn
     from . import optim as optim
     from . import pipe as pipe
+    from . import profiler as profiler
+    from . import remote_device as remote_device
     from . import rendezvous as rendezvous
+    from . import restarts as restarts
     from . import rpc as rpc
     from . import sockets as sockets
     from . import store as store
+    from .remote_device import _remote_device as _remote_device
+    from .restarts import on_restart as on_restart
+    from .restarts import restart_count as restart_count
     from .store import FileStore as FileStore
     from .store import HashStore as HashStore
     from .store import PrefixStore as PrefixStore
     from .store import Store as Store
     from .store import TCPStore as TCPStore
 
-_ROOMS = frozenset({"autograd", "nn", "optim", "pipe", "rendezvous", "rpc", "sockets", "store"})
+_ROOMS = frozenset(
+    {
+        *("autograd", "checkpoint", "nn", "optim", "pipe", "profiler", "remote_device"),
+        *("rendezvous", "restarts", "rpc", "sockets", "store"),
+    }
+)
 
-# torch.distributed offers these at the top; the name says where each lives here.
+# torch.distributed offers the stores at the top; the name says where each lives here.
 _HOMES = {
+    "on_restart": "restarts",
+    "restart_count": "restarts",
     "FileStore": "store",
     "HashStore": "store",
     "PrefixStore": "store",
     "Store": "store",
     "TCPStore": "store",
+    "_remote_device": "remote_device",
 }
 
 # Programs import these whether they use them or not.
@@ -80,6 +98,8 @@ instead({f"{__name__}.{name}": NO_COLLECTIVES for name in _LATER})
 
 # A worker that only runs what others ask for takes part in their backward passes all the same.
 load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.autograd"))
+# And tells those who profile their calls what these take here.
+load_when_rpc_starts(lambda: importlib.import_module(f"{__name__}.profiler"))
 
 
 if not TYPE_CHECKING:

@@ -1,115 +1,472 @@
-"""DistributedOptimizer: one optimiser on each worker that owns parameters, stepped together."""
+"""DistributedOptimizer: one optimiser on each worker that owns parameters, stepped together.
+
+DistributedLRScheduler changes their rates, there as well.
+"""
+
+# Seen from its caller a DistributedOptimizer is one optimiser: its groups and its state dict are
+# those that one process would have with the same parameters in the same order. So what was saved
+# over two workers can be loaded over three, or into an optimiser of one process, and the other way
+# round. Each owner has all of the groups, those in which it has no parameter as well: schedulers
+# and state dicts find group 1 under the number 1 everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from itertools import count
+from typing import Any, TypeVar
 
-from ..core.future import Future
+from ..core.future import Future, outcome_of, outcomes
+from ..core.missing import NO_COLLECTIVES, explain_missing, refusing
+from ..optim.lbfgs import LBFGS
+from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
 from . import rpc
 from .autograd import get_gradients
+from .rpc.agent import get_current_agent
+from .rpc.message import gate
+
+__all__ = [
+    "DistributedLRScheduler", "DistributedOptimizer", "PostLocalSGDOptimizer",
+    "ZeroRedundancyOptimizer", "as_functional_optim",
+]  # fmt: skip
+
+Group = dict[str, Any]
+T = TypeVar("T")
+
+PostLocalSGDOptimizer = refusing(__name__, "PostLocalSGDOptimizer", NO_COLLECTIVES)
+ZeroRedundancyOptimizer = refusing(__name__, "ZeroRedundancyOptimizer", NO_COLLECTIVES)
+as_functional_optim = refusing(
+    __name__,
+    "as_functional_optim",
+    "it serves TorchScript and the hooks of DistributedDataParallel, which are not here; an "
+    "optimizer's step_with(gradients) steps with gradients that are not in .grad",
+)
 
 
 class DistributedOptimizer:
     """Steps parameters where they live, with the gradients of a distributed autograd context.
 
-    Made of an optimiser's class, RRefs of the parameters, and what the class takes besides. Each
-    owner gets one optimiser for all of its parameters; state and gradients never travel.
+    Made of an optimiser's class, RRefs of the parameters (or dicts with "params" and options of
+    that group), and what the class takes besides. Each owner gets one optimiser for all of its
+    parameters; state and gradients never travel.
 
     Thread  any; two steps meet in no `.grad`, and on a worker the second waits for the first
-    Raises  what the class raises on the owners, TypeError for what is no Optimizer or RRef
+    Raises  what the class raises on the owners, TypeError for what is no Optimizer or RRef, and for
+            LBFGS
     """
 
     def __init__(
         self,
         optimizer_class: type[Optimizer],
-        params_rref: Iterable[rpc.RRef[Tensor]],
+        params_rref: Iterable[rpc.RRef[Any]] | Iterable[Group],
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Optimizer)):
-            raise TypeError(
-                f"DistributedOptimizer: expected a class of fastdist.optim, got {optimizer_class!r}"
-            )
+        _require_class(optimizer_class)
         if isinstance(params_rref, rpc.RRef):
             raise TypeError("DistributedOptimizer: expected a list of RRefs, got one RRef")
-        by_owner: dict[str, list[rpc.RRef[Tensor]]] = {}
-        for rref in params_rref:
-            if not isinstance(rref, rpc.RRef):
-                raise TypeError(
-                    "DistributedOptimizer: expected RRefs of parameters, got "
-                    f"{type(rref).__name__}; wrap it: rpc.RRef(parameter)"
-                )
-            by_owner.setdefault(rref.owner_name(), []).append(rref)
-        if not by_owner:
+        given: list[Any] = list(params_rref)
+        if not given:
             raise ValueError("optimizer got an empty parameter list")
-        # All at once: an owner may take its time to import what the class needs.
-        made = [
-            rpc.rpc_async(owner, _make_local_optimizer, (optimizer_class, rrefs, args, kwargs))
-            for owner, rrefs in by_owner.items()
-        ]
-        self.remote_optimizers: list[rpc.RRef[LocalOptimizer]] = _wait_for_all(made)
+        groups = given if isinstance(given[0], dict) else [{"params": given}]
+        self._groups = [_checked(group) for group in groups]
+        self._class, self._args, self._kwargs = optimizer_class, args, kwargs
+        self._by_owner: dict[str, rpc.RRef[LocalOptimizer]] = {}
+        self._make_missing()
+
+    @property
+    def remote_optimizers(self) -> list[rpc.RRef[LocalOptimizer]]:
+        """The optimisers, one for each worker that owns parameters."""
+        return list(self._by_owner.values())
 
     def step(self, context_id: int) -> None:
         """Step all parameters that got a gradient in the context; wait until all owners have.
 
+        Note    those of this worker are stepped in the caller's thread, while others step theirs
         Raises  RuntimeError if a worker does not know the context; what failed on any worker, after
                 all others have stepped
         """
-        _wait_for_all(
+        here = [rref for rref in self._by_owner.values() if rref.is_owner()]
+        there = [rref for rref in self._by_owner.values() if not rref.is_owner()]
+        ended: list[Future[None]] = []
+
+        def step_here() -> None:
+            ended.extend([outcome_of(_step, rref, context_id) for rref in here])
+
+        calls = [(rref.owner(), _step, (rref, context_id)) for rref in there]
+        answers = get_current_agent().call_each(calls, step_here)
+        outcomes([*ended, *answers])
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget what lies in `.grad` of the parameters, or write zeros into it.
+
+        Note    gradients of a context lie in the context, and end with it
+        """
+        _ask_all(self.remote_optimizers, _zero_grad, set_to_none)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add RRefs of parameters, with options of their own; what is missing comes from what the
+        optimizer was made with.
+
+        Raises  TypeError for what is no dict of RRefs; what an owner's optimiser raises
+        """
+        group = _checked(param_group)
+        self._tell_each(_add_param_group, {owner: _part(group, owner) for owner in self._by_owner})
+        self._groups.append(group)
+        self._make_missing()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Fetch the states from all owners, as one optimiser would have them that had all of the
+        parameters, in the order in which they were given.
+
+        Raises  ValueError if an owner's optimiser was given other options than the others'
+        """
+        parts = dict(
+            zip(self._by_owner, _ask_all(self.remote_optimizers, _state_dict), strict=True)
+        )
+        numbers = self._numbers()
+        state: dict[Any, Any] = {}
+        for owner, part in parts.items():
+            state |= {numbers[owner][key]: value for key, value in part["state"].items()}
+        groups = []
+        for number, group in enumerate(self._groups):
+            theirs = {owner: part["param_groups"][number] for owner, part in parts.items()}
+            local = {owner: iter(each["params"]) for owner, each in theirs.items()}
+            owners = _owners_of(group)
+            places = [numbers[owner][next(local[owner])] for owner in owners]
+            options = _options_alike(number, {owner: theirs[owner] for owner in owners or theirs})
+            groups.append({**options, "params": places})
+        return {"state": dict(sorted(state.items())), "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a state dict, of this class or of one optimiser with as many parameters: each
+        owner gets what its parameters need.
+
+        Raises  ValueError if the groups have other sizes; nothing was loaded then
+        """
+        saved = state_dict["param_groups"]
+        self._require_same_sizes(saved)
+        parts: dict[str, dict[str, Any]] = {
+            owner: {"state": {}, "param_groups": []} for owner in self._by_owner
+        }
+        local = {owner: count() for owner in parts}
+        for ours, theirs in zip(self._groups, saved, strict=True):
+            options = {name: value for name, value in theirs.items() if name != "params"}
+            for part in parts.values():
+                part["param_groups"].append({**options, "params": []})
+            for owner, number in zip(_owners_of(ours), theirs["params"], strict=True):
+                place, part = next(local[owner]), parts[owner]
+                part["param_groups"][-1]["params"].append(place)
+                if number in state_dict["state"]:
+                    part["state"][place] = state_dict["state"][number]
+        self._tell_each(_load_state_dict, parts)
+
+    def _tell_each(self, function: Callable[..., None], parts: Mapping[str, Any]) -> None:
+        """Call a function with each owner's optimiser and its part, and wait for all."""
+        outcomes(
             [
-                rpc.rpc_async(rref.owner(), _step, (rref, context_id))
-                for rref in self.remote_optimizers
+                rpc.rpc_async(rref.owner(), function, (rref, parts[owner]))
+                for owner, rref in self._by_owner.items()
             ]
         )
 
+    def _require_same_sizes(self, saved: list[Group]) -> None:
+        if len(saved) != len(self._groups):
+            raise ValueError(
+                "loaded state dict has a different number of parameter groups: "
+                f"{len(saved)}, not {len(self._groups)}"
+            )
+        for number, (ours, theirs) in enumerate(zip(self._groups, saved, strict=True)):
+            if len(ours["params"]) != len(theirs["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of "
+                    f"optimizer's group: group {number} has {len(theirs['params'])} parameters, "
+                    f"not {len(ours['params'])}"
+                )
+
+    def _owners(self) -> Iterator[str]:
+        for group in self._groups:
+            yield from _owners_of(group)
+
+    def _numbers(self) -> dict[str, list[int]]:
+        """Return the number among all that each owner's parameters have, in their order there."""
+        numbers: dict[str, list[int]] = {owner: [] for owner in self._by_owner}
+        for number, owner in enumerate(self._owners()):
+            numbers[owner].append(number)
+        return numbers
+
+    def _make_missing(self) -> None:
+        # All at once: an owner may take its time to import what the class needs.
+        made = {
+            owner: rpc.rpc_async(
+                owner,
+                _make_local_optimizer,
+                (
+                    self._class,
+                    [_part(group, owner) for group in self._groups],
+                    self._args,
+                    self._kwargs,
+                ),
+            )
+            for owner in dict.fromkeys(self._owners())
+            if owner not in self._by_owner
+        }
+        self._by_owner |= dict(zip(made, outcomes([*made.values()]), strict=True))
+
+
+class DistributedLRScheduler:
+    """Changes the rates of a DistributedOptimizer: one scheduler for each owner's optimiser.
+
+    Made of a class of optim.lr_scheduler, the optimizer, and what the class takes besides. In the
+    place of a class may stand a function that makes a scheduler of an optimizer, such as one that
+    joins two by SequentialLR. Call step after each epoch, as of any scheduler.
+
+    Thread  any; each method waits for the owners
+    Raises  TypeError for what is no DistributedOptimizer; what the class raises on the owners
+    """
+
+    def __init__(
+        self,
+        scheduler_class: Callable[..., LRScheduler],
+        optimizer: DistributedOptimizer,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(optimizer, DistributedOptimizer):
+            raise TypeError(
+                f"DistributedLRScheduler: {type(optimizer).__name__} is not a DistributedOptimizer"
+            )
+        if not callable(scheduler_class):
+            raise TypeError(
+                "DistributedLRScheduler: expected a class of optim.lr_scheduler, got "
+                f"{scheduler_class!r}"
+            )
+        self.optimizer = optimizer
+        self._num_groups = len(optimizer._groups)
+        self.remote_schedulers: list[rpc.RRef[LRScheduler]] = _ask_all(
+            optimizer.remote_optimizers, _make_local_scheduler, scheduler_class, args, kwargs
+        )
+
+    def step(self, *args: Any, **kwargs: Any) -> None:
+        """Go to the next epoch everywhere; of ReduceLROnPlateau it takes the measure.
+
+        Raises  RuntimeError if the optimizer has got another group of parameters since
+        """
+        if len(self.optimizer._groups) != self._num_groups:
+            raise RuntimeError(
+                f"DistributedLRScheduler: the optimizer has {len(self.optimizer._groups)} groups "
+                f"of parameters by now, and had {self._num_groups} when the scheduler was made; "
+                "make the scheduler after add_param_group"
+            )
+        _ask_all(self.remote_schedulers, _step_scheduler, args, kwargs)
+
+    def get_last_lr(self) -> list[float]:
+        """Return the rates of all groups, which are the same on each owner."""
+        (rates,) = _ask_all(self.remote_schedulers[:1], _rates_of_scheduler)
+        return list(rates)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what load_state_dict needs: that of one owner's scheduler, which is each one's."""
+        (state,) = _ask_all(self.remote_schedulers[:1], _state_of_scheduler)
+        return dict(state)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a state dict, of this class or of a scheduler of one process."""
+        _ask_all(self.remote_schedulers, _load_scheduler, state_dict)
+
 
 class LocalOptimizer:
-    """The optimiser of the parameters that live on this worker."""
+    """The optimiser of the parameters that live on this worker.
+
+    Thread  any; one call at a time
+    """
 
     def __init__(
         self,
         optimizer_class: type[Optimizer],
-        rrefs: list[rpc.RRef[Tensor]],
+        groups: list[Group],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
-        self.optimizer = optimizer_class([rref.local_value() for rref in rrefs], *args, **kwargs)
+        # Held while the optimiser works; step takes the optimiser's own lock inside.
+        self._lock = threading.Lock()
+        local = [_local_values(group) for group in groups]
+        is_plain = len(local) == 1 and local[0].keys() == {"params"}
+        self.optimizer = optimizer_class(local[0]["params"] if is_plain else local, *args, **kwargs)
 
     def step(self, context_id: int) -> None:
         """Step with the gradients that the context holds here."""
-        self.optimizer.step_with(get_gradients(context_id))
+        with self._lock:
+            self.optimizer.step_with(get_gradients(context_id))
+
+    def add_param_group(self, group: Group) -> None:
+        """Add parameters, or none."""
+        with self._lock:
+            self.optimizer.add_param_group(_local_values(group))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return a copy of the state, all of it from between two steps."""
+        with self._lock:
+            return deepcopy(self.optimizer.state_dict())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a state dict."""
+        with self._lock:
+            self.optimizer.load_state_dict(state_dict)
 
 
+# ---- what owners run ----------------------------------------------------------------------------
+
+
+@rpc.export
 def _make_local_optimizer(
     optimizer_class: type[Optimizer],
-    rrefs: list[rpc.RRef[Tensor]],
+    groups: list[Group],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> rpc.RRef[LocalOptimizer]:
-    return rpc.RRef(LocalOptimizer(optimizer_class, rrefs, args, kwargs))
+    _require_class(optimizer_class)
+    return rpc.RRef(LocalOptimizer(optimizer_class, groups, args, kwargs))
 
 
+@rpc.export
 def _step(rref: rpc.RRef[LocalOptimizer], context_id: int) -> None:
-    rref.local_value().step(context_id)
+    _owned(rref, LocalOptimizer).step(context_id)
 
 
-def _wait_for_all(futures: list[Future[Any]]) -> list[Any]:
-    """Wait for all of them, also after one has failed; return their values, or raise the first
-    error.
-    """
-    values: list[Any] = []
-    error: Exception | None = None
-    for future in futures:
-        try:
-            values.append(future.wait())
-        except Exception as failed:
-            error = error or failed
-    if error is not None:
-        raise error
-    return values
+@rpc.export
+def _zero_grad(rref: rpc.RRef[LocalOptimizer], set_to_none: bool) -> None:
+    _owned(rref, LocalOptimizer).optimizer.zero_grad(set_to_none)
 
 
-__all__ = ["DistributedOptimizer"]
+@rpc.export
+def _add_param_group(rref: rpc.RRef[LocalOptimizer], group: Group) -> None:
+    _owned(rref, LocalOptimizer).add_param_group(group)
+
+
+@rpc.export
+def _state_dict(rref: rpc.RRef[LocalOptimizer]) -> dict[str, Any]:
+    return _owned(rref, LocalOptimizer).state_dict()
+
+
+@rpc.export
+def _load_state_dict(rref: rpc.RRef[LocalOptimizer], state_dict: dict[str, Any]) -> None:
+    _owned(rref, LocalOptimizer).load_state_dict(state_dict)
+
+
+@rpc.export
+def _make_local_scheduler(
+    rref: rpc.RRef[LocalOptimizer],
+    scheduler_class: Callable[..., LRScheduler],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> rpc.RRef[LRScheduler]:
+    gate.require_callable_by_others(scheduler_class)
+    return rpc.RRef(scheduler_class(_owned(rref, LocalOptimizer).optimizer, *args, **kwargs))
+
+
+@rpc.export
+def _step_scheduler(
+    rref: rpc.RRef[LRScheduler], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    _owned(rref, LRScheduler).step(*args, **kwargs)
+
+
+@rpc.export
+def _rates_of_scheduler(rref: rpc.RRef[LRScheduler]) -> list[float]:
+    rates: list[float] = _owned(rref, LRScheduler).get_last_lr()
+    return rates
+
+
+@rpc.export
+def _state_of_scheduler(rref: rpc.RRef[LRScheduler]) -> dict[str, Any]:
+    return deepcopy(_owned(rref, LRScheduler).state_dict())
+
+
+@rpc.export
+def _load_scheduler(rref: rpc.RRef[LRScheduler], state_dict: dict[str, Any]) -> None:
+    _owned(rref, LRScheduler).load_state_dict(state_dict)
+
+
+def _owned(rref: object, kind: type[T]) -> T:
+    """Return what a reference stands for, which must be of a kind: others have sent it."""
+    found = rref.local_value() if isinstance(rref, rpc.RRef) else None
+    if not isinstance(found, kind):
+        raise TypeError(f"expected an RRef of a {kind.__name__}, got {type(found).__name__}")
+    return found
+
+
+def _local_values(group: Group) -> Group:
+    return {**group, "params": [rref.local_value() for rref in group["params"]]}
+
+
+# ---- groups of references -----------------------------------------------------------------------
+
+
+def _require_class(optimizer_class: object) -> None:
+    if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Optimizer)):
+        raise TypeError(
+            f"DistributedOptimizer: expected a class of fastdist.optim, got {optimizer_class!r}"
+        )
+    if issubclass(optimizer_class, LBFGS):
+        raise TypeError(
+            "DistributedOptimizer: LBFGS looks at all parameters at once, and calls a closure that "
+            "runs the model again; take a method that steps each parameter by its own gradient"
+        )
+
+
+def _checked(group: Any) -> Group:
+    """Return a group whose params are a list of RRefs; what was given stays as it is."""
+    if not isinstance(group, dict):
+        if isinstance(group, Tensor) or not hasattr(group, "keys"):
+            raise TypeError(f"param_group must be a dict, but got {type(group)}")
+        group = dict(group)
+    given = group["params"]
+    rrefs = [given] if isinstance(given, rpc.RRef) else list(given)
+    for rref in rrefs:
+        if not isinstance(rref, rpc.RRef):
+            raise TypeError(
+                "DistributedOptimizer: expected RRefs of parameters, got "
+                f"{type(rref).__name__}; wrap it: rpc.RRef(parameter)"
+            )
+    return {**group, "params": rrefs}
+
+
+def _owners_of(group: Group) -> list[str]:
+    return [rref.owner_name() for rref in group["params"]]
+
+
+def _part(group: Group, owner: str) -> Group:
+    """Return a group with the parameters of one owner."""
+    return {**group, "params": [rref for rref in group["params"] if rref.owner_name() == owner]}
+
+
+def _options_alike(number: int, groups: dict[str, Group]) -> Group:
+    """Return the options that a group has on all of the owners."""
+    first, *others = groups
+    for owner in others:
+        for name, value in groups[first].items():
+            if name != "params" and not _are_alike(groups[owner][name], value):
+                raise ValueError(
+                    f"DistributedOptimizer: group {number} has {name}={value!r} on {first!r} and "
+                    f"{groups[owner][name]!r} on {owner!r}; somebody changed one of them alone"
+                )
+    return groups[first]
+
+
+def _are_alike(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return bool(one.tolist() == other.tolist())
+    return bool(one == other)
+
+
+def _ask_all(rrefs: Iterable[rpc.RRef[Any]], function: Callable[..., T], *args: Any) -> list[T]:
+    """Return what function(rref, *args) returns on the owner of each."""
+    asked = [rpc.rpc_async(rref.owner(), function, (rref, *args)) for rref in rrefs]
+    return outcomes(asked)
+
+
+explain_missing(__name__)

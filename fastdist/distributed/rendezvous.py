@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
+import time
 from collections.abc import Mapping
-from typing import NamedTuple, TypedDict
+from contextlib import suppress
+from typing import Any, NamedTuple, TypedDict
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from fastdist.core.errors import (
     AuthenticationError,
     RendezvousError,
     StoreError,
+    StoreLostError,
     StoreTimeoutError,
 )
 from fastdist.distributed.sockets import (
@@ -21,12 +25,22 @@ from fastdist.distributed.sockets import (
     JobSecret,
     NoSecurity,
     Security,
+    knock,
     local_address_towards,
+    tcp_endpoint,
 )
 
 from .store import FileStore, PrefixStore, Store, TCPStore
 from .store.access import find_folder, job_id, security_kind
-from .store.environment import Assignment, from_env, require_rank, store_is_hosted
+from .store.environment import (
+    Assignment,
+    from_env,
+    may_workers_return,
+    require_rank,
+    restart_count,
+    round_number,
+    store_is_hosted,
+)
 from .store.store import ASK_S, DEFAULT_TIMEOUT, Timeout, seconds
 from .store.waiting_line import WaitingLine, speaks_for_node
 
@@ -40,6 +54,10 @@ __all__ = [
 ]
 
 _PARAMETERS = ("rank", "world_size")
+# How often who waits for a store that a worker hosts looks whether anybody listens there.
+_KNOCK_S = 1.0
+# Who was started again gives others, that may host the store from now on, so long to do that.
+_COMES_WITHIN_S = 5.0
 _ALL_ADDRESSES = ("*", "0.0.0.0", "::")
 
 
@@ -60,15 +78,19 @@ def rendezvous(
     security: str | None = None,
     secret: JobSecret | None = None,
     certificates: str | None = None,
+    takes_back: bool = False,
 ) -> Rendezvous:
     """Meet the other workers at url and return (store, rank, world_size).
 
     `env://` asks from_env; `tcp://HOST:PORT` and `file:///PATH` need rank and world_size, as
     arguments or in the url (`?rank=0&world_size=4`); world size 0 stands for a dynamic group. Rank
-    0 serves the store, unless a launcher does (FASTDIST_STORE_HOSTED=1).
+    0 serves the store, unless a launcher does (FASTDIST_STORE_HOSTED=1). A group that was started
+    again finds nothing in it of its earlier rounds. In one that takes lives back (`takes_back`, or
+    dynamic) another worker may host the store when rank 0 is back.
 
     Raises  RendezvousError for what was given wrongly; AuthenticationError for a wrong or missing
-            secret; StoreTimeoutError when the store does not answer within timeout
+            secret; StoreTimeoutError when the store does not answer within timeout; StoreLostError,
+            soon, for a worker that was started again alone where nobody hosts it any more
     """
     parts = urlsplit(url)
     given = _parameters(url, rank, world_size)
@@ -86,6 +108,7 @@ def rendezvous(
             place.store_hosted,
             timeout,
             protection,
+            takes_back=takes_back or not place.world_size,
         )
         return Rendezvous(PrefixStore(place.round_name, store), place.rank, place.world_size)
     if parts.scheme not in ("tcp", "file"):
@@ -99,10 +122,12 @@ def rendezvous(
             raise RendezvousError(f"url is {url!r}; expected file:///PATH, with three slashes")
         path = unquote(parts.path)
         file_store = FileStore(path, world_size, timeout, **protection)
-        return Rendezvous(file_store, rank, world_size)
+        return Rendezvous(_of_this_round(file_store), rank, world_size)
     host, port = _host_and_port(url)
-    store = _tcp_store(host, port, rank, store_is_hosted(), timeout, protection)
-    return Rendezvous(store, rank, world_size)
+    takes_back = takes_back or not world_size
+    hosted = store_is_hosted()
+    store = _tcp_store(host, port, rank, hosted, timeout, protection, takes_back=takes_back)
+    return Rendezvous(_of_this_round(store), rank, world_size)
 
 
 def worker_address(
@@ -156,6 +181,12 @@ def worker_security(
     return CurveSecurity.for_rank(secret, job_id(), rank, world_size, max_connections)
 
 
+def _of_this_round(store: Store) -> Store:
+    """Return the store as a round of its own sees it, where the group was started again."""
+    number = round_number()
+    return PrefixStore(f"round.{number}", store) if number else store
+
+
 class _Protection(TypedDict):
     """What a store is told of security."""
 
@@ -171,23 +202,34 @@ def _tcp_store(
     hosted: bool,
     timeout: Timeout,
     protection: _Protection,
+    *,
+    takes_back: bool,
 ) -> TCPStore:
     if rank == 0 and not hosted:
+        way: dict[str, Any] = {"rank": rank, **protection}
         try:
-            return TCPStore(host, port, is_master=True, timeout=timeout, rank=rank, **protection)
+            return TCPStore(host, port, is_master=True, timeout=timeout, goes_on=takes_back, **way)
         except StoreError as error:
+            if takes_back:
+                with suppress(StoreError, AuthenticationError):
+                    store = TCPStore(host, port, timeout=ASK_S, **way)
+                    store.set_timeout(timeout)
+                    return store
             raise _second_host(host, port, error, protection) from error
     whose = "the launcher's" if hosted else "rank 0's"
+    looks_for_host = takes_back and not hosted
     with WaitingLine(f"rank {rank}", seconds(timeout)) as line:
         late = StoreTimeoutError("")
-        for pause_s in line.pauses():
+        tell = line.tell_now_and_again if looks_for_host else line.tell
+        for pause_s in line.pauses(_KNOCK_S if looks_for_host else math.inf):
             try:
                 store = TCPStore(host, port, timeout=pause_s, rank=rank, **protection)
             except StoreTimeoutError as error:
                 late = error
+                gone = _why_gone(host, port, line.waited_s) if looks_for_host else ""
                 # Rank 0 is missing; of the others one on each node is enough to say so.
                 if speaks_for_node(rank, () if hosted else (0,)):
-                    line.tell(f"{whose} store at {host}:{port}")
+                    tell(f"{whose} store at {host}:{port}{gone}")
             else:
                 store.set_timeout(timeout)
                 return store
@@ -195,6 +237,25 @@ def _tcp_store(
         raise StoreTimeoutError(
             f"{late}; {host}, which hosts it, is missing; waited {line.waited_s:.4g} s", missing
         ) from late
+
+
+def _why_gone(host: str, port: int, waited_s: float) -> str:
+    """Return, in a clause, that nobody listens at the address of a store that a worker hosts.
+
+    Raises  StoreLostError for a worker that was started again alone: the store was there before
+    """
+    if knock(tcp_endpoint(host, port), time.monotonic() + _KNOCK_S) is not False:
+        return ""
+    why = (
+        "; nobody listens there: if rank 0, which hosts it, was lost, and no other worker of its "
+        "machine is left to host it instead, start rank 0 again, or all workers"
+    )
+    if may_workers_return() and restart_count() and waited_s >= _COMES_WITHIN_S:
+        raise StoreLostError(
+            f"the store of this job, at {host}:{port}, is gone with its host, rank 0, and this "
+            f"worker, which was started again, cannot find the others{why}"
+        )
+    return why
 
 
 def _second_host(host: str, port: int, error: StoreError, protection: _Protection) -> StoreError:
@@ -221,7 +282,9 @@ def _parameters(url: str, rank: int, world_size: int) -> dict[str, int]:
     arguments = {"rank": rank, "world_size": world_size}
     given = {name: value for name, value in arguments.items() if value != -1}
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise RendezvousError(f"`{name}` must be an integer. {value} is {type(value).__name__}")
+        if value < 0:
             raise RendezvousError(f"{name} is {value!r}; expected a number, 0 or more")
     for name, text in parse_qsl(urlsplit(url).query, keep_blank_values=True):
         if name not in _PARAMETERS:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import arange, ones_like, zeros_like
+from ..ops.creation import ones_like, zeros_like
 from ..ops.losses import binary_cross_entropy_with_logits
 from ..ops.random import bernoulli, rand
+from ..ops.ranges import arange
 from ..ops.selection import where
 from ..tensor.tensor import Size, Tensor
 from . import constraints

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 from ..core.dtypes import int64
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import arange, eye, full, ones_like, zeros
+from ..ops.creation import full, ones_like, zeros
 from ..ops.draws import multinomial
 from ..ops.embedding import one_hot
+from ..ops.ranges import arange, eye
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .bernoulli import require_one

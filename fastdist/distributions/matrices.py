@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ops.creation import eye
+from ..ops.ranges import eye
 from ..ops.spectra import eigvalsh
 from ..ops.triangular import cholesky_ex, linalg_cholesky, solve_triangular
 from ..tensor.tensor import Tensor

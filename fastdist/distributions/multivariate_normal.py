@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ..ops.creation import eye
 from ..ops.random import randn
+from ..ops.ranges import eye
 from ..ops.rearranging import broadcast_shapes, broadcast_tensors
 from ..tensor.tensor import Tensor
 from . import constraints

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from ..graph.modes import enable_grad
 from ..namespace.limits import finfo
-from ..ops.creation import arange, tensor
+from ..ops.creation import tensor
+from ..ops.ranges import arange
 from ..ops.rearranging import broadcast_tensors
 from ..ops.softmax import softmax
 from ..tensor.tensor import Tensor

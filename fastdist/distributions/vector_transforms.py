@@ -8,9 +8,9 @@ from typing import Any
 
 from ..namespace.limits import finfo
 from ..ops.activation import logsigmoid, softplus
-from ..ops.creation import arange, eye
 from ..ops.joining import cat, stack
 from ..ops.padding import pad
+from ..ops.ranges import arange, eye
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .matrices import cholesky

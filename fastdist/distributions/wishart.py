@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..namespace.limits import finfo
-from ..ops.creation import arange, tensor
+from ..ops.creation import tensor
 from ..ops.joining import cat
 from ..ops.random import randn
+from ..ops.ranges import arange
 from ..ops.rearranging import broadcast_shapes
 from ..ops.selection import where
 from ..ops.special import mvlgamma

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.errors import GraphError, ShapeError
 from ..graph.add_gradients import first_gradient
-from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.node import node_of, output_number
+from ..graph.modes import InlinePass, modes, set_grad_mode, tls
+from ..graph.node import Node, node_of, output_number
 from ..tensor.tensor import Tensor, wrap
 from . import inline
+from .inline_chosen import ChosenPass
+
+T = TypeVar("T")
 
 
 def backward(
@@ -32,7 +35,8 @@ def backward(
         edges = [edge for edge, _ in roots]
         shared, on_cpu = inline.plan(edges)
         if on_cpu:
-            _run_inline(roots, shared, keep)
+            first = [(edge, g.array) for edge, g in roots]
+            _run_inline((roots, [], None), False, inline.run, first, shared, keep)
             return
     from .engine import engine
 
@@ -57,11 +61,7 @@ def grad(
     """
     roots = _roots(outputs, grad_outputs, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
-    from .engine import engine
-
-    found = engine().execute(
-        roots, keep=keep, create_graph=create_graph, inputs=_capture_edges(inputs), accumulate=False
-    )
+    found = _captured(roots, _capture_edges(inputs), keep, create_graph)
     result: list[Tensor | None] = []
     for i, (input, g) in enumerate(zip(inputs, found, strict=True)):
         if g is None and not allow_unused:
@@ -72,6 +72,24 @@ def grad(
             )
         result.append(g)
     return tuple(result)
+
+
+def _captured(
+    roots: list[tuple[Any, Tensor]], inputs: list[tuple[Node, int]], keep: bool, create_graph: bool
+) -> list[Tensor | None]:
+    # The inputs first: on a GPU the graph need not be walked to know that the engine is asked.
+    if not (modes.special or modes_engine.always) and all(
+        inline.is_cpu(node) for node, _ in inputs
+    ):
+        chosen = ChosenPass([edge for edge, _ in roots], inputs)
+        if chosen.is_on_cpu:
+            around: InlinePass = (roots, [], chosen.users)
+            return _run_inline(around, create_graph, chosen.run, roots, keep, create_graph)
+    from .engine import engine
+
+    return engine().execute(
+        roots, keep=keep, create_graph=create_graph, inputs=inputs, accumulate=False
+    )
 
 
 class _EngineChoice:
@@ -86,16 +104,16 @@ class _EngineChoice:
 modes_engine = _EngineChoice()
 
 
-def _run_inline(roots: list[tuple[Any, Tensor]], shared: Any, keep: bool) -> None:
+def _run_inline(inline_pass: InlinePass, recorded: bool, work: Callable[..., T], *args: Any) -> T:
     before, outer = tls.grad, tls.inline_pass
-    callbacks: list[Callable[[], None]] = []
-    tls.inline_pass = roots, callbacks
+    tls.inline_pass = inline_pass
     try:
-        set_grad_mode(False)
-        inline.run([(edge, g.array) for edge, g in roots], shared, keep)
+        set_grad_mode(recorded)
+        found = work(*args)
         # A callback may add another.
-        for callback in callbacks:
+        for callback in inline_pass[1]:
             callback()
+        return found
     finally:
         # See Note [Ctrl-C and grad mode]
         tls.inline_pass = outer
@@ -131,6 +149,11 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
             raise GraphError(
                 "grad can be implicitly created only for scalar outputs: "
                 f"this one has shape {layout.shape}; give backward a gradient of that shape"
+            )
+        if layout.dtype.is_complex:
+            raise GraphError(
+                "grad can be implicitly created only for real scalar outputs but got "
+                f"{layout.dtype!r}: give backward a gradient, or take the real part"
             )
         return first_gradient(tensor)
     if not isinstance(g, Tensor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from ..core.errors import GraphError
@@ -12,11 +12,11 @@ from ..core.time_ranges import time_range, time_ranges
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.node import Node, next_sequence_number, node_of, output_number
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..graph.node import Node, next_sequence_number, node_of, oldest, output_number
+from ..tensor.tensor import Tensor, layout_near, layout_of, wrap
 from . import hooks
 from .device_threads import DeviceThreads, current_device_queue
-from .graph_task import Capture, GraphRoot, GraphTask, oldest, running
+from .graph_task import Capture, GraphRoot, GraphTask, running
 from .input_buffer import InputBuffer
 from .ready_queue import NodeTask, ReadyQueue
 
@@ -140,13 +140,17 @@ class Engine:
                 # Nearly always; an empty stack would cost as much as a small Node.
                 self._evaluate(task, item, queue)
                 return
+            if stream is not None and state is None and len(task.streams) == 1:
+                with stream:
+                    self._evaluate(task, item, queue, stream)
+                return
             # What a Node does on other devices than its own goes to the pass's streams as well.
             others = task.streams.values() if len(task.streams) > 1 else ()
             with ExitStack() as stack:
                 for manager in (state, *others, stream):
                     if manager is not None:
                         stack.enter_context(manager)
-                self._evaluate(task, item, queue)
+                self._evaluate(task, item, queue, stream)
         finally:
             # See Note [Ctrl-C and grad mode]
             tls.inline_pass = inline_pass
@@ -155,8 +159,12 @@ class Engine:
                 tls.grad = True
             set_grad_mode(before_mode)
 
-    def _evaluate(self, task: GraphTask, item: NodeTask, queue: ReadyQueue) -> None:
-        """Run one Node: hooks, captures, the Node itself, and hand its results on."""
+    def _evaluate(
+        self, task: GraphTask, item: NodeTask, queue: ReadyQueue, here: Any = None
+    ) -> None:
+        """Run one Node: hooks, captures, the Node itself, and hand its results on. The stream
+        `here` of its device is the calling thread's current one.
+        """
         node, inputs = item.node, item.inputs
         assert node is not None
         assert inputs is not None
@@ -188,7 +196,7 @@ class Engine:
             fresh = False
         else:
             fresh = node.fresh and not task.create_graph
-        self._hand_on(task, node, results, fresh, queue)
+        self._hand_on(task, node, results, fresh, queue, here)
 
     def _capture(
         self, task: GraphTask, capture: Capture, grads: tuple[Any, ...], mine: bool
@@ -205,7 +213,8 @@ class Engine:
         if g is None:
             pass  # nothing to add, but the hooks below still run
         elif task.create_graph or modes.special:
-            node.accumulate_recorded(g, stream)
+            with _timed(node, (g,)) if time_ranges.on else nullcontext():
+                node.accumulate_recorded(g, stream)
         else:
             node.accumulate(g.array, mine, stream)
         if node.hooks is not None:
@@ -229,7 +238,7 @@ class Engine:
             given = (grads[0] if grads else None) if one else grads
             if not time_ranges.on:
                 return node.apply_recorded(given, task.keep_graph)
-            with time_range(node.name(), "backward"):
+            with _timed(node, grads):
                 return node.apply_recorded(given, task.keep_graph)
         raw = tuple([None if g is None else g.array for g in grads])
         results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
@@ -241,12 +250,20 @@ class Engine:
             layout = node_of(edge).facts
             if layout.__class__ is tuple:
                 layout = layout[output_number(edge)]
-            device = layout.device if layout is not None else _device_of_array(node, array)
-            wrapped.append(wrap(array, layout_of(array, device)))
+            if layout is not None:
+                wrapped.append(wrap(array, layout_near(array, layout)))
+            else:
+                wrapped.append(wrap(array, layout_of(array, _device_of_array(node, array))))
         return tuple(wrapped)
 
     def _hand_on(
-        self, task: GraphTask, node: Node, results: tuple[Any, ...], fresh: bool, queue: ReadyQueue
+        self,
+        task: GraphTask,
+        node: Node,
+        results: tuple[Any, ...],
+        fresh: bool,
+        queue: ReadyQueue,
+        here: Any,
     ) -> None:
         if len(results) != len(node.edges):
             raise GraphError(
@@ -263,7 +280,7 @@ class Engine:
                 if info is None or not info.should_execute():
                     continue
             stream = stream_of(task, next_node) if task.streams else None
-            if stream is None:
+            if stream is None or (stream is here and _is_made_for(g, next_node)):
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
                 if g is not None and g.facts.device.index is not None:
@@ -280,20 +297,35 @@ class Engine:
         return cpu_queue if device is None else self.device_threads.queue_of(device)
 
 
+def _is_made_for(g: Tensor | None, node: Node) -> bool:
+    """Return whether a gradient is of a Node's device, or none."""
+    return g is None or g.facts.device is device_of(node)
+
+
+def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:
+    """Return the time range of a Node that is given grads."""
+    shapes: dict[str, Any] = {}
+    if time_ranges.wanted.shapes:
+        shapes = {"shapes": tuple([() if g is None else g.facts.shape for g in grads])}
+    number = -1 if node.is_accumulate else node.seq
+    return time_range(node.name(), "backward", sequence_nr=number, **shapes)
+
+
 def _arrive(
     task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
 ) -> InputBuffer | None:
     """Take one of a Node's gradients, and return them all if it was the last."""
     with task.lock:
-        left = task.dependencies[node] = task.dependencies[node] - 1
-        buffer = task.not_ready.get(node)
+        left = task.dependencies[node] - 1
+        buffer = task.not_ready.pop(node, None)
         if buffer is None:
-            buffer = task.not_ready[node] = InputBuffer(node.num_outputs)
+            buffer = InputBuffer(node.num_outputs)
         buffer.add(output_number(edge), g, fresh)
-        if left:
-            return None
-        del task.not_ready[node], task.dependencies[node]
-        return buffer
+        if not left:
+            del task.dependencies[node]
+            return buffer
+        task.dependencies[node], task.not_ready[node] = left, buffer
+        return None
 
 
 def stream_of(task: GraphTask, node: Node) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -12,7 +12,6 @@ from ..graph.forward_streams import device_of
 from ..graph.modes import tls
 from ..graph.node import Node, node_of
 from .engine import current_graph_task
-from .graph_task import ExecInfo
 
 
 def current_graph_task_execution_order() -> list[Node]:
@@ -21,7 +20,7 @@ def current_graph_task_execution_order() -> list[Node]:
     Raises  RuntimeError outside of a pass, and for one whose Nodes live on several devices
     Source  PyTorch, torch/csrc/autograd/engine.cpp, get_current_graph_task_execution_order
     """
-    edges, exec_info = _pass_under_way()
+    edges, comes_to = _pass_under_way()
     roots = {node_of(edge) for edge in edges if edge is not None}
     dependencies: dict[Node, int] = {}
     stack, seen = list(roots), set(roots)
@@ -43,8 +42,7 @@ def current_graph_task_execution_order() -> list[Node]:
     order: list[Node] = []
     while ready:
         node = heappop(ready)[2]
-        info = exec_info.get(node)
-        if exec_info and (info is None or not info.should_execute()):
+        if not comes_to(node):
             continue
         order.append(node)
         for child in _children(node):
@@ -54,14 +52,23 @@ def current_graph_task_execution_order() -> list[Node]:
     return order
 
 
-def _pass_under_way() -> tuple[Sequence[Any], Mapping[Node, ExecInfo]]:
-    """Return at which edges the pass of this thread began, and what it wants of each Node."""
-    if tls.inline_pass is not None:
-        return [edge for edge, _ in tls.inline_pass[0]], {}
+def _pass_under_way() -> tuple[Sequence[Any], Callable[[Node], bool]]:
+    """Return at which edges the pass of this thread began, and whether it comes to a Node."""
+    inline = tls.inline_pass
+    if inline is not None:
+        roots, _, chosen = inline
+        edges = [edge for edge, _ in roots]
+        return edges, lambda node: chosen is None or node in chosen
     task = current_graph_task()
     if task is None:
         raise GraphError("should be called during the backward pass")
-    return task.graph_roots, task.exec_info
+    exec_info = task.exec_info
+
+    def comes_to(node: Node) -> bool:
+        info = exec_info.get(node)
+        return not exec_info or (info is not None and info.should_execute())
+
+    return task.graph_roots, comes_to
 
 
 def _children(node: Node) -> list[Node]:

@@ -215,11 +215,6 @@ class GraphTask:
 _age = operator.attrgetter("seq")
 
 
-def oldest(outputs: Iterable[tuple[Node, int]]) -> int:
-    """Return the sequence number of the oldest of chosen inputs; a leaf may be older than all."""
-    return min((0 if node.is_accumulate else node.seq for node, _ in outputs), default=0)
-
-
 class _Running(threading.local):
     """The pass that this thread works for; None outside of one."""
 

@@ -17,7 +17,7 @@ from ..tensor.tensor import layout_of, wrap
 from .hooks import run_post_hooks, run_pre_hooks
 
 
-def plan(roots: Sequence[Any]) -> tuple[dict[Node, int] | None, bool]:
+def plan(roots: Sequence[Any]) -> tuple[dict[Node, int], bool]:
     """Return how many users each Node with more than one has, and whether the whole graph lives on
     the CPU.
 
@@ -136,7 +136,7 @@ def _arrive(
                 add_into(have, g)
                 g = have
             else:
-                g = _sum(have, g)
+                g = sum_of(have, g)
                 if g.__class__ is not Coo:
                     mine.add(edge)
     elif fresh and g is not None and g.__class__ is not Coo and g.flags.owndata:
@@ -160,7 +160,7 @@ def _arrive_at_output(
         slots = sums[node] = [None] * node.num_outputs
     have = slots[edge.output_nr]
     if g is not None:
-        slots[edge.output_nr] = g if have is None else _sum(have, g)
+        slots[edge.output_nr] = g if have is None else sum_of(have, g)
     left = shared[node] = shared[node] - 1
     if not left:
         del sums[node]
@@ -168,7 +168,8 @@ def _arrive_at_output(
 
 
 @silent  # type: ignore[untyped-decorator]
-def _sum(a: Any, b: Any) -> Any:
+def sum_of(a: Any, b: Any) -> Any:
+    """Return the sum of two raw gradients, in memory of its own."""
     total = a + b
     # NumPy turns 0-d sums into scalars, which have no memory to add into.
     return np.asarray(total) if isinstance(total, np.generic) else total

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..graph.accumulate_grad import is_dense
 from ..graph.add_gradients import add_gradients
 from ..tensor.tensor import Tensor
@@ -29,7 +31,8 @@ class InputBuffer:
         have = self.values[position]
         if have is None:
             self.values[position] = value
-            self._mine |= (fresh and is_dense(value.array, value.facts)) << position
+            if fresh and value.facts.contiguous and _is_writable(value):
+                self._mine |= 1 << position
             return
         bit = 1 << position
         self.values[position] = add_gradients(have, value, bool(self._mine & bit))
@@ -38,3 +41,9 @@ class InputBuffer:
     def owns(self, position: int) -> bool:
         """Return whether a slot's tensor belongs to this pass alone."""
         return bool(self._mine & (1 << position))
+
+
+def _is_writable(value: Tensor) -> bool:
+    """Return whether memory in C order may be written to; a device's always."""
+    array = value.array
+    return array.__class__ is not np.ndarray or is_dense(array, value.facts)

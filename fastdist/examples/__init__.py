@@ -9,9 +9,14 @@ digits_check.py    how good the model is, and whether one process would get the 
 numpy_mlp.py       the same model written out in NumPy, which gradients are held against
 digits_record.py   what is shown during the training and told at its end
 digits_measures.py what each worker measures of itself, by hooks
+digits_profile.py  some steps under the profiler of all workers, as a page
 digits_summary.py  the figures as text and pictures, and whether promises were kept
 time_line.py       a picture of what each worker did when
 stopwatch.py       how long a worker spent on what
+
+`fastdist demo resume` is another job of three processes:
+
+resume.py          killed at any moment and started again, it goes on as if nothing had been
 
 `fastdist demo NAME` is one of these, each a page to read, in one process:
 
@@ -26,9 +31,19 @@ flow.py            affine couplings bend a round cloud into two moons
 maml.py            first weights are learnt from which a few points are enough
 pinn.py            heat in a rod is learnt from the equation alone
 
+And one of these, each a job of several processes, `fastdist run -n N -m fastdist.examples.NAME`:
+
+parameter_server.py        a server holds the model, and trainers call it
+batch_parameter_server.py  a server takes gradients, and answers once all are there
+rnn.py                     tables on a server, the LSTM with the trainer
+pipeline.py                two stages on two workers, small batches on their way
+rl.py                      an agent decides for observers
+batch_rl.py                it decides for all of them at once
+
 What they share:
 
 catalogue.py       their names
+job.py             a place in the job, and an end together
 demo.py            options, a bar, curves, a stated result
 texts.py           text that every Python brings along
 progress.py        the bar on a terminal, plain lines elsewhere

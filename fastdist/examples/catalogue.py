@@ -7,7 +7,9 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from fastdist.examples.demo import Demo
 from fastdist.launch.command_parser import did_you_mean
+from fastdist.launch.main import main as run
 
 NAMES = (
     "cnn",
@@ -21,18 +23,33 @@ NAMES = (
     "maml",
     "pinn",
 )
+# Those that are jobs of several processes.
+JOBS = (
+    "parameter-server",
+    "batch-parameter-server",
+    "rnn",
+    "pipeline",
+    "rl",
+    "batch-rl",
+    "resume",
+)
 _USAGE_ERROR = 2
 
 
 def run_by_name(arguments: Sequence[str]) -> int:
-    """Run the program that the first argument names, or list all; return the exit status."""
+    """Run the program that the first argument names, or list all; return the exit status.
+
+    Thread  main thread only: a job's launcher takes the signals
+    """
     name, *rest = arguments
     if name == "--list":
         print(listed())
         return 0
+    if name in JOBS:
+        return _start(program(name), rest)
     if name not in NAMES:
-        known = ", ".join(NAMES)
-        near = did_you_mean(name, NAMES)
+        known = ", ".join([*NAMES, *JOBS])
+        near = did_you_mean(name, [*NAMES, *JOBS])
         print(f"fastdist demo: unknown demo {name!r}; known: {known}{near}", file=sys.stderr)
         return _USAGE_ERROR
     status: int = program(name).main(rest)
@@ -41,9 +58,24 @@ def run_by_name(arguments: Sequence[str]) -> int:
 
 def listed() -> str:
     """Return a line for each program, from the first line of its file."""
-    lines = [f"  {name:<13}{(program(name).__doc__ or '').partition(chr(10))[0]}" for name in NAMES]
+    one, several = ([f"  {name:<23} {_about(name)}" for name in names] for names in (NAMES, JOBS))
     end = "Each is started by `fastdist demo NAME`, and tells its options with --help."
-    return "\n".join([*lines, end])
+    return "\n".join(["in one process:", *one, "over several processes:", *several, end])
+
+
+def _about(name: str) -> str:
+    return (program(name).__doc__ or "").partition("\n")[0]
+
+
+def _start(job: ModuleType, arguments: Sequence[str]) -> int:
+    """Start the workers of a job, and return its exit status."""
+    # Here, so that a mistake is told once, and not by workers.
+    if hasattr(job, "parse_settings"):
+        job.parse_settings(arguments)
+    else:
+        Demo(job.NAME, job.__doc__, arguments, steps=job.STEPS)
+    workers = ["-n", str(len(job.WORKERS)), "-m", job.__name__]
+    return run([*workers, *arguments], prog=f"fastdist demo {job.NAME}")
 
 
 def program(name: str) -> ModuleType:

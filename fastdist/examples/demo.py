@@ -45,7 +45,7 @@ class Demo:
         self.seed: int = given.seed
         self.last_step: int = given.steps
         self._is_as_shipped = given.steps >= steps and given.seed == _SEED
-        self._name = name
+        self.name = name
         self._picture: Path = given.out / f"{name}.svg"
         self._curves: dict[str, list[tuple[float, float]]] = {}
         self._step = 0
@@ -99,13 +99,13 @@ class Demo:
         print(f"result: {result} {value:.4g}{promise}")
         print(f"picture: {self._picture}")
         if self._is_as_shipped and not kept:
-            print(f"fastdist demo {self._name}: the promise was not kept", file=sys.stderr)
+            print(f"fastdist demo {self.name}: the promise was not kept", file=sys.stderr)
             return 1
         return 0
 
     def _plot(self) -> str:
         curves = [Curve(name, points) for name, points in self._curves.items()]
-        title = f"fastdist demo {self._name}"
+        title = f"fastdist demo {self.name}"
         return line_plot(curves, title=title, x_label="step", y_label=", ".join(self._curves))
 
 

@@ -20,8 +20,6 @@ digits_check.py shows that the gradients are those of one process.
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Sequence
 
 import fastdist
@@ -29,11 +27,12 @@ import fastdist.distributed.autograd as dist_autograd
 from fastdist import Tensor, nn, optim
 from fastdist.distributed import rpc
 from fastdist.distributed.optim import DistributedOptimizer
-from fastdist.distributed.rpc import shutdown_notice
 from fastdist.examples.digits_check import compare_with_one_process, evaluate
 from fastdist.examples.digits_data import CLASSES, PIXELS, batches, load_digits
+from fastdist.examples.digits_profile import write_time_line
 from fastdist.examples.digits_record import Record
 from fastdist.examples.digits_settings import Settings, make_folder, parse_settings
+from fastdist.examples.job import expect_to_wait, rank_in_job
 
 WORKERS = ("trainer", "worker1", "worker2")
 
@@ -69,7 +68,10 @@ def train(settings: Settings) -> list[str]:
         gradients=record.first_gradients,
         loss=record.first_epoch_loss(),
     )
-    return record.finish(comparison)
+    broken = record.finish(comparison)
+    images, labels = next(iter(batches(digits.training, settings.batch_size, seed=1)))
+    write_time_line(model.forward, loss_function, images, labels, settings.folder)
+    return broken
 
 
 def make_layers() -> nn.Sequential:
@@ -147,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises  SystemExit with a sentence if something promised did not hold
     """
     settings = parse_settings(arguments)
-    rank = rank_in_job()
+    rank = rank_in_job(WORKERS, "-m fastdist.examples.digits", "demo")
     if rank == 0:
         make_folder(settings.folder)
     rpc.init_rpc(WORKERS[rank], rank=rank, world_size=len(WORKERS))
@@ -158,22 +160,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rpc.shutdown()
     if broken:
         raise SystemExit("; ".join(broken))
-
-
-def expect_to_wait() -> None:
-    """Let this process say nothing of how long it waits in shutdown: the trainer shows a bar."""
-    logging.getLogger(shutdown_notice.__name__).setLevel(logging.ERROR)
-
-
-def rank_in_job() -> int:
-    """Return which of the workers this process is."""
-    rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
-    if rank is None or world_size != str(len(WORKERS)):
-        raise SystemExit(
-            f"this job needs {len(WORKERS)} workers, got WORLD_SIZE={world_size!r}; start it with "
-            f"`fastdist run -n {len(WORKERS)} -m fastdist.examples.digits`, or `fastdist demo`"
-        )
-    return int(rank)
 
 
 if __name__ == "__main__":

@@ -26,13 +26,15 @@ class Digits(NamedTuple):
 def load_digits(seed: int = 0) -> Digits:
     """Read, shuffle and split the digits: the same for the same seed, everywhere."""
     with as_file(files(__package__) / "digits.npz") as path, np.load(path) as stored:
-        images = stored["images"].reshape(-1, PIXELS).astype(np.float64) / 16.0
-        labels = stored["labels"].astype(np.int64)
+        images, labels = stored["images"].reshape(-1, PIXELS), stored["labels"]
     order = fastdist.randperm(len(labels), generator=fastdist.Generator().manual_seed(seed)).numpy()
     held_out, training = order[: len(order) // 5], order[len(order) // 5 :]
     return Digits(
         *(
-            TensorDataset(fastdist.tensor(images[rows]), fastdist.tensor(labels[rows]))
+            TensorDataset(
+                fastdist.from_numpy(images[rows] / 16.0),
+                fastdist.from_numpy(labels[rows].astype(np.int64)),
+            )
             for rows in (training, held_out)
         )
     )

@@ -12,7 +12,8 @@ import numpy as np
 from ..devices.backend import backend_of
 from ..tensor.layout import Layout
 from ..tensor.sparse import Coo
-from ..tensor.tensor import Extra, Tensor, layout_of, wrap
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Extra, Tensor, layout_near, layout_of, wrap
 from .add_gradients import add_sparse
 from .forward_streams import follow
 from .modes import enable_grad
@@ -51,8 +52,8 @@ class AccumulateGrad(Node):
         self._variable = ref(leaf)
 
     def name(self) -> str:
-        """Return the name that `next_functions` shows."""
-        return "AccumulateGrad"
+        """Return the name that PyTorch gives it."""
+        return "torch::autograd::AccumulateGrad"
 
     @property
     def variable(self) -> Tensor:
@@ -104,8 +105,7 @@ class AccumulateGrad(Node):
             elif grad.edge is None:
                 # In place, as PyTorch does with grad mode off: who holds `.grad` sees the sum grow.
                 backend_of(self.facts.device.type).add_into(grad.array, g)
-                if grad._storage is not None:
-                    grad._storage.bump()
+                storage_of(grad).bump()
             else:
                 self.grad = _add(grad, wrap(g, layout_of(g, self.facts.device)))
         if self.post_accumulate:
@@ -145,7 +145,7 @@ def is_dense(g: Any, layout: Layout) -> bool:
     if g.__class__ is np.ndarray:
         # What expand makes of a single number is in C order, too, but not to be written to.
         return bool(layout.contiguous and g.flags.c_contiguous and g.flags.writeable)
-    return layout.contiguous and layout_of(g, layout.device) is layout
+    return layout.contiguous and layout_near(g, layout) is layout
 
 
 def _add(a: Tensor, b: Tensor) -> Tensor:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.device import CPU
+from ..core.errors import GraphError
 from ..devices.backend import backend_of
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.layout import Layout
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, layout_near, layout_of, wrap
 from .modes import modes, no_grad, tls
+from .node import node_of, output_number
 
 
 def add_gradients(have: Tensor, new: Tensor, mine: bool) -> Tensor:
@@ -43,8 +47,7 @@ def add_sparse(have: Tensor, new: Tensor, *, in_place: bool) -> Tensor:
         return wrap(total, have.facts)
     # Who holds the gradient sees it grow.
     have.array = total
-    if have._storage is not None:
-        have._storage.bump()
+    storage_of(have).bump()
     return have
 
 
@@ -56,14 +59,44 @@ def copy_gradient(grad: Tensor) -> Tensor:
     backend = backend_of(layout.device.type)
     array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
     backend.copy_into(array, grad.array)
-    return wrap(array, layout_of(array, layout.device))
+    return wrap(array, layout_near(array, layout))
 
 
 def first_gradient(root: Tensor) -> Tensor:
-    """Return ones like root: the gradient that a pass begins with."""
-    layout = root.facts
+    """Return ones like root, which is a scalar: the gradient that a pass begins with.
+
+    Raises  GraphError where it is none for the op that made root: `root.data` was set meanwhile
+    """
+    layout = _layout_of_gradient(root)
     if not layout.shape and layout.device is CPU:
         return wrap(np.array(1, layout.dtype.numpy), layout)
-    ones = np.ones(layout.shape, layout.dtype.numpy)
-    array = backend_of(layout.device.type).from_numpy(ones, layout.device.index)
+    backend = backend_of(layout.device.type)
+    array = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+    backend.copy_into(array, np.ones((), array.dtype))
     return wrap(array, layout_of(array, layout.device))
+
+
+def _layout_of_gradient(root: Tensor) -> Layout:
+    """Return the layout that the op which made root had its output in."""
+    layout, edge = root.facts, root.edge
+    if edge is None or (node := node_of(edge)).is_accumulate:
+        return layout
+    made = node.facts[output_number(edge)] if node.facts.__class__ is tuple else node.facts
+    if made is None or made is layout:
+        return layout
+    assert isinstance(made, Layout)
+    if made.device is not layout.device:
+        raise GraphError(
+            f"invalid gradient at index 0 - expected device {made.device} but got "
+            f"{layout.device}: {_SET_MEANWHILE}"
+        )
+    # Of a scalar's gradient only dimensions of one element can be left out.
+    if made.numel != 1 or len(made.shape) > len(layout.shape):
+        raise GraphError(
+            f"invalid gradient at index 0 - got {list(layout.shape)} but expected shape compatible "
+            f"with {list(made.shape)}: {_SET_MEANWHILE}"
+        )
+    return made
+
+
+_SET_MEANWHILE = "the root's data was set since an op made it; begin at a tensor that an op made"

@@ -34,7 +34,7 @@ anomaly = _Anomaly()
 _switch_lock = threading.Lock()
 
 
-def set_anomaly_mode(enabled: bool, check_nan: bool = True) -> None:
+def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
     """Switch the mode. While it is on ops go the general way, where each Node is noted."""
     with _switch_lock:
         if enabled is not anomaly.enabled:
@@ -68,7 +68,7 @@ def require_no_nan(node: Node, results: Sequence[Any]) -> None:
     Raises  GraphError naming the Node and its output
     """
     for i, g in enumerate(results):
-        if isinstance(g, Tensor) and g.facts.dtype.is_floating_point:
+        if isinstance(g, Tensor) and g.facts.dtype.may_have_gradient:
             elements = g.array.values if g.facts.is_sparse else g.array
             values = backend_of(g.facts.device.type).to_numpy(elements)
             if np.isnan(values).any():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -133,7 +133,7 @@ class Node:
         return RemovableHandle(self._hooks().pre, hook)
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
 class Edge:
@@ -190,3 +190,8 @@ def raise_changed(
         "instead. "
         "Use the out-of-place form of the operation that changed it, or change a clone()."
     )
+
+
+def oldest(outputs: Iterable[tuple[Node, int]]) -> int:
+    """Return the sequence number of the oldest of chosen inputs; a leaf may be older than all."""
+    return min((0 if node.is_accumulate else node.seq for node, _ in outputs), default=0)

@@ -29,7 +29,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     edge = self.edge
     if requires_grad:
         if edge is None:
-            if not self.facts.dtype.is_floating_point:
+            if not self.facts.dtype.may_have_gradient:
                 raise RuntimeError(
                     "only Tensors of floating point and complex dtype can require gradients, "
                     f"got {self.facts.dtype.name}"

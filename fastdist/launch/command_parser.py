@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 # argparse's own words
@@ -12,15 +11,25 @@ _MISSING = "the following arguments are required: "
 
 
 class CommandParser(argparse.ArgumentParser):
-    """argparse's parser, but a mistake does not print the whole usage; `example` shows some."""
+    """argparse's parser, but a mistake does not print the whole usage; `example` shows some.
 
-    def __init__(self, prog: str, example: str, **settings: Any) -> None:
+    `instead` says, of flags that another command has, what to do here.
+    """
+
+    def __init__(
+        self, prog: str, example: str, instead: Mapping[str, str] | None = None, **settings: Any
+    ) -> None:
         super().__init__(prog=prog, allow_abbrev=False, **settings)
         self._example = example
+        self._instead = instead or {}
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Read all arguments (None: the process's); on a mistake say so and exit with status 2."""
         given, unknown = self.parse_known_args(arguments)
+        for word in unknown:
+            flag = word.partition("=")[0].replace("_", "-")
+            if flag in self._instead:
+                self.refuse(f"{flag} is not done here: {self._instead[flag]}")
         if unknown:
             self.error(f"unknown: {' '.join(unknown)}{did_you_mean(unknown[0], self._flags())}")
         return given
@@ -43,8 +52,10 @@ class CommandParser(argparse.ArgumentParser):
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
     """Return `; did you mean ...?` if the word begins or resembles a known one, else nothing."""
+    import difflib  # which a process that is asked for no unknown word need not hold
+
     word = given.partition("=")[0]
     candidates = list(known)
     longer = [name for name in candidates if len(word) > 2 and name.startswith(word)]
-    near = longer or get_close_matches(word, candidates, 1)
+    near = longer or difflib.get_close_matches(word, candidates, 1)
     return f"; did you mean {near[0]}?" if near else ""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fastdist.launch.gpus import VARIABLE as VISIBLE_GPUS
+
 TERMINAL_WIDTH = "FASTDIST_TERMINAL_WIDTH"
 INIT_TIMEOUT = "FASTDIST_INIT_TIMEOUT"
+MAX_RESTARTS = "TORCHELASTIC_MAX_RESTARTS"
+ALLOW_RESTART = "FASTDIST_ALLOW_RESTART"
 _THREADS = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -30,6 +34,8 @@ def worker_environment(
     *,
     threads: int,
     terminal_width: int | None,
+    restart_count: int,
+    gpus: str | None,
     job: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the environment of one worker; `job` holds what all workers share (secret, folder).
@@ -46,7 +52,11 @@ def worker_environment(
         MASTER_ADDR=place.master_address,
         MASTER_PORT=str(place.master_port),
         FASTDIST_STORE_HOSTED="1",
+        FASTDIST_RESTART_COUNT=str(restart_count),
+        TORCHELASTIC_RESTART_COUNT=str(restart_count),
     )
+    if gpus is not None:
+        environment[VISIBLE_GPUS] = gpus
     if place.local_address is not None:
         environment["FASTDIST_ADDRESS"] = place.local_address
     # A pipe is block buffered: without this a worker's lines would come in heaps, or not at all.
@@ -55,7 +65,9 @@ def worker_environment(
     environment.setdefault("PYTHONFAULTHANDLER", "1")
     for name in _THREADS:
         environment.setdefault(name, str(threads))
-    environment.pop(TERMINAL_WIDTH, None)
+    for name in (TERMINAL_WIDTH, ALLOW_RESTART, "TORCHELASTIC_USE_AGENT_STORE"):
+        # Of another job, in which this launcher may be a worker.
+        environment.pop(name, None)
     if terminal_width is not None:
         environment[TERMINAL_WIDTH] = environment["COLUMNS"] = str(terminal_width)
     environment.update(job)

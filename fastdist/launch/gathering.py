@@ -16,6 +16,7 @@ from fastdist.distributed.store.waiting_line import WaitingLine
 _PLACES = "fastdist/launch/place/"
 _CARDS = "fastdist/launch/card/"
 _TOLD = "fastdist/launch/told/"
+_SAME = (("--nnodes", "nodes"), ("--max-restarts", "max_restarts"), ("--restart", "restart"))
 _LOOK_S = 0.5
 _TELL_S = 1.0
 
@@ -28,6 +29,9 @@ class Card:
     nodes: int
     workers: int
     host: str
+    # How often workers are started again, all or `worker`: one alone.
+    max_restarts: int = 0
+    restart: str = "group"
     token: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -96,9 +100,10 @@ def _wait_for_all(
 def find_fault(cards: Collection[Card]) -> str:
     """Return what does not fit together, naming who said what; nothing if all does."""
     by_number = sorted(cards, key=lambda card: (card.node, card.host))
-    if len({card.nodes for card in cards}) > 1:
-        said = ", ".join(f"{card.name} {card.nodes}" for card in by_number)
-        return f"--nnodes must be the same on every node, got {said}"
+    for flag, what in _SAME:
+        if len({getattr(card, what) for card in cards}) > 1:
+            said = ", ".join(f"{card.name} {getattr(card, what)}" for card in by_number)
+            return f"{flag} must be the same on every node, got {said}"
     for one, other in pairwise(by_number):
         if one.node == other.node:
             return (

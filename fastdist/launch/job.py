@@ -7,6 +7,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from selectors import EVENT_READ, BaseSelector
 
 from fastdist.launch.failure_text import lost_ranks
@@ -26,10 +27,30 @@ SPARED_S = 2.0
 _HURRIED_OUTPUT_S = 0.5
 
 
-class Job:
-    """This node's workers, from their start to their end.
+# Starts a worker that has been started so often before.
+Start = Callable[[int], WorkerProcess]
 
-    `failure` is the first thing that went wrong, None while nothing did.
+
+def _do_nothing(*said: object) -> None:
+    """Be told, and leave it at that."""
+
+
+@dataclass(frozen=True)
+class Comebacks:
+    """What becomes of a worker that fails while the others live on: by default they end as well."""
+
+    # How often each worker may come back.
+    most: int = 0
+    # Told of each failure, how often the worker has been back then, and how often it may be.
+    tell: Callable[[Failure, int, int], None] = _do_nothing
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+class Job:
+    """This node's workers in one round, from their start to their end.
+
+    `failure` is the first thing that went wrong, None while nothing did; `interrupt` says by which
+    signal somebody ended the job; `is_last` whether what happened leaves no sense to another round.
     Thread  the launcher's main thread alone
     """
 
@@ -40,10 +61,13 @@ class Job:
         signals: SignalPipe,
         guard: Guard,
         where: str = "",
-        has_ended_well: Callable[[int], object] = lambda rank: None,
+        has_ended_well: Callable[[int], object] = _do_nothing,
+        comebacks: Comebacks | None = None,
     ) -> None:
         self.failure: Failure | None = None
         self.also_failed: list[Failure] = []
+        self.interrupt: Failure | None = None
+        self.is_last = False
         self._screen = screen
         self._selector = selector
         self._signals = signals
@@ -51,9 +75,13 @@ class Job:
         self._where = where
         # Told the rank of each worker that ends without having failed.
         self._has_ended_well = has_ended_well
+        self._comebacks = Comebacks() if comebacks is None else comebacks
         self._output = Output(screen, selector)
+        self._starts: Mapping[int, Start] = {}
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
+        # Why a worker was killed that lay stopped, by its pid.
+        self._given_up: dict[int, Failure] = {}
         # When the others were asked to end; who had begun a traceback by then was not.
         self._ends_since = math.inf
         self._kill_at: float | None = None
@@ -63,22 +91,37 @@ class Job:
         self._has_lost_output = False
         selector.register(signals.fileno(), EVENT_READ, self._take_signals)
 
-    def run(self, commands: Mapping[int, Callable[[], WorkerProcess]]) -> None:
+    def close(self) -> None:
+        """Leave the signals to another round."""
+        self._selector.unregister(self._signals.fileno())
+
+    def run(self, starts: Mapping[int, Start], number: int = 0) -> None:
         """Start the workers by rank, and show what they write until the last has ended."""
-        for rank, start in commands.items():
-            try:
-                worker = start()
-            except OSError as error:
-                # No process, no memory or no descriptor is left: those that run must end again.
-                self.stop_because(Failure(f"rank {rank} could not be started: {error}", 1))
+        self._starts = starts
+        # A signal may have come since the round before.
+        self._take_signals()
+        for rank in starts:
+            if self.failure is not None:
                 break
-            self._guard.add(worker.pid)
-            self._workers.append(worker)
-            self._output.add(worker)
+            worker = self._start(rank, number)
+            if worker is not None:
+                self._workers.append(worker)
         # One may have ended before its SIGCHLD had a number to be looked up by.
         self._take_exits()
         self.turn_until(lambda: all(worker.status is not None for worker in self._workers))
         self.settle()
+
+    def _start(self, rank: int, restart_count: int) -> WorkerProcess | None:
+        try:
+            worker = self._starts[rank](restart_count)
+        except OSError as error:
+            # No process, no memory or no descriptor is left: those that run must end again.
+            sentence = f"rank {rank} could not be started: {error}"
+            self.stop_because(Failure(sentence, 1, is_final=True))
+            return None
+        self._guard.add(worker.pid)
+        self._output.add(worker)
+        return worker
 
     def turn_until(self, is_over: Callable[[], bool], timeout_s: float | None = None) -> None:
         """Serve pipes, signals, exits and deadlines until is_over; it is asked after each turn."""
@@ -96,6 +139,7 @@ class Job:
 
     def stop(self, failure: Failure, number: signal.Signals, grace_s: float) -> None:
         """Ask all workers to end, and kill after grace_s who has not; the first call decides."""
+        self.is_last = self.is_last or failure.is_final or failure.was_asked
         if self.failure is not None:
             if not (self.failure.was_asked or failure.was_asked or failure.is_hearsay):
                 self.also_failed.append(failure)
@@ -123,7 +167,7 @@ class Job:
     def finish(self) -> None:
         """Write out what is still to be shown: all of it, but only for a moment after a Ctrl-C."""
         until = None
-        if self.failure is not None and self.failure.was_asked:
+        if self.interrupt is not None or (self.failure is not None and self.failure.was_asked):
             until = time.monotonic() + _HURRIED_OUTPUT_S
         while not self._screen.is_empty and not self._is_asked_twice:
             left = None if until is None else until - time.monotonic()
@@ -141,11 +185,13 @@ class Job:
                     worker.pass_on(number)
             if not is_ending(number):
                 continue
-            self._is_asked_twice = self.failure is not None
-            if self._is_asked_twice:
-                # No more grace, no more waiting for a slow reader.
+            if self.failure is not None:
+                # No more grace.
                 self._kill_at = time.monotonic()
+            # No more waiting for a slow reader.
+            self._is_asked_twice = self.interrupt is not None
             failure = Failure(f"ended by {signal_name(number)}", 128 + number, was_asked=True)
+            self.interrupt = self.interrupt or failure
             self.stop(failure, number, INTERRUPT_GRACE_S)
         self._take_exits()
 
@@ -170,9 +216,36 @@ class Job:
             if was_ended and not text:
                 # It was ended like the others, which says nothing.
                 continue
-            self.stop_because(
-                worker_failure(worker, text, self._where, began=began, was_ended=was_ended)
+            failure = self._given_up.pop(worker.pid, None) or worker_failure(
+                worker, text, self._where, began=began, was_ended=was_ended
             )
+            if self.failure is not None or not self._starts_again(worker, failure):
+                self.stop_because(failure)
+
+    def _starts_again(self, lost: WorkerProcess, failure: Failure) -> bool:
+        """Start a lost worker anew while the others live on; return False where it may not be."""
+        if not self._may_come_back(lost):
+            return False
+        counts = self._comebacks.counts
+        counts[lost.rank] = count = counts.get(lost.rank, 0) + 1
+        self._comebacks.tell(failure, count, self._comebacks.most)
+        self._output.forget(lost)
+        worker = self._start(lost.rank, count)
+        if worker is not None:
+            self._workers[self._workers.index(lost)] = worker
+        return True
+
+    def _may_come_back(self, worker: WorkerProcess) -> bool:
+        return self._comebacks.counts.get(worker.rank, 0) < self._comebacks.most
+
+    def _give_up(self, frozen: Failure) -> None:
+        """Kill a worker that lies stopped where it may come back; else the job ends for it."""
+        for worker in self._workers:
+            if worker.rank == frozen.rank and self._may_come_back(worker):
+                self._given_up[worker.pid] = frozen
+                worker.send(signal.SIGKILL)
+                return
+        self.stop_because(frozen)
 
     def settle(self) -> None:
         """Find which failure was the first, now that all are known; the first to end may not be.
@@ -209,7 +282,7 @@ class Job:
             if now >= self._stopped.next_look(self._workers):
                 frozen = self._stopped.look(self._workers, now)
                 if frozen is not None:
-                    self.stop_because(frozen)
+                    self._give_up(frozen)
             return
         if self._ask_rest_at is not None and now >= self._ask_rest_at:
             self._ask_rest_at = None
@@ -224,4 +297,4 @@ def _lost_output(error: OSError) -> Failure:
     if isinstance(error, BrokenPipeError) or error.errno == errno.EIO:
         # The reader (`| head`, a terminal) has gone: end as by SIGPIPE, without words.
         return Failure("", 128 + signal.SIGPIPE, was_asked=True)
-    return Failure(f"the output could not be written: {error.strerror}", 1)
+    return Failure(f"the output could not be written: {error.strerror}", 1, is_final=True)

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from selectors import EVENT_READ, PollSelector
+from selectors import PollSelector
 
 from fastdist.as_torch import environment as as_torch
 from fastdist.core.errors import FastdistError
 from fastdist.distributed.sockets import JobSecret
-from fastdist.launch.environment import INIT_TIMEOUT, Place, worker_environment
+from fastdist.launch.environment import (
+    ALLOW_RESTART,
+    INIT_TIMEOUT,
+    MAX_RESTARTS,
+    Place,
+    worker_environment,
+)
 from fastdist.launch.guard import Guard
-from fastdist.launch.job import Job
+from fastdist.launch.job import Comebacks, Job, Start
 from fastdist.launch.job_folder import VARIABLE as FOLDER_VARIABLE
 from fastdist.launch.job_folder import JobFolder
+from fastdist.launch.log_files import LogFolder
 from fastdist.launch.nodes import Meeting
 from fastdist.launch.options import LaunchOptions, parse_options, usable_cores
 from fastdist.launch.report import Failure, write_report
+from fastdist.launch.rounds import Rounds
 from fastdist.launch.screen import Screen
 from fastdist.launch.secret import find_secret, secret_variables
 from fastdist.launch.signals import SignalPipe
 from fastdist.launch.worker_process import WorkerProcess
 
 _USAGE_ERROR = 2
-# After a Ctrl-C the other nodes are told, but not waited for.
-_HURRIED_GOODBYE_S = 0.7
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "fastdist run") -> int:
@@ -58,25 +64,38 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         stack.callback(guard.close)
         selector = stack.enter_context(PollSelector())
         screen = Screen(selector)
-        where = f" on node {options.node_rank}" if options.nodes > 1 else ""
-        job = Job(screen, selector, signals, guard, where, meeting.tell_ended)
-        selector.register(meeting.fileno(), EVENT_READ, partial(_take_news, job, meeting, screen))
-        job.turn_until(lambda: meeting.place is not None or job.failure is not None)
-        if meeting.place is not None and job.failure is None:
-            variables = secret_variables(secret, folder, os.environ)
-            shared = {FOLDER_VARIABLE: folder.path, **variables}
-            if options.workers_wait is not None:
-                shared[INIT_TIMEOUT] = options.workers_wait
-            if options.as_torch:
-                shared |= as_torch(os.environ)
-            job.run(_commands(options, meeting.place, shared, screen.width))
-        meeting.tell_end(job.failure)
-        was_asked = job.failure is not None and job.failure.was_asked
-        job.turn_until(lambda: meeting.is_over, _HURRIED_GOODBYE_S if was_asked else None)
-        job.settle()
-        write_report(screen, prog, job.failure, job.also_failed)
-        job.finish()
-        return 0 if job.failure is None else job.failure.exit_status
+
+        logs = _log_folder(options, prog, screen)
+
+        def make_job() -> Job:
+            where = f" on node {options.node_rank}" if options.nodes > 1 else ""
+            comebacks = Comebacks(options.comebacks, partial(_tell_of_comeback, prog, screen))
+            return Job(screen, selector, signals, guard, where, meeting.tell_ended, comebacks)
+
+        def starts() -> Mapping[int, Start]:
+            assert meeting.place is not None
+            shared = {**_job_variables(options), FOLDER_VARIABLE: folder.path, **variables}
+            return _starts(options, meeting.place, shared, screen.width, logs)
+
+        variables = secret_variables(secret, folder, os.environ)
+        most = options.rounds_to_follow
+        return Rounds(meeting, screen, selector, make_job, starts, prog=prog, most=most).run()
+
+
+def _job_variables(options: LaunchOptions) -> dict[str, str]:
+    """Return what all workers are told of the command line."""
+    told = {MAX_RESTARTS: str(options.max_restarts)}
+    if options.comebacks:
+        told[ALLOW_RESTART] = options.restart
+    if options.workers_wait is not None:
+        told[INIT_TIMEOUT] = options.workers_wait
+    return told | (as_torch(os.environ) if options.as_torch else {})
+
+
+def _tell_of_comeback(prog: str, screen: Screen, failure: Failure, count: int, most: int) -> None:
+    write_report(screen, prog, failure, [])
+    again = f"{prog}: rank {failure.rank} is started again (restart {count} of {most})"
+    screen.print(again.encode(), to_stderr=True)
 
 
 def _start_guard(folder: JobFolder) -> Guard:
@@ -96,25 +115,45 @@ def _open_standard_files() -> None:
     os.close(fd)
 
 
-def _take_news(job: Job, meeting: Meeting, screen: Screen) -> None:
-    for news in meeting.take():
-        if isinstance(news, Failure):
-            job.stop_because(news)
-        else:
-            screen.print(news.encode(), to_stderr=True)
+def _log_folder(options: LaunchOptions, prog: str, screen: Screen) -> LogFolder | None:
+    if options.logs is None:
+        return None
+
+    def say(line: str) -> None:
+        screen.print(os.fsencode(f"{prog}: {line}"), to_stderr=True)
+
+    logs = LogFolder(options.logs, say)
+    say(f"what the workers write is kept in {logs.path}")
+    return logs
 
 
-def _commands(
-    options: LaunchOptions, place: Place, shared: Mapping[str, str], width: int | None
-) -> Mapping[int, Callable[[], WorkerProcess]]:
+def _starts(
+    options: LaunchOptions,
+    place: Place,
+    shared: Mapping[str, str],
+    width: int | None,
+    logs: LogFolder | None,
+) -> Mapping[int, Start]:
     program = ["-m", options.program] if options.is_module else [options.program]
     command = [sys.executable, *program, *options.arguments]
     threads = max(1, usable_cores() // options.workers_per_node)
-    starts = {}
-    for local_rank in range(options.workers_per_node):
+
+    def start(local_rank: int, restart_count: int) -> WorkerProcess:
         environment = worker_environment(
-            os.environ, place, local_rank, threads=threads, terminal_width=width, job=shared
+            os.environ,
+            place,
+            local_rank,
+            threads=threads,
+            terminal_width=width,
+            restart_count=restart_count,
+            gpus=options.gpus[local_rank] if options.gpus else None,
+            job=shared,
         )
         rank = place.first_rank + local_rank
-        starts[rank] = partial(WorkerProcess, rank, command, environment)
-    return starts
+        worker = WorkerProcess(rank, command, environment)
+        if logs is not None:
+            worker.logs = logs.open(local_rank, rank, restart_count)
+        return worker
+
+    local_ranks = range(options.workers_per_node)
+    return {place.first_rank + rank: partial(start, rank) for rank in local_ranks}

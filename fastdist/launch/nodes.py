@@ -10,10 +10,11 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
 
-from fastdist.core.errors import FastdistError, RendezvousError, StoreError, StoreTimeoutError
+from fastdist.core.errors import FastdistError, RendezvousError, StoreError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
@@ -22,35 +23,52 @@ from fastdist.launch.environment import Place
 from fastdist.launch.gathering import Card, card_key, gather
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
+from fastdist.launch.way_to_store import ASK_S, WayToStore
 
 # A launcher that was killed is known at once where it hosted the store, for nobody listens at its
 # port any more; any other is known by its silence. Workers wait as long for a peer while a network
 # is down: launchers with less patience would end a job that goes on by itself.
 BEAT_S = 0.5
 LOST_S = FROZEN_S
-_ASK_S = 5.0
-_TRY_S = 1.0
-_PAUSE_S = 0.1
 _CLOSE_S = 2.0
 _PREFIX = "fastdist/launch/node/"
 _THREAD_NAME = "fastdist-launch-nodes"
+
+
+@dataclass(frozen=True)
+class End:
+    """How the workers of a node have ended in one round.
+
+    `is_last` where that node takes part in no other round; `hearsay` where it ended because of what
+    another one told. After a Ctrl-C it `is_hurried`, and does not wait to learn how others end.
+    """
+
+    status: int
+    sentence: str
+    hearsay: bool
+    is_last: bool
+    is_hurried: bool
 
 
 class Meeting:
     """This node's place in the job, and its store, hosted where the node is the first.
 
     `place` is None until all nodes have joined. News of them comes through `fileno` and `take`.
+    `round` is the last one that may begin: a next one does when all nodes have ended the one before
+    and none has gone, as node 0 finds. See Note [Rounds].
     Thread  `_serve` alone talks with the store; all else is the main thread's
     """
 
     def __init__(self, options: LaunchOptions, secret: JobSecret | None) -> None:
         self.place: Place | None = None
+        self.round = 0
+        self._begun = 0
         self._options = options
         self._secret = secret
         self._store: TCPStore | None = None
         self._port = options.master_port or 0
         # Appended by other threads, taken by the main one; a deque is safe for that by itself.
-        self._news: deque[Failure | str] = deque()
+        self._news: deque[tuple[int, Failure | str]] = deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         if options.node_rank == 0:
@@ -58,10 +76,11 @@ class Meeting:
         # Of workers here; appended by the main thread, taken by the other one.
         self._ended_ranks: deque[int] = deque()
         self._lost_s = _patience_s()
-        self._own_end: str | None = None
-        self._is_hurried = False
+        # By round; the main thread adds to it.
+        self._own_ends: list[tuple[int, End]] = []
         self._host_has_ended = False
         self._closing = threading.Event()
+        self._way = WayToStore(options.master_address, self._port, secret, self._closing)
         self._is_over = threading.Event()
         self._cards: list[Card] = []
         self._thread: threading.Thread | None = None
@@ -78,7 +97,7 @@ class Meeting:
                 self._options.master_address,
                 self._port,
                 secret=self._secret,
-                timeout=_ASK_S,
+                timeout=ASK_S,
                 tell=self._tell_of_refusal,
             )
         except BaseException:
@@ -96,12 +115,28 @@ class Meeting:
         return self._read_fd
 
     def take(self) -> list[Failure | str]:
-        """Return what has gone wrong on other nodes since the last call, and lines to be shown."""
+        """Return what has gone wrong on other nodes since the last call, and lines to be shown.
+
+        What belongs to a round that has not begun here waits for it, unless it ends the job.
+        """
         try:
             os.read(self._read_fd, 4096)
         except BlockingIOError:
             return []
-        return [self._news.popleft() for _ in range(len(self._news))]
+        waiting = [self._news.popleft() for _ in range(len(self._news))]
+        taken: list[Failure | str] = []
+        for number, news in waiting:
+            is_final = isinstance(news, Failure) and news.is_final
+            if number <= self._begun or is_final:
+                taken.append(news)
+            else:
+                self._news.append((number, news))
+        return taken
+
+    def begin(self, number: int) -> None:
+        """Take part in a round, and hear what has gone wrong in it already."""
+        self._begun = number
+        self._post(None)
 
     @property
     def is_over(self) -> bool:
@@ -122,16 +157,29 @@ class Meeting:
             store.tell_ended(self._ended_ranks[0], place.world_size)
             self._ended_ranks.popleft()
 
-    def tell_end(self, failure: Failure | None) -> None:
-        """Let the other nodes know how this one has ended; they get it within BEAT_S.
+    def tell_end(self, number: int, failure: Failure | None, *, is_last: bool) -> None:
+        """Let the other nodes know how a round has ended here; they get it within BEAT_S."""
+        end = End(
+            status=0 if failure is None else failure.exit_status,
+            sentence="" if failure is None else failure.sentence,
+            hearsay=failure is not None and failure.is_from_afar,
+            is_last=is_last,
+            is_hurried=failure is not None and failure.was_asked,
+        )
+        self._own_ends.append((number, end))
+        if self._thread is None and self._may_follow(number, [end]):
+            self._begin_round(number + 1)
 
-        Note  after a Ctrl-C this node does not wait to learn how the others end
-        """
-        self._is_hurried = failure is not None and failure.was_asked
-        status = 0 if failure is None else failure.exit_status
-        sentence = "" if failure is None else failure.sentence
-        hearsay = failure is not None and failure.is_from_afar
-        self._own_end = json.dumps({"status": status, "sentence": sentence, "hearsay": hearsay})
+    def _may_follow(self, number: int, ends: Collection[End]) -> bool:
+        """Say whether a round follows one that has ended so on all nodes."""
+        has_failed = any(end.status != 0 for end in ends)
+        is_last = number >= self._options.rounds_to_follow or any(end.is_last for end in ends)
+        return has_failed and not is_last
+
+    def _begin_round(self, number: int) -> None:
+        assert self._store is not None
+        self._store.begin_round()
+        self.round = number
 
     def close(self) -> None:
         """End the thread, and the store where it is hosted here."""
@@ -159,9 +207,9 @@ class Meeting:
             local_address=local_address,
         )
 
-    def _post(self, news: Failure | str | None) -> None:
+    def _post(self, news: Failure | str | None, number: int = 0) -> None:
         if news is not None:
-            self._news.append(news)
+            self._news.append((number, news))
         os.write(self._write_fd, b"!")
 
     def _serve(self) -> None:
@@ -170,7 +218,7 @@ class Meeting:
             _Roll(self).keep()
         except Exception as error:  # whatever it is, the main thread waits to be told
             if not self._closing.is_set() and not self._host_has_ended:
-                self._post(Failure(self._what_failed(error), 1))
+                self._post(Failure(self._what_failed(error), 1, is_final=True))
         self._is_over.set()
         if not self._closing.is_set():
             self._post(None)
@@ -190,29 +238,19 @@ class Meeting:
         options = self._options
         who, lines = f"node {options.node_rank}", _Lines(self._post)
         with WaitingLine(who, options.init_timeout_s, lines) as line:
-            store = self._store = self._store or self._connect(line)
+            store = self._store = self._store or self._way.find(line)
             host = options.local_address or socket.gethostname()
-            mine = Card(options.node_rank, options.nodes, options.workers_per_node, host)
+            mine = Card(
+                options.node_rank,
+                options.nodes,
+                options.workers_per_node,
+                host,
+                max_restarts=options.max_restarts,
+                restart=options.restart,
+            )
             self._cards = gather(store, mine, line, self._closing.is_set)
         self.place = self._place_among([card.workers for card in self._cards])
         self._post(None)
-
-    def _connect(self, line: WaitingLine) -> TCPStore:
-        """Reach node 0's store, which may start later; in short tries, so that close is heard."""
-        while True:
-            try:
-                return self._try_to_connect()
-            except StoreTimeoutError:
-                if self._closing.is_set() or line.is_over:
-                    raise
-                address = self._options.master_address
-                line.tell_now_and_again(f"node 0 at {address}:{self._port}")
-
-    def _try_to_connect(self) -> TCPStore:
-        address = self._options.master_address
-        store = TCPStore(address, self._port, timeout=_TRY_S, secret=self._secret)
-        store.set_timeout(_ASK_S)
-        return store
 
     def connect_again(self, lost: StoreError, until: float) -> None:
         """Reach node 0's store again if only the way there was cut; until then nobody is heard.
@@ -222,30 +260,8 @@ class Meeting:
         if self._options.node_rank == 0 or self._store is None:
             raise lost
         self._store.close()
-        while time.monotonic() < until and not self._closing.wait(_PAUSE_S):
-            try:
-                if self._reaches_its_job():
-                    return
-            except ConnectionRefusedError:
-                break
-            except (OSError, StoreError):
-                continue  # still cut off, or again
-        raise lost
-
-    def _reaches_its_job(self) -> bool:
-        # Asked first, for a store's client does not tell who refuses it from who is not there.
-        socket.create_connection((self._options.master_address, self._port), _TRY_S).close()
-        store = self._try_to_connect()
-        try:
-            # Another job may have the port by now.
-            if store.check([card_key(self._cards[self._options.node_rank])]):
-                self._store = store
-                return True
-        except StoreError:
-            store.close()
-            raise
-        store.close()
-        return False
+        mine = card_key(self._cards[self._options.node_rank])
+        self._store = self._way.find_again(mine, lost, until)
 
 
 def _patience_s() -> float:
@@ -268,6 +284,14 @@ class _Lines(io.StringIO):
         return len(text)
 
 
+# Note [Rounds]
+# A round begins with a start of all workers, and has ended on a node when they have. Each leaves in
+# the store how, under the round's number, and does not take it back: when all have, each can tell
+# by itself whether the job is over. That it goes on only node 0 says, for it has to clear the list
+# of ended ranks in the store before the first of them comes again. A node that is lost, or that a
+# Ctrl-C ended, takes part in no other round, and then nobody does.
+
+
 class _Roll:
     """Who is here, who has ended and how, who is lost: kept by each node's thread for itself."""
 
@@ -278,7 +302,9 @@ class _Roll:
         self._others = set(range(meeting._options.nodes)) - {self._me}
         now = time.monotonic()
         self._heard = dict.fromkeys(self._others, now)
-        self._ended: set[int] = set()
+        # By node and round.
+        self._ends: dict[int, dict[int, End]] = {node: {} for node in self._others}
+        # Lost ones as well.
         self._left: set[int] = set()
         self._beat = 0
         # When the store last took a beat.
@@ -297,22 +323,41 @@ class _Roll:
                 self._meeting.connect_again(error, self._reached + self._lost_s)
 
     def _keep_by(self, store: Store, watch: Watch) -> None:
-        told_end = False
+        told = 0
         while not self._meeting._closing.is_set():
             self._beat += 1
             store.set(f"{_PREFIX}{self._me}/beat", str(self._beat))
             self._reached = time.monotonic()
+            # Taken first: the store hears of each rank that has ended before it does of the round.
+            own = list(self._meeting._own_ends)
             self._meeting._pass_on_ends()
-            if self._meeting._own_end is not None and not told_end:
-                store.set(f"{_PREFIX}{self._me}/end", self._meeting._own_end)
-                told_end = True
-            if not (told_end and self._meeting._is_hurried):
+            for number, end in own[told:]:
+                store.set(f"{_PREFIX}{self._me}/end/{number}", json.dumps(asdict(end)))
+            told = len(own)
+            is_hurried = bool(own) and own[-1][1].is_hurried
+            if not is_hurried:
                 self._listen(watch, time.monotonic() + BEAT_S)
                 self._look_for_the_lost()
-            if told_end and (self._meeting._is_hurried or self._ended >= self._others):
+            if is_hurried or (told and self._is_over_after(*own[-1], store)):
                 store.set(f"{_PREFIX}{self._me}/left", b"")
                 self._wait_for_others_to_leave(watch)
                 return
+
+    def _is_over_after(self, number: int, mine: End, store: Store) -> bool:
+        """Say whether the job is over, this node having ended a round; begin the next if not."""
+        if number < self._meeting.round or not all(map(self._has_ended, self._others)):
+            return False
+        ends = [mine, *(end for ended in self._ends.values() for end in _from(number, ended))]
+        if self._left or not self._meeting._may_follow(number, ends):
+            return True
+        if self._me == 0:
+            self._meeting._begin_round(number + 1)
+            store.set(f"{_PREFIX}{self._me}/round", str(number + 1))
+            self._meeting._post(None)
+        return False
+
+    def _has_ended(self, node: int) -> bool:
+        return node in self._left or bool(_from(self._meeting.round, self._ends[node]))
 
     def _listen(self, watch: Watch, until: float) -> None:
         while (left := until - time.monotonic()) > 0:
@@ -321,38 +366,56 @@ class _Roll:
                 self._take(change)
 
     def _take(self, change: Change) -> None:
-        number, _, what = change.key.removeprefix(_PREFIX).partition("/")
-        node = int(number)
+        node_text, _, what = change.key.removeprefix(_PREFIX).partition("/")
+        node = int(node_text)
         if node == self._me or change.value is None:
             return
         self._heard[node] = time.monotonic()
         if what == "left":
             self._left.add(node)
-        elif what == "end" and node not in self._ended:
-            self._ended.add(node)
-            if node == 0:
-                # Its store may go any time now, and that is no news.
-                self._meeting._host_has_ended = True
-            end = json.loads(change.value)
-            if end["status"] != 0:
-                sentence = f"{self._meeting.name(node)} ended: {end['sentence']}"
-                failure = Failure(
-                    sentence, end["status"], is_from_afar=True, is_hearsay=end["hearsay"]
-                )
-                self._meeting._post(failure)
+        elif what == "round":
+            self._take_round(int(change.value))
+        elif what.startswith("end/"):
+            self._take_end(node, int(what.removeprefix("end/")), End(**json.loads(change.value)))
+
+    def _take_round(self, number: int) -> None:
+        if number > self._meeting.round:
+            self._meeting.round = number
+            self._meeting._host_has_ended = False
+            self._meeting._post(None)
+
+    def _take_end(self, node: int, number: int, end: End) -> None:
+        if number in self._ends[node]:
+            return  # told again by another connection
+        self._ends[node][number] = end
+        if node == 0:
+            # Its store may go any time now, and that is no news.
+            self._meeting._host_has_ended = True
+        if end.status != 0:
+            failure = Failure(
+                f"{self._meeting.name(node)} ended: {end.sentence}",
+                end.status,
+                is_from_afar=True,
+                is_hearsay=end.hearsay,
+                is_final=end.is_last,
+            )
+            self._meeting._post(failure, number)
 
     def _look_for_the_lost(self) -> None:
         now = time.monotonic()
-        for node in sorted(self._others - self._ended):
+        for node in sorted(self._others):
             silent_s = now - self._heard[node]
-            if silent_s > self._lost_s:
-                self._ended.add(node)
+            if silent_s > self._lost_s and not self._has_ended(node):
                 self._left.add(node)
                 sentence = f"{self._meeting.name(node)} was lost: not heard for {silent_s:.0f} s"
-                self._meeting._post(Failure(sentence, 1))
+                self._meeting._post(Failure(sentence, 1, is_final=True))
 
     def _wait_for_others_to_leave(self, watch: Watch) -> None:
         """Serve the store a little longer, where it is served here."""
         until = time.monotonic() + self._lost_s
         while self._me == 0 and self._left < self._others and time.monotonic() < until:
             self._listen(watch, min(until, time.monotonic() + BEAT_S))
+
+
+def _from(number: int, ends: Mapping[int, End]) -> list[End]:
+    return [end for other, end in ends.items() if other >= number]

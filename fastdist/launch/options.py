@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
-from typing import Any
 
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store.environment import as_seconds, init_timeout_s
 from fastdist.distributed.store.waiting_line import WITHOUT_LIMIT_S
-from fastdist.launch.command_parser import CommandParser
+from fastdist.launch.flags import GROUP, NODES_WAIT_S, WORKER, make_parser
+from fastdist.launch.gpus import gpus_of_workers, visible_gpus
+from fastdist.launch.log_files import LogOptions, log_options
 
 _LEAST_WORKER_BYTES = 10_000_000
 # Two pipes, and its connections with the store.
 _FILES_PER_WORKER = 4
 _OTHER_FILES = 64
-_NODES_WAIT_S = 300.0
-_EXAMPLES = """
-examples:
-  fastdist run -n 3 train.py --epochs 5
-  fastdist run -n 2 -m mypackage.train
-  fastdist run -n 4 --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --master-port 29500 train.py
-
-Several nodes share one secret: put 64 hexadecimal digits into a file of mode 0600 and name it in
-FASTDIST_JOB_SECRET_FILE on every node.
-"""
 
 
 @dataclass(frozen=True)
@@ -50,11 +42,27 @@ class LaunchOptions:
     init_timeout_s: float
     workers_wait: str | None
     as_torch: bool
+    # How often all workers of the job start again when one fails, or with `worker` that one alone.
+    max_restarts: int
+    restart: str
+    # By local rank, each worker's own; empty where all see the same.
+    gpus: tuple[str, ...]
+    logs: LogOptions | None
+
+    @property
+    def rounds_to_follow(self) -> int:
+        """How often the whole job may start again."""
+        return self.max_restarts if self.restart == GROUP else 0
+
+    @property
+    def comebacks(self) -> int:
+        """How often a worker may start again while the others live on."""
+        return self.max_restarts if self.restart == WORKER else 0
 
 
 def parse_options(arguments: Sequence[str], prog: str = "fastdist run") -> LaunchOptions:
     """Read arguments; on a mistake print what was expected and exit with status 2."""
-    parser = _parser(prog)
+    parser = make_parser(prog)
     given = parser.read(arguments)
     try:
         return _checked(given)
@@ -62,74 +70,10 @@ def parse_options(arguments: Sequence[str], prog: str = "fastdist run") -> Launc
         parser.refuse(str(error))
 
 
-def _parser(prog: str) -> CommandParser:
-    parser = CommandParser(
-        prog,
-        f"{prog} -n 3 train.py",
-        usage=f"{prog} [options] PROGRAM ...",
-        description="Start a job: n workers on each node, with a store to meet at.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _add(
-        parser,
-        ("-n", "--nproc-per-node"),
-        default="1",
-        metavar="N",
-        help="workers here, or `auto`: a worker per core (default 1)",
-    )
-    _add(parser, ("--nnodes",), default="1", metavar="N", help="how many nodes (default 1)")
-    _add(
-        parser,
-        ("--node-rank",),
-        metavar="K",
-        help="which of them this is, from 0; node 0 hosts the store",
-    )
-    _add(parser, ("--master-addr",), metavar="HOST", help="address of node 0 (default 127.0.0.1)")
-    _add(
-        parser,
-        ("--master-port",),
-        metavar="PORT",
-        help="port of the store (one node: a free one)",
-    )
-    _add(
-        parser,
-        ("--local-addr",),
-        metavar="HOST",
-        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
-    )
-    _add(
-        parser,
-        ("--init-timeout",),
-        metavar="S",
-        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
-        f"(default FASTDIST_INIT_TIMEOUT, else {_NODES_WAIT_S:g} for nodes and 60 for workers)",
-    )
-    parser.add_argument(
-        "--as-torch", action="store_true", help="let `import torch` find fastdist in the workers"
-    )
-    parser.add_argument(
-        "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
-    )
-    parser.add_argument("program", metavar="PROGRAM", help="a Python script, or with -m a module")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="...", help="PROGRAM's own arguments"
-    )
-    return parser
-
-
-def _add(parser: CommandParser, flags: tuple[str, ...], **settings: Any) -> None:
-    """Add an option, and its twin with underscores, as torchrun takes it, out of sight."""
-    parser.add_argument(*flags, **settings)
-    name = flags[-1].removeprefix("--").replace("-", "_")
-    if f"--{name}" != flags[-1]:
-        hidden = argparse.SUPPRESS
-        parser.add_argument(f"--{name}", dest=name, default=hidden, help=hidden)
-
-
 def _checked(given: argparse.Namespace) -> LaunchOptions:
     workers = _workers(given.nproc_per_node)
-    nodes = _count("--nnodes", given.nnodes)
+    nodes = _nodes(given.nnodes)
+    _require_alone(given, nodes)
     node_rank = _node_rank(given.node_rank, nodes)
     if nodes > 1 and (given.master_addr is None or given.master_port is None):
         raise ValueError(
@@ -140,7 +84,10 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
     local_address = _local_address(given.local_addr)
     if node_rank == 0:
         require_own_address("--master-addr", master_address)
-    require_room_for(workers)
+    require_memory_for(workers)
+    max_restarts = _count("--max-restarts", given.max_restarts, least=0)
+    logs = log_options(given.log_dir, given.redirects, given.tee, workers)
+    require_files_for(workers, 0 if logs is None else 2)
     (_require_module if given.module else _require_script)(given.program)
     _require_no_shadow(
         _current_folder() if given.module else os.path.dirname(os.path.realpath(given.program))
@@ -155,6 +102,10 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         master_address=master_address,
         master_port=master_port,
         local_address=local_address,
+        max_restarts=max_restarts,
+        restart=_restart(given.restart, max_restarts),
+        gpus=_gpus(given.gpus_per_worker, workers),
+        logs=logs,
         init_timeout_s=_init_timeout_s(given.init_timeout),
         workers_wait=given.init_timeout,
         as_torch=given.as_torch,
@@ -171,7 +122,7 @@ def _local_address(given: str | None) -> str | None:
 
 def _init_timeout_s(given: str | None) -> float:
     told = init_timeout_s() if given is None else as_seconds("--init-timeout", given)
-    return _NODES_WAIT_S if told is None else told or WITHOUT_LIMIT_S
+    return NODES_WAIT_S if told is None else told or WITHOUT_LIMIT_S
 
 
 def _require_script(path: str) -> None:
@@ -227,7 +178,25 @@ def _require_no_shadow(folder: str) -> None:
 def _workers(text: str) -> int:
     if text in ("auto", "cpu"):
         return usable_cores()
+    if text == "gpu":
+        return _count_gpus()
     return _count("--nproc-per-node", text)
+
+
+def _count_gpus() -> int:
+    count = len(visible_gpus(os.environ))
+    if count == 0:
+        raise ValueError(
+            "--nproc-per-node gpu starts a worker per GPU, and this machine shows none; `fastdist "
+            "info` says what is missing"
+        )
+    return count
+
+
+def _gpus(per_worker: str | None, workers: int) -> tuple[str, ...]:
+    if per_worker is None:
+        return ()
+    return gpus_of_workers(_count("--gpus-per-worker", per_worker), workers, os.environ)
 
 
 def usable_cores() -> int:
@@ -237,7 +206,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def require_room_for(workers: int) -> None:
+def require_memory_for(workers: int) -> None:
     """Raise ValueError if this machine cannot hold that many workers.
 
     They would take it down as they start: each of a Python that has imported nothing, to begin with
@@ -249,8 +218,12 @@ def require_room_for(workers: int) -> None:
             f"{page_bytes * pages / 1e9:.0f} GB of memory, and a Python takes "
             f"{_LEAST_WORKER_BYTES / 1e6:.0f} MB before it imports anything"
         )
+
+
+def require_files_for(workers: int, logs_per_worker: int = 0) -> None:
+    """Raise ValueError if the launcher may not open what that many workers need."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = _FILES_PER_WORKER * workers + _OTHER_FILES
+    needed = (_FILES_PER_WORKER + logs_per_worker) * workers + _OTHER_FILES
     if files != resource.RLIM_INFINITY and needed > files:
         raise ValueError(
             f"--nproc-per-node {workers} needs {needed} open files, and this process may open "
@@ -258,10 +231,41 @@ def require_room_for(workers: int) -> None:
         )
 
 
-def _count(flag: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) < 1:
-        raise ValueError(f"{flag} must be a whole number from 1 up, got {text!r}")
+def _count(flag: str, text: str, least: int = 1) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) < least:
+        raise ValueError(f"{flag} must be a whole number from {least} up, got {text!r}")
     return int(text)
+
+
+def _restart(whom: str, max_restarts: int) -> str:
+    if whom not in (GROUP, WORKER):
+        raise ValueError(f"--restart must be {GROUP} or {WORKER}, got {whom!r}")
+    if whom == WORKER and not max_restarts:
+        raise ValueError(f"--restart {WORKER} needs --max-restarts: how often each may come back")
+    return whom
+
+
+def _nodes(text: str) -> int:
+    least, colon, most = text.partition(":")
+    if colon and least != most:
+        raise ValueError(
+            f"--nnodes {text}: a job has a fixed number of nodes here: say how many there are"
+        )
+    return _count("--nnodes", least)
+
+
+def _require_alone(given: argparse.Namespace, nodes: int) -> None:
+    """Raise ValueError where what says that there are other nodes contradicts --standalone."""
+    others = {
+        "--nnodes": str(nodes) if nodes > 1 else None,
+        "--master-addr": given.master_addr,
+        "--master-port": given.master_port,
+    }
+    for flag, value in others.items():
+        if given.standalone and value is not None:
+            raise ValueError(
+                f"--standalone is one node with a store of its own: leave out {flag} {value}"
+            )
 
 
 def _node_rank(text: str | None, nodes: int) -> int:

@@ -11,6 +11,7 @@ from typing import IO, NamedTuple
 
 from fastdist.launch.failure_text import FailureText
 from fastdist.launch.lines import Line, LineSplitter
+from fastdist.launch.log_files import LogFile
 from fastdist.launch.screen import Screen
 from fastdist.launch.worker_process import WorkerProcess
 
@@ -30,11 +31,17 @@ class _Stream:
     worker: WorkerProcess
     pipe: IO[bytes]
     is_stderr: bool
+    log: LogFile | None
     splitter: LineSplitter = field(default_factory=LineSplitter)
     failure: FailureText = field(default_factory=FailureText)
     is_open: bool = True
     # Whether the last line is one that redraws itself.
     is_redrawn: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the screen shows it, and no file alone."""
+        return self.log is None or self.log.is_shown
 
 
 class LastWords(NamedTuple):
@@ -59,9 +66,13 @@ class Output:
     def add(self, worker: WorkerProcess) -> None:
         """Show from now on what this worker writes."""
         for pipe, is_stderr in ((worker.stdout, False), (worker.stderr, True)):
-            stream = _Stream(worker, pipe, is_stderr)
+            stream = _Stream(worker, pipe, is_stderr, worker.logs[is_stderr])
             self._streams.append(stream)
             self._listen_to(stream)
+
+    def forget(self, worker: WorkerProcess) -> None:
+        """Keep nothing of an ended worker, in whose place another comes."""
+        self._streams = [stream for stream in self._streams if stream.worker is not worker]
 
     def keep_pace(self) -> None:
         """Listen to the pipes while our own reader keeps up; else let their writers wait for it."""
@@ -93,9 +104,11 @@ class Output:
                 began = stream.failure.began
                 text += stream.failure.release()
             elif worker.status == _STATUS_OF_A_TRACEBACK and stream.failure.shown:
-                text.append(
-                    b"the last traceback that it wrote stands above: " + stream.failure.shown
+                where = (
+                    "above" if stream.log is None or stream.is_shown else f"in {stream.log.path}"
                 )
+                stands = f"the last traceback that it wrote stands {where}: "
+                text.append(os.fsencode(stands) + stream.failure.shown)
         worker.close()
         if worker.rank == 0:
             self._screen.redraw(b"")
@@ -113,8 +126,9 @@ class Output:
 
     def print_held(self, rank: int, text: Sequence[bytes]) -> None:
         """Show held lines of a worker that had not failed after all."""
-        for line in text:
-            self._screen.print(b"[rank %d] " % rank + line, to_stderr=True)
+        for stream in self._streams:
+            if stream.worker.rank == rank and stream.is_stderr:
+                self._print(stream, text)
 
     def next_release(self) -> float | None:
         """Return when held text must be shown because its worker lives on (time.monotonic)."""
@@ -142,6 +156,8 @@ class Output:
         if not chunk:
             self._close(stream)
             return False
+        if stream.log is not None:
+            stream.log.write(chunk)
         self._show(stream, stream.splitter.feed(chunk))
         return True
 
@@ -149,6 +165,8 @@ class Output:
         if self._is_listening:
             self._selector.unregister(stream.pipe)
         stream.is_open = False
+        if stream.log is not None:
+            stream.log.close()
         self._show(stream, stream.splitter.finish())
 
     def _show(self, stream: _Stream, lines: Sequence[Line]) -> None:
@@ -156,7 +174,7 @@ class Output:
             was_redrawn, stream.is_redrawn = stream.is_redrawn, line.redraws
             if line.redraws:
                 # Other ranks would overwrite each other: they are shown when their line ends.
-                if stream.worker.rank == 0:
+                if stream.worker.rank == 0 and stream.is_shown:
                     self._screen.redraw(line.text)
             elif stream.is_stderr:
                 now = time.monotonic()
@@ -165,6 +183,6 @@ class Output:
                 self._print(stream, [line.text])
 
     def _print(self, stream: _Stream, lines: Sequence[bytes]) -> None:
-        for text in lines:
+        for text in lines if stream.is_shown else ():
             prefix = b"[rank %d] " % stream.worker.rank
             self._screen.print(prefix + text, to_stderr=stream.is_stderr)

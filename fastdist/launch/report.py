@@ -21,7 +21,8 @@ class Failure:
 
     `was_asked` where nothing went wrong but somebody ended the job. No sentence: end without words.
     `is_from_afar` where another node told of it, `is_hearsay` where it knew from yet another.
-    `was_ended` where the launcher had asked that worker to end: it might have lived on.
+    `was_ended` where the launcher had asked that worker to end: it might have lived on. `is_final`
+    where to start the workers again would not help: a node is lost, or the output.
     """
 
     sentence: str
@@ -32,6 +33,7 @@ class Failure:
     is_from_afar: bool = False
     is_hearsay: bool = False
     was_ended: bool = False
+    is_final: bool = False
     began: float = field(default_factory=time.monotonic, compare=False)
 
 

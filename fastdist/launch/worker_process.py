@@ -7,6 +7,8 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from fastdist.launch.log_files import LogFile
+
 
 class WorkerProcess:
     """A started worker; `status` is None while it runs, then as subprocess has it (-9: SIGKILL).
@@ -17,6 +19,8 @@ class WorkerProcess:
     def __init__(self, rank: int, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.rank = rank
         self.status: int | None = None
+        # Where stdout and stderr are kept.
+        self.logs: Sequence[LogFile | None] = (None, None)
         self._process = subprocess.Popen(
             command,
             env=dict(environment),

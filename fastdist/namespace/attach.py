@@ -10,27 +10,17 @@ import numpy as np
 
 from ..core.dtypes import promote
 from ..core.missing import MissingMethod
-from ..dispatch import fast, fast_structured
-from ..dispatch.composite import COMPOSITES
+from ..core.overriding import NOT_TAKEN, offer_operator
+from ..dispatch.calls import pointwise_call, structured_call
 from ..dispatch.copy_inplace import inplace_of
-from ..dispatch.fast_nary import nary
 from ..dispatch.inplace import pointwise_inplace
-from ..dispatch.op import OPS, dress
+from ..dispatch.offering import operator_of
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.structured import StructuredOp
-from ..kernels.cpu.pointwise import kernel_for
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
-from .names import (
-    ALIASES,
-    FUNCTIONAL_ONLY,
-    MISSING_METHODS,
-    NO_INPLACE,
-    NOT_METHODS,
-    PRIVATE,
-    SPECIAL_ONLY,
-    STRUCTURED_INPLACE,
-)
+from .catalogue import COMPOSITES, OPS
+from .names import ALIASES, MISSING_METHODS
 
 # op -> (operator, operator with the operands swapped, in-place operator)
 OPERATORS = {
@@ -56,106 +46,70 @@ OPERATORS = {
 UNARY_OPERATORS = {"neg": "__neg__", "abs": "__abs__", "bitwise_not": "__invert__"}
 
 
-def has_short_way(op: PointwiseOp) -> bool:
-    """Say whether there is a closure for op; without one it always goes the general way."""
-    plain = op.plain
-    if plain is None or plain.dtype in ("integral", "whole"):
-        return False
-    return len(op.tensors) == 1 or (len(op.tensors) == 2 and op.mentions(op.tensors))
-
-
-def short_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
-    """Return the op's fast closure and, of two operands, its swapped twin."""
-    assert op.plain is not None
-    kernel = kernel_for(op.plain.run_body)
-    if len(op.tensors) == 1:
-        return fast.unary(op.plain, kernel), None
-    return fast.binary(op.plain, kernel)
-
-
 def attach_pointwise(op: PointwiseOp) -> None:
     """Give one pointwise op its public function, method, operators and in-place twin."""
-    if has_short_way(op):
-        made = functools.cache(lambda: short_ways(op))
-        op.public = fast.public_of(op, lambda: made()[0])
-        _attach_operators(op, made)
-    else:
-        _attach_operators(op, lambda: general_ways(op))
-    if op.name in PRIVATE | FUNCTIONAL_ONLY | SPECIAL_ONLY:
-        return
-    if op.name not in NOT_METHODS:
+    _attach_operators(op)
+    if "method" in op.homes:
         setattr(TensorMethods, op.name, op.public)
-    if op.tensors[0] == "input" and op.name not in NO_INPLACE:
+    if "inplace" in op.homes:
         setattr(TensorMethods, f"{op.name}_", pointwise_inplace(op))
         names = OPERATORS.get(op.name)
         if names is not None and names[2]:
             setattr(TensorMethods, names[2], pointwise_inplace(op, operator=True))
 
 
-def general_ways(op: PointwiseOp) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return the op by its general way, as an operator and as the swapped one."""
-
-    made = functools.cache(lambda: nary(op))
-
-    def forward(input: Any, *other: Any) -> Any:
-        return made()(input, *other)
-
-    def swapped(input: Any, other: Any) -> Any:
-        return made()(other, input)
-
-    return forward, swapped
-
-
-def _attach_operators(op: PointwiseOp, made: Callable[[], tuple[Any, Any]]) -> None:
+def _attach_operators(op: PointwiseOp) -> None:
+    form = op.usual or op
     if op.name in UNARY_OPERATORS:
-        _attach_operator(UNARY_OPERATORS[op.name], lambda: made()[0])
+        unary = UNARY_OPERATORS[op.name]
+        _attach_operator(unary, lambda: pointwise_call(form, general=operator_of(form, unary)))
     names = OPERATORS.get(op.name)
     if names is not None:
-        _attach_operator(names[0], lambda: made()[0])
-        if names[1]:
-            _attach_operator(names[1], lambda: made()[1])
+        forward, reflected, _ = names
+        _attach_operator(forward, lambda: pointwise_call(form, general=operator_of(form, forward)))
+        if reflected:
+            order, general = (*reversed(op.tensors),), operator_of(form, reflected, swapped=True)
+            _attach_operator(reflected, lambda: pointwise_call(form, order, general))
 
 
 def _attach_operator(name: str, make: Callable[[], Any]) -> None:
     """Give Tensor an operator, which its first use makes and puts into its own place."""
 
-    def first(*operands: Any) -> Any:
+    def settle() -> Any:
         made = make()
+        made.__name__ = made.__qualname__ = name
         if getattr(TensorMethods, name) is first:
             setattr(TensorMethods, name, made)
-        return made(*operands)
+        return made
 
+    def first(*operands: Any) -> Any:
+        return settle()(*operands)
+
+    first.settle = settle  # type: ignore[attr-defined]
     setattr(TensorMethods, name, first)
 
 
-def attach_structured() -> None:
-    """Put the closures of the matrix product and the sum in the place of their general
-    functions.
-    """
+def attach_matmul() -> None:
+    """Give Tensor the operators of the matrix product."""
     product = OPS["matmul"]
     assert isinstance(product, StructuredOp)
-    matmul = fast_structured.fast_matmul(product)
-    product.public = fast.public_of(product, lambda: matmul)
 
     def swapped(self: Tensor, other: Any) -> Tensor:
         # NumPy's arrays leave `array @ tensor` to Tensor, as they do `array + tensor`; like that
         # it meets in the dtype that both fit in.
+        found = offer_operator(swapped, (self, other), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
         if isinstance(other, np.ndarray):
             other = from_users_array(other)
             wanted = promote(other.facts.dtype, self.facts.dtype)
             other, self = other.to(wanted), self.to(wanted)
-        return matmul(other, self)  # type: ignore[no-any-return]
+        return product.general((other, self), ())  # type: ignore[no-any-return]
 
-    total = OPS["sum"]
-    assert isinstance(total, StructuredOp)
-    total.public = dress(fast_structured.fast_sum(total, total.public), total)
-    for name, method in (
-        ("matmul", product.public),
-        ("__matmul__", matmul),
-        ("__rmatmul__", swapped),
-        ("sum", total.public),
-    ):
-        setattr(TensorMethods, name, method)
+    general = operator_of(product, "__matmul__")
+    _attach_operator("__matmul__", functools.partial(structured_call, product, general))
+    swapped.__name__ = swapped.__qualname__ = "__rmatmul__"
+    setattr(TensorMethods, "__rmatmul__", swapped)  # noqa: B010
 
 
 def attach_composites() -> None:
@@ -181,11 +135,12 @@ def attach_all() -> None:
     for op in OPS.values():
         if isinstance(op, PointwiseOp):
             attach_pointwise(op)
-        elif op.name not in PRIVATE and op.name not in NOT_METHODS:
+            continue
+        if "method" in op.homes:
             setattr(TensorMethods, op.name, op.public)
-    attach_structured()
-    for name in STRUCTURED_INPLACE:
-        setattr(TensorMethods, f"{name}_", inplace_of(name, OPS[name].public))
+        if "inplace" in op.homes:
+            setattr(TensorMethods, f"{op.name}_", inplace_of(op.name, op.public))
+    attach_matmul()
     attach_composites()
     attach_aliases()
     for name in MISSING_METHODS:

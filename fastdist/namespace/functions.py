@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
+from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
+from ..core.overriding import DisableTorchFunctionSubclass
 from ..dispatch import set_inplace
-from ..dispatch.composite import COMPOSITES
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
-from ..dispatch.op import OPS
+from ..dispatch.offering import offering_to_modes
 from ..dispatch.promotion import get_default_dtype
 from ..dispatch.sparse_rules import refusal
 from ..dispatch.tangents import tangent_of
@@ -28,9 +29,11 @@ from ..tensor.methods import TensorMethods
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from . import by_element, questions
+from .catalogue import COMPOSITES, OPS
 from .names import VIEW_INPLACE
 
 
+@offering_to_modes
 def backward(
     self: Tensor,
     gradient: Tensor | None = None,
@@ -53,7 +56,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
     """Return the elements as a NumPy array that shares memory with this CPU tensor.
 
     Raises  RuntimeError for a tensor that requires grad, TypeError for one on another device,
-            unless force
+            unless force; TypeError for bfloat16
     """
     if self.edge is not None and not force:
         raise RuntimeError(
@@ -64,6 +67,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
             f"can't convert {self.device} device type tensor to numpy. "
             "Use Tensor.cpu() to copy the tensor to host memory first."
         )
+    if self.facts.dtype is bfloat16:
+        raise TypeError("Got unsupported ScalarType BFloat16: NumPy has none; call .float() first")
     storage_of(self)  # NumPy may change it from now on; views made later share one version
     return self.to_numpy()
 
@@ -75,11 +80,13 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return np.array(numpy(self), dtype=dtype, copy=copy)
 
 
+@offering_to_modes
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """Return this tensor where condition holds, other elsewhere."""
     return OPS["where"].public(condition, self, other)  # type: ignore[no-any-return]
 
 
+@offering_to_modes
 def new_zeros(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -90,6 +97,7 @@ def new_zeros(
     return creation.zeros(*size, **_like(self, dtype, device), **more)
 
 
+@offering_to_modes
 def new_ones(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -99,6 +107,7 @@ def new_ones(
     return creation.ones(*size, **_like(self, dtype, device), **more)
 
 
+@offering_to_modes
 def new_empty(
     self: Tensor, *size: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -120,6 +129,7 @@ def new_empty_strided(
     return empty_strided(size, stride, **_like(self, dtype, device), **more)
 
 
+@offering_to_modes
 def new_full(
     self: Tensor, size: Any, fill_value: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -138,6 +148,7 @@ def _no_entries(self: Tensor, size: Any, dtype: Any, device: Any, **more: Any) -
     return sparse_conversion.sparse_coo_tensor(size=creation.sizes_of(size), **options)
 
 
+@offering_to_modes
 def new_tensor(
     self: Tensor, data: Any, dtype: Any = None, device: Any = None, **more: Any
 ) -> Tensor:
@@ -205,7 +216,7 @@ def _matrices_transposed(self: Tensor) -> Tensor:
 
 def _adjoint(self: Tensor) -> Tensor:
     """This tensor with its last two axes swapped and conjugated, which changes no real number."""
-    return _matrices_transposed(self)
+    return COMPOSITES["conj"].call(_matrices_transposed(self))  # type: ignore[no-any-return]
 
 
 def _matrix_adjoint(self: Tensor) -> Tensor:
@@ -218,7 +229,7 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
             "tensor.H is only supported on matrices (2-D tensors). Got "
             f"{len(self.facts.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
         )
-    return _transposed(self)
+    return COMPOSITES["conj"].call(_transposed(self))  # type: ignore[no-any-return]
 
 
 def _reversed(self: Tensor) -> Tensor:
@@ -274,12 +285,12 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 def _real(self: Tensor) -> Tensor:
-    """This tensor: its numbers are real."""
-    return self
+    """The real parts of complex numbers, sharing memory; of real numbers this tensor."""
+    return COMPOSITES["real"].call(self)  # type: ignore[no-any-return]
 
 
 def _imag(self: Tensor) -> Tensor:
-    """Raises RuntimeError: real numbers have no imaginary part."""
+    """The imaginary parts of complex numbers, sharing memory; RuntimeError for real numbers."""
     return COMPOSITES["imag"].call(self)  # type: ignore[no-any-return]
 
 
@@ -290,7 +301,8 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {cls!r}")
-    seen = self.view(self.facts.shape)
+    with DisableTorchFunctionSubclass():
+        seen = self.view(self.facts.shape)
     out: Any = object.__new__(cls)
     out.array, out.facts, out.edge = seen.array, seen.facts, seen.edge
     out.extra, out._storage = seen.extra, seen._storage
@@ -360,6 +372,9 @@ METHODS: dict[str, Any] = {
 def attach_methods() -> None:
     """Hang them on Tensor."""
     for name, method in METHODS.items():
+        if name.startswith("__") and not isinstance(method, property):
+            # As what it is offered to who takes calls over.
+            method.__name__ = method.__qualname__ = name
         setattr(TensorMethods, name, method)
     for alias, name in VIEW_INPLACE.items():
         setattr(TensorMethods, f"{alias}_", view_inplace_of(alias, OPS[name].public))

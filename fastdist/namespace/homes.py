@@ -16,12 +16,12 @@ _ROOMS = {
     """,
     "backends": "has_lapack has_mkl has_openmp has_spectral",
     "compiler": "compile",
-    "func": "vmap",
     "futures": "Future",
     "namespace.control_flow": """
         SymBool SymFloat SymInt cond sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt
         sym_sum while_loop
     """,
+    "namespace.vmap": "vmap",
     "namespace.typename": "get_device get_file_path is_distributed is_inference typename",
     "nn.functional": "conv_tbc celu_ rrelu_ selu_ threshold_",
     "nn.positional": """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import INTEGRAL, DType, float_limits
 from ..core.errors import DTypeError
 from ..dispatch.promotion import get_default_dtype
 
@@ -24,9 +24,9 @@ class finfo:
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 f"'torch.finfo': got {dtype!r}"
             )
-        limits = np.finfo(dtype.numpy)
+        limits = float_limits(dtype)
         self.dtype = dtype.name
-        self.bits = int(limits.bits)
+        self.bits = 8 * dtype.itemsize
         self.eps = float(limits.eps)
         self.max = float(limits.max)
         self.min = float(limits.min)
@@ -47,7 +47,7 @@ class iinfo:
     """
 
     def __init__(self, type: DType) -> None:
-        if not isinstance(type, DType) or type.is_floating_point or type is bool_:
+        if not isinstance(type, DType) or type.category != INTEGRAL:
             raise DTypeError(
                 "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
                 f"'torch.iinfo': got {type!r}"

@@ -8,121 +8,40 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..dispatch.composite import COMPOSITES
-from ..dispatch.op import OPS
+from ..dispatch.batch_loop import STACK
+from ..dispatch.offering import offering
 from ..dispatch.view import detach
 from ..graph import tensor_methods  # noqa: F401
-from ..ops import (  # noqa: F401 (importing a file declares its ops)
-    activation,
-    arithmetic,
-    attention,
-    average_pooling,
-    basic_index,
-    batch_norm,
-    bilinear,
-    bitwise,
-    builders,
-    casting,
-    comparison,
-    convolution,
-    copying,
-    counting,
-    creation,
-    ctc,
-    density_losses,
-    determinants,
-    distances,
-    draws,
-    dropout,
-    einsum,
-    embedding,
-    embedding_bag,
-    extrema,
-    extremes,
-    fractional_pooling,
-    histograms,
-    indexing,
-    interpolation,
-    joining,
-    least_squares,
-    likelihood,
-    linear_cross_entropy,
-    linear_systems,
-    losses,
-    margins,
-    matmul,
-    matrix_functions,
-    matrix_norms,
-    max_pooling,
-    movement,
-    multihead_attention,
-    normalization,
-    norms,
-    order_statistics,
-    ordering,
-    padding,
-    patches,
-    pixels,
-    products,
-    random,
-    real_numbers,
-    rearranging,
-    recurrent,
-    recurrent_layers,
-    reductions,
-    reflections,
-    removed,
-    rounding,
-    running,
-    sampling_grid,
-    scans,
-    scattering,
-    selection,
-    shorthand,
-    similarity,
-    softmax,
-    sparse,
-    sparse_conversion,
-    sparse_indexing,
-    sparse_products,
-    sparse_rules,
-    special,
-    spectra,
-    splitting,
-    statistics,
-    strided,
-    subscript,
-    transcendental,
-    triangular,
-    unpooling,
-    variants,
-    weighing,
-)
+from ..ops import creation, movement, ranges, sparse_conversion
 from ..tensor.methods import TensorMethods
+from .activations import activations
 from .attach import attach_all
+from .catalogue import COMPOSITES, OPS
 from .functions import attach_methods
-from .names import (
-    ALIASES,
-    ALSO_FUNCTIONAL,
-    CREATION,
-    FUNCTIONAL_ONLY,
-    INPLACE_FUNCTIONS,
-    NOT_FUNCTIONS,
-    PRIVATE,
-    SPECIAL_ONLY,
-)
+from .names import ALIASES, CREATION, INPLACE_FUNCTIONS, RANGES
+from .tracing import trace
+
+# In-place methods that look at nothing but the tensor that they are called on.
+_WRITTEN_BY_HAND = ("as_strided_", "detach_", "resize_as_", "zero_")
+
+
+def gather_ops(home: str) -> dict[str, Any]:
+    """Return name -> function of the ops that say that they are found in a home of op.HOMES."""
+    return {name: op.public for name, op in OPS.items() if home in op.homes}
 
 
 def gather() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.X` offers of the catalogue."""
-    hidden = PRIVATE | FUNCTIONAL_ONLY | SPECIAL_ONLY | NOT_FUNCTIONS
-    names = {name: op.public for name, op in OPS.items() if name not in hidden}
+    names = gather_ops("function")
     names.update({name: getattr(creation, name) for name in CREATION})
+    names.update({name: getattr(ranges, name) for name in RANGES})
     names["sparse_coo_tensor"] = sparse_conversion.sparse_coo_tensor
-    names.update(t=movement.t, reshape=movement.reshape, detach=detach)
+    names.update(t=movement.t, reshape=movement.reshape, detach=offering(detach))
     names.update({name: found.call for name, found in COMPOSITES.items() if found.function})
+    names["trace"] = trace
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
     names.update({f"{name}_": getattr(TensorMethods, f"{name}_") for name in INPLACE_FUNCTIONS})
+    names.update({name: offering(names[name]) for name in _WRITTEN_BY_HAND})
     return names
 
 
@@ -134,8 +53,11 @@ def gather_linalg() -> dict[str, Any]:
 
 def gather_functional() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.nn.functional.X` offers of the catalogue."""
-    names = {name: OPS[name].public for name in FUNCTIONAL_ONLY | ALSO_FUNCTIONAL if name in OPS}
+    names = gather_ops("functional")
     names.update({name: found.call for name, found in COMPOSITES.items() if found.functional})
+    for name, op in OPS.items():
+        if "activation" in op.homes:
+            names.update(activations(op, names.get(name, op.public)))
     return names
 
 
@@ -155,11 +77,15 @@ def tell_where_found(names: dict[str, Any], module: str) -> None:
 
 attach_all()
 attach_methods()
+STACK.append(COMPOSITES["stack"].call)
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()
 LINALG = gather_linalg()
-SPECIAL = {name: OPS[name].public for name in SPECIAL_ONLY}
+SPECIAL = gather_ops("special")
 tell_where_found(NAMES, "fastdist")
 tell_where_found(SPECIAL, "fastdist.special")
 tell_where_found(LINALG, "fastdist.linalg")
 tell_where_found(FUNCTIONAL_NAMES, "fastdist.nn.functional")
+for _op in OPS.values():
+    if _op.homes & {"functional", "activation"} and not _op.homes & {"function", "method"}:
+        _op.offered_as = FUNCTIONAL_NAMES[_op.name]  # no user calls the op's own

@@ -9,9 +9,9 @@ from ..core.dtypes import WORDS, DType
 from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
-from ..dispatch.pointwise import memory_order
 from ..dispatch.sparse_rules import refusal
 from ..ops import sparse
+from ..tensor.layout import memory_order
 from ..tensor.tensor import Tensor
 from ..tensor.typed_storage import TYPED_STORAGES
 from .typed_tensors import handle_to, new_of_dtype

@@ -10,7 +10,6 @@ here.
 from __future__ import annotations
 
 import ast
-import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,14 +148,10 @@ def _signed(name: str, function: Any) -> tuple[Any, str | None]:
     twin, which takes the same but `out`, and returns the tensor.
     """
     twin = getattr(TensorMethods, name[:-1], None) if name.endswith("_") else None
-    if twin is None or name.startswith("__") or not _takes_anything(function):
+    told_by = getattr(function, "__wrapped__", function).__name__
+    if twin is None or name.startswith("__") or told_by.endswith("_"):
         return function, None
     return twin, "Tensor"
-
-
-def _takes_anything(function: Any) -> bool:
-    # Not by its code, which in-place ops get another of with their first call.
-    return {"args", "kwargs"} <= inspect.signature(function).parameters.keys()
 
 
 def _property(name: str, value: property) -> Iterator[str]:

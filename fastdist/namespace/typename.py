@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..dispatch.offering import offering
 from ..tensor.tensor import Tensor
 
 
@@ -19,16 +20,19 @@ def typename(obj: Any) -> str:
     return name if module in ("", "builtins") else f"{module}.{name}"
 
 
+@offering
 def get_device(input: Tensor) -> int:
     """Return the index of a tensor's device, -1 for the CPU."""
     return input.get_device()
 
 
+@offering
 def is_distributed(input: Tensor) -> bool:
     """Return False: a tensor lies in one process."""
     return False
 
 
+@offering
 def is_inference(input: Tensor) -> bool:
     """Return False: what inference_mode made is an ordinary tensor."""
     return False

@@ -2,17 +2,18 @@
 
 `Module` is read in this order: module_tree.py (parameters, buffers and children by name, and walks
 over them), state_dict.py (saving and loading), module_hooks.py (what is called around forward),
-module.py (calling, moving, showing). Each other file holds one family of modules, thin around its
-functions in `functional`, of which positional.py has the forms that `fastdist` itself offers;
-init.py draws first values from fastdist's generators, so that manual_seed makes a model the same
-everywhere. Modules hold no locks and no arrays of their own: they pickle, and so travel by RPC.
+module.py (calling, moving, showing), module_ranges.py (calls under a profiler). Each other file
+holds one family of modules, thin around its functions in `functional`, of which positional.py has
+the forms that `fastdist` itself offers; init.py draws first values from fastdist's generators, so
+that manual_seed makes a model the same everywhere. Modules hold no locks and no arrays of their
+own: they pickle, and so travel by RPC.
 """
 
 from __future__ import annotations
 
 from ..core.missing import explain_missing
 from ..tensor.parameter import Parameter
-from . import attention, functional, init, modules, parallel, parameter, utils
+from . import attention, functional, init, module_ranges, modules, parallel, parameter, utils
 from .activation import (
     CELU,
     ELU,
@@ -345,4 +346,5 @@ __all__ = [
     "utils",
 ]
 
+module_ranges.install()
 explain_missing(__name__, functional.__name__, init.__name__, utils.__name__)

@@ -77,7 +77,10 @@ def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Fill with numbers drawn evenly from [a, b)."""
-    return _fill(tensor, _generator(tensor, generator).uniform, b - a, a)
+    if not _now.is_skipped:
+        with no_grad():
+            tensor.uniform_(a, b, generator=generator)
+    return tensor
 
 
 def normal_(
@@ -85,7 +88,10 @@ def normal_(
 ) -> Tensor:
     """Fill with normal numbers."""
     require_std(std)
-    return _fill(tensor, _generator(tensor, generator).normal, std, mean)
+    if not _now.is_skipped:
+        with no_grad():
+            tensor.normal_(mean, std, generator=generator)
+    return tensor
 
 
 def trunc_normal_(
@@ -278,16 +284,6 @@ def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -
 
 def _generator(tensor: Tensor, generator: Generator | None) -> Generator:
     return default_generator_of(tensor.device) if generator is None else generator
-
-
-def _fill(tensor: Tensor, draw: Draw, factor: float, offset: float) -> Tensor:
-    if _now.is_skipped:
-        return tensor
-    # Drawn here for every device: a stream is the same wherever the tensor lies.
-    drawn = draw(tensor.shape, tensor.dtype.numpy)
-    drawn *= np.asarray(factor, drawn.dtype)
-    drawn += np.asarray(offset, drawn.dtype)
-    return _write(tensor, drawn)
 
 
 def _write(tensor: Tensor, values: np.ndarray) -> Tensor:

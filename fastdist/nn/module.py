@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ..compiler import runs_as_it_is
 from ..core.device import Device, no_such_device
-from ..core.dtypes import DType, float16, float32, float64
+from ..core.dtypes import DType, bfloat16, float16, float32, float64
 from ..core.errors import DeviceError
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..graph.modes import no_grad
@@ -160,18 +160,19 @@ class Module(StateDict):
         """Move this module's tensors to a device, or convert its floating ones to a dtype.
 
         Called as to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...),
-        which is for tensors with as many axes as the format orders
+        which is for tensors with four or five axes
 
-        Raises  TypeError for a dtype that is not floating
+        Raises  TypeError for a dtype that is not floating, RuntimeError for such a tensor of other
+                axes than the format orders
         """
         memory_format: MemoryFormat = kwargs.pop("memory_format", preserve_format)
         device, dtype = _parse_to(*args, **kwargs)
-        rank = 0 if memory_format.axes is None else len(memory_format.axes)
 
         def convert(tensor: Tensor) -> Tensor:
             wanted = dtype if tensor.is_floating_point() else None
-            lie = memory_format if rank and tensor.dim() == rank else preserve_format
-            return tensor.to(dtype=wanted, device=device, memory_format=lie)
+            if memory_format is preserve_format or tensor.dim() not in (4, 5):
+                return tensor.to(dtype=wanted, device=device)
+            return tensor.to(dtype=wanted, device=device, memory_format=memory_format)
 
         return self._apply(convert)
 
@@ -186,6 +187,10 @@ class Module(StateDict):
     def half(self) -> Self:
         """Convert floating parameters and buffers to float16."""
         return self.to(float16)
+
+    def bfloat16(self) -> Self:
+        """Convert floating parameters and buffers to bfloat16."""
+        return self.to(bfloat16)
 
     def type(self, dst_type: DType) -> Self:
         """Convert all parameters and buffers to a dtype."""
@@ -309,7 +314,7 @@ def _parse_to(
             dtype = value
         elif value is not None and not isinstance(value, bool):
             device = value
-    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+    if dtype is not None and not dtype.may_have_gradient:
         raise TypeError(
             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
             f"dtype={dtype!r}; convert a buffer of integers by itself"

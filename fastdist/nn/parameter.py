@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.overriding import disabled_torch_function
 from ..ops.creation import empty
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
@@ -109,6 +110,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer without a shape, as lazy modules have before they are called."""
 
     __slots__ = ()
+    __torch_function__ = disabled_torch_function
 
     def __new__(
         cls,

@@ -12,12 +12,23 @@ from ..tensor.tensor import Tensor
 from .refusals import floating_only, no_bool
 
 
-@pointwise("maximum(input, T(0))", ["where(out <= T(0), T(0), g)"], dtype="number")
+@pointwise(
+    "maximum(input, T(0))",
+    ["where(out <= T(0), T(0), g)"],
+    dtype="number",
+    homes="function method inplace activation",
+)
 def relu(input: Tensor) -> Tensor:
     """Return max(input, 0); the gradient at 0 is 0."""
 
 
-@pointwise("sigmoid(input)", ["out * (T(1) - out)"], dtype="floating")
+@pointwise(
+    "sigmoid(input)",
+    ["out * (T(1) - out)"],
+    dtype="floating",
+    takes_complex=True,
+    homes="function method inplace functional",
+)
 def sigmoid(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-input))."""
 
@@ -27,6 +38,7 @@ def sigmoid(input: Tensor) -> Tensor:
     ["sigmoid(-input)"],
     dtype="floating",
     node_name="LogSigmoidBackward0",
+    homes="functional",
 )
 def logsigmoid(input: Tensor) -> Tensor:
     """Return log(sigmoid(input)) without underflow."""
@@ -40,6 +52,7 @@ logsigmoid.refusal(floating_only("log_sigmoid_cpu"))
     ["where(abs(input - T(0.5)) <= T(0.5), g / (input * (T(1) - input)), T(nan))"],
     dtype="floating",
     node_name="LogitBackward0",
+    homes="nowhere",
 )
 def log_odds(input: Tensor) -> Tensor:
     """Return log(input / (1 - input))."""
@@ -49,6 +62,7 @@ def log_odds(input: Tensor) -> Tensor:
     "where(input <= threshold, value, input)",
     ["where(input <= threshold, T(0), g)"],
     dtype="first",
+    homes="function activation",
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """Return input where it is above threshold, value elsewhere."""
@@ -58,6 +72,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     "minimum(maximum(input, min_val), max_val)",
     ["where(logical_and(input > min_val, input < max_val), g, T(0))"],
     dtype="number",
+    homes="activation",
 )
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return input cut off below min_val and above max_val."""
@@ -70,6 +85,7 @@ hardtanh.refusal(no_bool("hardtanh"))
     "minimum(maximum(input, T(0)), T(6))",
     ["where(logical_and(input > T(0), input < T(6)), g, T(0))"],
     dtype="number",
+    homes="activation",
 )
 def relu6(input: Tensor) -> Tensor:
     """Return input cut off below 0 and above 6."""
@@ -79,6 +95,7 @@ def relu6(input: Tensor) -> Tensor:
     "where(input > T(0), input, input * negative_slope)",
     ["where(input > T(0), g, g * negative_slope)"],
     dtype="number",
+    homes="activation",
 )
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """Return input where positive, negative_slope * input elsewhere."""
@@ -91,6 +108,7 @@ leaky_relu.refusal(floating_only("leaky_relu_cpu"))
     "where(input > T(0), input, weight * input)",
     ["where(input > T(0), g, g * weight)", "where(input > T(0), T(0), g * input)"],
     dtype="number",
+    homes="nowhere",
 )
 def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere."""
@@ -100,6 +118,7 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     "where(input <= T(0), expm1(input) * alpha, input)",
     ["where(input > T(0), g, g * (alpha * exp(where(input > T(0), T(0), input))))"],
     dtype="number",
+    homes="activation",
 )
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
@@ -117,6 +136,7 @@ elu.refusal(floating_only("elu_cpu"))
         ),
     ],
     dtype="number",
+    homes="function activation",
 )
 def selu(input: Tensor) -> Tensor:
     """Return the scaled elu whose layers keep mean 0 and variance 1."""
@@ -129,6 +149,7 @@ selu.refusal(floating_only("elu_cpu"))
     "where(input <= T(0), expm1(input / alpha) * alpha, input)",
     ["where(input > T(0), g, g * exp(where(input > T(0), T(0), input) / alpha))"],
     dtype="number",
+    homes="function activation",
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""
@@ -145,6 +166,7 @@ _CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
     [_CDF + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
     dtype="number",
     node_name="GeluBackward0",
+    homes="nowhere",
 )
 def gelu_exact(input: Tensor) -> Tensor:
     """Return input times the probability that a normal number lies below it."""
@@ -161,6 +183,7 @@ _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input 
     ],
     dtype="number",
     node_name="GeluBackward0",
+    homes="nowhere",
 )
 def gelu_tanh(input: Tensor) -> Tensor:
     """Return gelu with the normal distribution approximated by tanh."""
@@ -170,6 +193,7 @@ def gelu_tanh(input: Tensor) -> Tensor:
     "input / (T(1) + exp(-input))",
     ["s = sigmoid(input); s * (T(1) + input * (T(1) - s))"],
     dtype="number",
+    homes="activation",
 )
 def silu(input: Tensor) -> Tensor:
     """Return input * sigmoid(input)."""
@@ -188,6 +212,7 @@ _SOFT = (
     "input * tanh(log1p(exp(input)))",
     [_SOFT + "t + input * (sigmoid(input) * (T(1) - t * t))"],
     dtype="number",
+    homes="activation",
 )
 def mish(input: Tensor) -> Tensor:
     """Return input * tanh(softplus(input))."""
@@ -200,6 +225,7 @@ mish.refusal(floating_only("mish_cpu"))
     "where(input * beta > threshold, input, log1p(exp(input * beta)) / beta)",
     ["where(input * beta > threshold, g, g * sigmoid(input * beta))"],
     dtype="number",
+    homes="functional",
 )
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * input)) / beta, and input itself beyond threshold."""
@@ -212,12 +238,13 @@ softplus.refusal(floating_only("softplus_cpu"))
     "input / (T(1) + abs(input))",
     ["g / (T(1) + abs(input)) / (T(1) + abs(input))"],
     dtype="floating",
+    homes="functional",
 )
 def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|), a cheap relative of tanh."""
 
 
-@pointwise("input - tanh(input)", ["t = tanh(input); t * t"], dtype="floating")
+@pointwise("input - tanh(input)", ["t = tanh(input); t * t"], dtype="floating", homes="functional")
 def tanhshrink(input: Tensor) -> Tensor:
     """Return input - tanh(input)."""
 
@@ -228,6 +255,7 @@ def tanhshrink(input: Tensor) -> Tensor:
         "where(input <= T(-3), T(0), where(input >= T(3), g, g * (input / T(3) + T(0.5))))",
     ],
     dtype="number",
+    homes="activation",
 )
 def hardswish(input: Tensor) -> Tensor:
     """Return input * relu6(input + 3) / 6."""
@@ -240,6 +268,7 @@ hardswish.refusal(floating_only("hardswish_cpu"))
     "minimum(maximum(input + T(3), T(0)), T(6)) / T(6)",
     ["where(logical_and(input > T(-3), input < T(3)), g * T(1 / 6), T(0))"],
     dtype="number",
+    homes="activation",
 )
 def hardsigmoid(input: Tensor) -> Tensor:
     """Return relu6(input + 3) / 6."""
@@ -252,6 +281,7 @@ hardsigmoid.refusal(floating_only("hardsigmoid_cpu"))
     "where(logical_and(input >= -lambd, input <= lambd), T(0), input)",
     ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
     dtype="number",
+    homes="function method functional",
 )
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input, but 0 within lambd of 0."""
@@ -264,6 +294,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     "where(input > lambd, input - lambd, where(input < -lambd, input + lambd, input * T(0)))",
     ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
     dtype="number",
+    homes="functional",
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input drawn lambd nearer to 0."""

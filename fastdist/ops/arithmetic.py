@@ -12,7 +12,7 @@ from .refusals import floating_only, no_bool
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
 
-@pointwise("input + alpha * other", ["T(1)", "alpha"])
+@pointwise("input + alpha * other", ["T(1)", "alpha"], takes_complex=True)
 def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Return input + alpha * other.
 
@@ -20,7 +20,7 @@ def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """
 
 
-@pointwise("input - alpha * other", ["T(1)", "-alpha"], dtype="number")
+@pointwise("input - alpha * other", ["T(1)", "-alpha"], dtype="number", takes_complex=True)
 def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Return input - alpha * other.
 
@@ -28,12 +28,19 @@ def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """
 
 
-@pointwise("other - alpha * input", ["-alpha", "T(1)"], dtype="number", numbers="not first")
+@pointwise(
+    "other - alpha * input",
+    ["-alpha", "T(1)"],
+    dtype="number",
+    numbers="not first",
+    takes_complex=True,
+    homes="function",
+)
 def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     """Return other - alpha * input."""
 
 
-@pointwise("input * other", ["other", "input"])
+@pointwise("input * other", ["other", "input"], takes_complex=True)
 def mul(input: Tensor, other: Tensor) -> Tensor:
     """Return input * other.
 
@@ -42,7 +49,10 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise(
-    "input / other", ["reciprocal(other)", "-(g * ((input / other) / other))"], dtype="floating"
+    "input / other",
+    ["reciprocal(other)", "-(g * ((input / other) / other))"],
+    dtype="floating",
+    takes_complex=True,
 )
 def div(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other, in floating point."""
@@ -56,7 +66,7 @@ def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     """
 
 
-@pointwise("trunc(input / other)", [ZERO, ZERO], dtype="number")
+@pointwise("trunc(input / other)", [ZERO, ZERO], dtype="number", homes="nowhere")
 def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other without its fraction, for floating tensors."""
 
@@ -88,6 +98,7 @@ def fmod(input: Tensor, other: Tensor) -> Tensor:
         ),
         "where(logical_and(input == T(0), exponent >= T(0)), T(0), g * (out * log(input)))",
     ],
+    takes_complex=True,
 )
 def pow(input: Tensor, exponent: Tensor) -> Tensor:
     """Return input to the power of exponent.
@@ -96,7 +107,7 @@ def pow(input: Tensor, exponent: Tensor) -> Tensor:
     """
 
 
-@pointwise("neg(input)", ["T(-1)"], dtype="number")
+@pointwise("neg(input)", ["T(-1)"], dtype="number", takes_complex=True)
 def neg(input: Tensor) -> Tensor:
     """Return -input."""
 
@@ -119,22 +130,22 @@ def copysign(input: Tensor, other: Tensor) -> Tensor:
     """Return input with the sign of other, zeros and NaNs included."""
 
 
-@pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating")
+@pointwise("reciprocal(input)", ["-(out * out)"], dtype="floating", takes_complex=True)
 def reciprocal(input: Tensor) -> Tensor:
     """Return 1 / input."""
 
 
-@pointwise("square(input)", ["T(2) * input"], dtype="counted")
+@pointwise("square(input)", ["T(2) * input"], dtype="counted", takes_complex=True)
 def square(input: Tensor) -> Tensor:
     """Return input * input."""
 
 
-@pointwise("sqrt(input)", ["g / (T(2) * out)"], dtype="floating")
+@pointwise("sqrt(input)", ["g / (T(2) * out)"], dtype="floating", takes_complex=True)
 def sqrt(input: Tensor) -> Tensor:
     """Return the square root; NaN below 0."""
 
 
-@pointwise("rsqrt(input)", ["T(-0.5) * (out * out * out)"], dtype="floating")
+@pointwise("rsqrt(input)", ["T(-0.5) * (out * out * out)"], dtype="floating", takes_complex=True)
 def rsqrt(input: Tensor) -> Tensor:
     """Return 1 / sqrt(input)."""
 
@@ -154,6 +165,7 @@ hypot.refusal(floating_only("hypot_cpu"))
     "input + value * tensor1 * tensor2",
     ["T(1)", "value * tensor2", "value * tensor1"],
     numbers="nowhere",
+    takes_complex=True,
 )
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Return input + value * tensor1 * tensor2.
@@ -172,6 +184,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     "input + value * (tensor1 / tensor2)",
     ["T(1)", "value / tensor2", "-(g * (value * ((tensor1 / tensor2) / tensor2)))"],
     numbers="nowhere",
+    takes_complex=True,
 )
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Return input + value * tensor1 / tensor2.
@@ -182,7 +195,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1
 
 @addcdiv.refusal
 def _(dtypes: Sequence[DType]) -> str | None:
-    if any(dtype.is_floating_point for dtype in dtypes[1:]):
+    if any(dtype.may_have_gradient for dtype in dtypes[1:]):
         return None
     return (
         "Integer division with addcdiv is no longer supported, and in a future  release addcdiv "

@@ -7,12 +7,10 @@ from typing import Any
 
 from ..core.dtypes import bool_, float32
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
-from .creation import full, zeros_like
+from .attention_blocks import in_blocks, suits_blocks, weights_of
 from .random import dropout
-from .softmax import softmax
 
 
 @composite(function=False, method=False, functional=True)
@@ -33,43 +31,19 @@ def scaled_dot_product_attention(
     nothing gets zeros. With enable_gqa a head of key and value serves several heads of query.
 
     Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
-    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always
+    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Without it
+            memory grows with n + m: see attention_blocks
     """
     _require_fitting(query, key, value, attn_mask, is_causal)
+    factor = 1.0 / math.sqrt(query.facts.shape[-1]) if scale is None else float(scale)
+    if not dropout_p and suits_blocks(query, key, value, attn_mask, enable_gqa):
+        return in_blocks(query, key, value, attn_mask, factor, is_causal)  # type: ignore[no-any-return]
     if enable_gqa:
         key, value = (_shared_heads(query, one) for one in (key, value))
-    factor = 1.0 / math.sqrt(query.facts.shape[-1]) if scale is None else scale
-    weights = _weights(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
+    weights = weights_of(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)
     if dropout_p:
         weights = dropout(weights, dropout_p)
     return weights @ value  # type: ignore[no-any-return]
-
-
-def _weights(scores: Any, mask: Any, is_causal: bool) -> Any:
-    """Return softmax of masked scores, zeros where a row is wholly masked.
-
-    There softmax alone would give NaN, and so would its gradient: what masks such a row is taken
-    away before, and its weights after.
-    """
-    shape, device = scores.facts.shape, scores.facts.device
-    if is_causal:
-        # Each query may look at the first key, so no row is wholly masked.
-        dtype = scores.facts.dtype
-        later: Any = full(shape[-2:], -math.inf, dtype=dtype, device=device).triu(1)
-        return softmax.public(scores + later, -1)
-    if mask is None:
-        return softmax.public(scores, -1)
-    if broadcast_shapes("scaled_dot_product_attention", [shape, mask.facts.shape]) != shape:
-        raise ShapeError(
-            f"output with shape {list(shape)} doesn't match the broadcast shape of the scores and "
-            f"attn_mask: it is {list(mask.facts.shape)}, expected one that broadcasts to them"
-        )
-    if mask.facts.dtype is bool_:
-        dtype = scores.facts.dtype
-        mask = zeros_like(mask, dtype=dtype).masked_fill(mask.logical_not(), -math.inf)
-    blind = (mask == -math.inf).all(-1, keepdim=True)
-    scores = scores + mask.masked_fill(blind, 0.0).to(scores.facts.dtype)
-    return softmax.public(scores, -1).masked_fill(blind, 0.0)
 
 
 def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:

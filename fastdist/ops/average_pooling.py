@@ -11,6 +11,8 @@ import numpy as np
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array
 from .max_pooling import max_pool
 from .pool_arguments import Window, adaptive_lengths, require_dtype, windows_of
@@ -75,7 +77,7 @@ def _divided(sums: Any, by: Any) -> Any:
     return sums if by.__class__ is int and by == 1 else sums / by
 
 
-@composite(functional=True, method=False)
+@structured("averages.average", linear=True, has_out=False, fresh=True, homes="function functional")
 def avg_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -88,15 +90,47 @@ def avg_pool1d(
 
     Shape   (..., channels, n) -> (..., channels, windows)
     """
-    shape = input.facts.shape
+
+
+@avg_pool1d.plan
+def _(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
     if len(shape) not in (2, 3):
         raise ShapeError(
             f"Expected 2 to 3 dimensions, but got {len(shape)}-dimensional tensor for argument #1 "
             "'self' (while checking arguments for avg_pool1d)"
         )
-    return _average(
-        "avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1
-    )
+    (window,) = windows_of("avg_pool1d", input, kernel_size, stride, padding, 1, ceil_mode, 1)
+    require_dtype("avg_pool2d", dtype, fits=lambda d: d.is_floating_point or d is int64)
+    return Plan((*shape[:-1], window.outputs), dtype, (window[:3], count_include_pad))
+
+
+@avg_pool1d.vjp("input")
+def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
+    window, whole = plan.numbers
+    return averages_back.public(g, input_layout.shape[-1], window, ceil_mode, whole)
+
+
+@structured("averages.spread", linear=True, has_out=False, fresh=True, homes="nowhere")
+def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
+    """Return what avg_pool1d's adjoint makes of input: rows of length."""
+
+
+@averages_back.plan
+def _(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Plan:
+    return Plan((*input.facts.shape[:-1], length), input.facts.dtype, (window, whole))
+
+
+@averages_back.vjp("input")
+def _(g: Tensor, window: Any, ceil_mode: bool, whole: bool) -> Any:
+    return avg_pool1d.public(g, *window, ceil_mode, whole)
 
 
 @composite(function=False, functional=True, method=False, takes_out=True)

@@ -11,7 +11,7 @@ from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
 
-@view_op
+@view_op("nowhere")
 def basic_index(input: Tensor, index: Any) -> Tensor:
     """Return the view that integers, slices, None and Ellipsis choose: the part of `x[...]` that
     shares memory.

@@ -16,7 +16,13 @@ from ..tensor.tensor import Tensor
 from .refusals import require_dtype_of_norm
 
 
-@structured("batch_norm.channels", has_out=False, fresh=True, node_name="NativeBatchNormBackward0")
+@structured(
+    "batch_norm.channels",
+    has_out=False,
+    fresh=True,
+    node_name="NativeBatchNormBackward0",
+    homes="nowhere",
+)
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -93,7 +99,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
     return total
 
 
-@structured("batch_norm.channels_gradients", has_out=False, fresh=True)
+@structured("batch_norm.channels_gradients", has_out=False, fresh=True, homes="nowhere")
 def normalize_channels_gradients(
     g: Tensor,
     input: Tensor,

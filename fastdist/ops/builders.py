@@ -15,8 +15,9 @@ from ..dispatch.op import OPS
 from ..dispatch.promotion import dtype_or_default, result_dtype
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
-from .creation import arange, evenly_apart, fills_out, finish, zeros
+from .creation import fills_out, finish, zeros
 from .joining import cat, stack
+from .ranges import arange, evenly_apart
 from .shorthand import meshgrid
 
 
@@ -178,4 +179,4 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
         raise ShapeError(f"N must be non-negative, got {count}")
     powers = arange(count, device=x.facts.device)
     made: Any = x.unsqueeze(-1) ** (powers if increasing else powers.flip(0))
-    return made if x.facts.dtype.is_floating_point else made.to(int64)  # type: ignore[no-any-return]
+    return made if x.facts.dtype.may_have_gradient else made.to(int64)  # type: ignore[no-any-return]

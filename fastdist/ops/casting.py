@@ -10,6 +10,7 @@ from ..core import dtypes
 from ..core.device import CPU
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
+from ..core.memory_format import MemoryFormat, preserve_format
 from ..dispatch.composite import composite
 from ..dispatch.promotion import can_cast, result_dtype
 from ..tensor.tensor import Tensor
@@ -19,16 +20,19 @@ from .copying import to
 def _cast_to(name: str, dtype: DType) -> None:
     """Declare the method that casts to one dtype."""
 
-    def cast(input: Tensor) -> Tensor:
-        return to(input, dtype)
+    def cast(input: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
+        if memory_format is preserve_format:
+            return to(input, dtype)  # to look at each keyword would be felt
+        return to(input, dtype, memory_format=memory_format)
 
     cast.__name__ = cast.__qualname__ = name
-    cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is."
+    cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is and lies as asked."
     composite(function=False)(cast)
 
 
 for _dtype, _word in WORDS.items():
-    _cast_to(_word.lower(), _dtype)
+    if not _dtype.is_bare:
+        _cast_to(_word.lower().replace("complex", "c"), _dtype)
 
 
 @composite(function=False)
@@ -59,17 +63,27 @@ def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = 
 
 
 @composite(function=False)
-def cpu(input: Tensor) -> Tensor:
-    """Return the tensor in main memory; itself if it is there."""
-    return to(input, device=CPU)
+def cpu(input: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
+    """Return the tensor in main memory; itself if it is there and lies as asked."""
+    if memory_format is preserve_format:
+        return to(input, CPU)
+    return to(input, CPU, memory_format=memory_format)
 
 
 @composite(function=False)
-def cuda(input: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor on a GPU, the current one unless named; itself if it is there."""
+def cuda(
+    input: Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: MemoryFormat = preserve_format,
+) -> Tensor:
+    """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
+    asked.
+    """
     if device is None:
         device = "cuda"
-    return to(input, device=f"cuda:{device}" if isinstance(device, int) else device)
+    place = f"cuda:{device}" if isinstance(device, int) else device
+    return to(input, device=place, non_blocking=non_blocking, memory_format=memory_format)
 
 
 def _values(input: Tensor) -> np.ndarray[Any, Any]:
@@ -105,12 +119,12 @@ def isclose(
         if bound < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
     near: Any = input == other
-    if equal_nan and input.facts.dtype.is_floating_point:
+    if equal_nan and input.facts.dtype.may_have_gradient:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))
     if rtol == 0 and atol == 0:
         return near  # type: ignore[no-any-return]
     wide = [
-        one if one.facts.dtype.is_floating_point else to(one, dtypes.float64)
+        one if one.facts.dtype.may_have_gradient else to(one, dtypes.float64)
         for one in (input, other)
     ]
     a: Any = wide[0].detach()
@@ -163,7 +177,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 @composite(method=False)
 def is_complex(input: Tensor) -> bool:
-    """Return whether input's dtype is complex: none is so far."""
+    """Return whether input's dtype is complex."""
     return input.facts.dtype.is_complex
 
 

@@ -20,7 +20,13 @@ from ..tensor.tensor import Tensor
 # behind is as much as the sizes ask for.
 
 
-@structured("convolution.forward", has_out=False, fresh=True, node_name="ConvolutionBackward0")
+@structured(
+    "convolution.forward",
+    has_out=False,
+    fresh=True,
+    node_name="ConvolutionBackward0",
+    homes="nowhere",
+)
 def convolve(
     input: Tensor,
     weight: Tensor,
@@ -84,7 +90,13 @@ def _(
     return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
-@structured("convolution.by_input", has_out=False, fresh=True, node_name="ConvolutionBackward0")
+@structured(
+    "convolution.by_input",
+    has_out=False,
+    fresh=True,
+    node_name="ConvolutionBackward0",
+    homes="nowhere",
+)
 def convolve_back(
     input: Tensor,
     weight: Tensor,
@@ -148,7 +160,7 @@ def _(
     return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
-@structured("convolution.by_weight", has_out=False, fresh=True)
+@structured("convolution.by_weight", has_out=False, fresh=True, homes="nowhere")
 def correlate(
     grid: Tensor,
     image: Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core import dtypes
+from ..core.caller_warning import warn_caller
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
@@ -26,7 +27,7 @@ def clone(input: Tensor) -> Tensor:
     """Return a copy that gradients flow through; it walks memory as input does."""
 
 
-@structured("copying.cast", linear=True, has_out=False, node_name="CloneBackward0")
+@structured("copying.cast", linear=True, has_out=False, node_name="CloneBackward0", homes="nowhere")
 def packed(input: Tensor) -> Tensor:
     """Return a copy in C order."""
 
@@ -46,7 +47,9 @@ def _(g: Tensor) -> Tensor:
 clone.keeps_order = True
 
 
-@structured("copying.cast", linear=True, has_out=False, node_name="ToCopyBackward0")
+@structured(
+    "copying.cast", linear=True, has_out=False, node_name="ToCopyBackward0", homes="nowhere"
+)
 def cast(input: Tensor, dtype: DType) -> Tensor:
     """Return a copy in another dtype, converted as C does."""
 
@@ -64,7 +67,9 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return to(g, input_layout.dtype)
 
 
-@structured("copying.place", linear=True, has_out=False, node_name="ConstantPadNdBackward0")
+@structured(
+    "copying.place", linear=True, has_out=False, node_name="ConstantPadNdBackward0", homes="nowhere"
+)
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
     """Return zeros of shape with input at index: the adjoint of basic indexing."""
 
@@ -99,9 +104,9 @@ class MoveOp(StructuredOp):
             array = target.from_numpy(source.to_numpy(input.array), device.index)
         result = wrap(array, layout_of(array, device))
         way = Way(attributes, (input.facts,))
-        self.record(result, operands, way)
+        self.record((result,), operands, way)
         if modes.special:
-            self.carry_tangents(result, operands, way)
+            self.carry_tangents((result,), operands, way)
         return result
 
 
@@ -140,9 +145,14 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     """
     if memory_format is contiguous_format:
         return input if input.facts.contiguous else packed.public(input)
+    if input.is_contiguous(memory_format):
+        return input
     if memory_format is preserve_format:
-        raise RuntimeError("preserve memory format is unsupported by the contiguous operator")
-    return input if input.is_contiguous(memory_format) else in_format(input, memory_format)
+        raise RuntimeError(
+            "preserve memory format is unsupported by the contiguous operator: clone() keeps the "
+            "order of the axes and leaves no gaps"
+        )
+    return in_format(input, memory_format)
 
 
 @composite(function=False)
@@ -158,6 +168,9 @@ def to(
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
     Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
+
+    Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
+            does for channels that lie last alone
     """
     flags: list[bool] = []
     for value in args:
@@ -176,6 +189,8 @@ def to(
     wanted = input.facts.device if device is None else Device.parse(device)
     result = input
     if dtype is not None and dtype is not input.facts.dtype:
+        if input.facts.dtype.is_complex and dtype is not dtypes.bool_ and not dtype.is_complex:
+            warn_caller("Casting complex values to real discards the imaginary part")
         result = cast.public(result, dtype)
     if wanted is not result.facts.device:
         result = move.general((result,), (wanted,))

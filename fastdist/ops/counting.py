@@ -10,6 +10,7 @@ from ..core.dtypes import bool_, float32, float64, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor, from_array
+from .refusals import refuse_complex
 
 
 @composite(method=False, takes_out=True)
@@ -27,6 +28,9 @@ def searchsorted(
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
     """
+    refuse_complex("searchsorted_out_cpu", sorted_sequence)
+    if isinstance(input, Tensor):
+        refuse_complex("searchsorted_out_cpu", input)
     if side not in (None, "left", "right"):
         raise RuntimeError(
             f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
@@ -38,7 +42,7 @@ def searchsorted(
         )
     rows = sorted_sequence.to_numpy()
     values = input.to_numpy() if isinstance(input, Tensor) else np.asarray(input)
-    if values.dtype.kind not in "biuf":
+    if not isinstance(input, Tensor) and values.dtype.kind not in "biuf":
         raise TypeError(
             "searchsorted(): argument 'input' must be a Tensor or a number, not "
             f"{type(input).__name__} {input!r}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,20 +11,20 @@ import numpy as np
 from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device, chosen, get_default_device
-from ..core.dtypes import DType, bool_, dtype_of, int64
+from ..core.dtypes import DType, dtype_of
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
-from ..devices.backend import backend_of
+from ..core.scalar import Body, parse
+from ..devices.backend import Result, backend_of
 from ..dispatch.arguments import checked
-from ..dispatch.composite import composite
 from ..dispatch.constants import fits, held
+from ..dispatch.offering import offering_to_modes
 from ..dispatch.output import given_out, with_out_parameter
-from ..dispatch.pointwise import memory_order
-from ..dispatch.promotion import dtype_of_number, dtype_or_default, get_default_dtype
+from ..dispatch.promotion import dtype_of_number, dtype_or_default
 from ..dispatch.sparse_rules import refusal
-from ..tensor.layout import Shape
+from ..tensor.layout import Shape, memory_order
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .listed_numbers import array_of_lists, dtype_among
+from .listed_numbers import array_of_lists, dtype_among, require_real
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +55,80 @@ def finish(
     return out
 
 
+def elsewhere(device: Any) -> Device | None:
+    """Return the device on which what is made there lives; None for the CPU."""
+    if device is None and chosen.count:
+        device = get_default_device()
+    where = CPU if device is None else Device.parse(device)
+    return None if where is CPU else where
+
+
+def made(
+    values: Callable[[], np.ndarray[Any, Any]],
+    write: Callable[[Any, Any], None] | None,
+    shape: Shape,
+    dtype: DType,
+    device: Any,
+    requires_grad: bool,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    order: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a Tensor on device: on the CPU of values(), in C order; elsewhere filled there by
+    write(backend, raw array), or of values() too where that is None.
+
+    `order` has its axes from the slowest to the fastest in memory, None: in C order.
+
+    Raises  RuntimeError for another layout than strided, or for pinned memory
+    """
+    where = elsewhere(device)
+    if where is None or write is None:
+        array = values()
+        array = array if order is None else laid_out(array, order)
+        return finish(array, where or CPU, requires_grad, layout, pin_memory)
+    require_ordinary(layout, pin_memory)
+    backend = backend_of(where.type)
+    result = Result(shape, dtype.numpy, shape, order)
+    raw = result.made_by(lambda shape, dtype: backend.empty(shape, dtype, where.index))
+    with backend.current_stream(where.index):
+        write(backend, raw)
+    out = wrap(raw, layout_of(raw, where))
+    return out.requires_grad_() if requires_grad else out
+
+
+def _filled(
+    number: Any,
+    shape: Shape,
+    dtype: DType,
+    device: Any,
+    requires_grad: bool,
+    layout: MemoryLayout | None,
+    pin_memory: bool,
+    order: Sequence[int] | None = None,
+) -> Tensor:
+    """Return a Tensor filled with a number, None: with what the memory held; the rest is made's."""
+
+    def values() -> np.ndarray[Any, Any]:
+        if number is None:
+            return np.empty(shape, dtype.numpy)
+        if number.__class__ is int and number == 0:
+            return np.zeros(shape, dtype.numpy)  # the pages come with their first use
+        return np.full(shape, number, dtype.numpy)
+
+    def write(backend: Any, raw: Any) -> None:
+        if number is not None:
+            backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
+
+    # Kernels of devices take no complex numbers.
+    how = None if dtype.is_complex and number is not None else write
+    return made(values, how, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+@functools.cache
+def _itself() -> Body:
+    return parse("x", ("x",))
+
+
 def fills_out(call: F) -> F:
     """Return a function that makes a tensor with an `out=`, into which it writes what it makes, in
     out's dtype.
@@ -63,7 +136,7 @@ def fills_out(call: F) -> F:
     Raises  RuntimeError for a dtype= that is not out's
     """
 
-    @wraps(call)
+    @functools.wraps(call)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
             return call(*args, **kwargs)
@@ -113,6 +186,7 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
     return shape
 
 
+@offering_to_modes
 def tensor(
     data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
@@ -136,21 +210,22 @@ def tensor(
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
         array = np.array(np.asarray(data), order="C")  # of another library's tensor, too
     else:
-        array, named = array_of_lists(data)
+        array, named = array_of_lists(data, dtype)
         if dtype is None and named:
             dtype = dtype_among(data)
-        elif dtype is None and array.dtype == np.float64:
-            dtype = get_default_dtype()
+        elif dtype is None and array.dtype.kind in "fc":
+            dtype = dtype_of_number(array.dtype.type().item())
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
     wanted = dtypes.from_numpy(array.dtype) if dtype is None else dtype_of(dtype)
     if not isinstance(data, Tensor) and not hasattr(data, "__array__"):
         _require_held(array, wanted)
-    return finish(_rounded(array, wanted), device, requires_grad)
+    return finish(rounded(array, wanted), device, requires_grad)
 
 
-def _rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
+def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
     """Return array in the wanted dtype, infinite where that is too small, without a warning."""
+    require_real(array, wanted)
     with np.errstate(all="ignore"):
         return array.astype(wanted.numpy, copy=False)
 
@@ -212,12 +287,10 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return a tensor of size filled with fill_value, in its dtype unless dtype is given."""
-    value = _number(fill_value)  # of NumPy, too, a number counts as one of Python's
+    value = as_number(fill_value)  # of NumPy, too, a number counts as one of Python's
     wanted = dtype_of_number(value) if dtype is None else dtype_of(dtype)
     number = held(value, wanted)
-    return finish(
-        np.full(sizes_of((size,)), number, wanted.numpy), device, requires_grad, layout, pin_memory
-    )
+    return _filled(number, sizes_of((size,)), wanted, device, requires_grad, layout, pin_memory)
 
 
 @checked
@@ -232,7 +305,7 @@ def zeros(
 ) -> Tensor:
     """Return a tensor of zeros, in the default dtype unless dtype is given."""
     wanted = dtype_or_default(dtype)
-    return finish(np.zeros(sizes_of(size), wanted.numpy), device, requires_grad, layout, pin_memory)
+    return _filled(0, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
 
 @checked
@@ -247,7 +320,7 @@ def ones(
 ) -> Tensor:
     """Return a tensor of ones, in the default dtype unless dtype is given."""
     wanted = dtype_or_default(dtype)
-    return finish(np.ones(sizes_of(size), wanted.numpy), device, requires_grad, layout, pin_memory)
+    return _filled(1, sizes_of(size), wanted, device, requires_grad, layout, pin_memory)
 
 
 @checked
@@ -263,11 +336,9 @@ def empty(
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory held."""
     wanted = dtype_or_default(dtype)
-    array = np.empty(sizes_of(size), wanted.numpy)
-    if memory_format is not None and memory_format.axes is not None:
-        memory_format.require_rank(array.ndim)
-        array = laid_out(array, memory_format.axes)
-    return finish(array, device, requires_grad, layout, pin_memory)
+    shape = sizes_of(size)
+    order = None if memory_format is None else memory_format.order(len(shape))
+    return _filled(None, shape, wanted, device, requires_grad, layout, pin_memory, order)
 
 
 def like(
@@ -283,24 +354,20 @@ def like(
     return wanted, input.facts.device if device is None else device
 
 
-def in_order_of(
-    input: Tensor, array: np.ndarray[Any, Any], memory_format: MemoryFormat | None = None
-) -> np.ndarray[Any, Any]:
-    """Return array, in C order, laid out as memory_format says, or else as input lies: a transposed
-    input gives a transposed result.
+def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequence[int] | None:
+    """Return the axes of what is made like input, from the slowest to the fastest in memory; None
+    for C order.
     """
     if memory_format is None or memory_format is preserve_format:
-        order = None if input.facts.contiguous else memory_order(input.facts)
-    else:
-        memory_format.require_rank(array.ndim)
-        order = None if memory_format.axes is None else list(memory_format.axes)
-    return array if order is None else laid_out(array, order)
+        return None if input.facts.contiguous else memory_order(input.facts)
+    return memory_format.order(len(input.facts.shape))
 
 
 def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
     """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
-    packed = np.empty(tuple(array.shape[axis] for axis in order), array.dtype)
-    room = packed.transpose(tuple(order.index(axis) for axis in range(len(order))))
+    room: np.ndarray[Any, Any] = Result(array.shape, array.dtype, array.shape, order).made_by(
+        np.empty
+    )
     room[...] = array
     return room
 
@@ -327,8 +394,8 @@ def zeros_like(
     if input.facts.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.zeros(input.facts.shape, wanted.numpy), memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(0, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 @checked
@@ -344,8 +411,8 @@ def ones_like(
 ) -> Tensor:
     """Return ones of input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "ones_like")
-    array = in_order_of(input, np.ones(input.facts.shape, wanted.numpy), memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(1, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 @checked
@@ -363,8 +430,8 @@ def empty_like(
     if input.facts.is_sparse and layout is not strided:
         return _no_entries(input, *like(input, dtype, device), requires_grad)
     wanted, where = like(input, dtype, device)
-    array = in_order_of(input, np.empty(input.facts.shape, wanted.numpy), memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(None, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
 @checked
@@ -383,167 +450,9 @@ def full_like(
     wanted, where = like(input, dtype, device, "full_like")
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     number = held(value, wanted)
-    array = in_order_of(input, np.full(input.facts.shape, number, wanted.numpy), memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    shape, order = input.facts.shape, order_like(input, memory_format)
+    return _filled(number, shape, wanted, where, requires_grad, layout, pin_memory, order)
 
 
-def _number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor | np.generic) else value
-
-
-@checked
-@fills_out
-def arange(
-    start: Any = None,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: DType | None = None,
-    layout: MemoryLayout | None = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
-
-    Dtype   int64 if all are integers, else the default dtype
-    Raises  RuntimeError for a step of 0, or one that leads away from end
-    """
-    if start is None and end is None:
-        raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
-    if end is None:
-        start, end = 0, start
-    elif start is None:
-        start = 0
-    start, end, step = [_number(one) for one in (start, end, step)]
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if not (math.isfinite(start) and math.isfinite(end)):
-        raise RuntimeError(f"unsupported range: {start} -> {end}")
-    if (end - start) * step < 0:
-        raise RuntimeError(
-            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
-        )
-    whole = all(isinstance(value, int) for value in (start, end, step))
-    wanted = int64 if whole else get_default_dtype()
-    wanted = wanted if dtype is None else dtype_of(dtype)
-    _require_number_dtype("arange", wanted)
-    if wanted is int64:
-        # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
-        start, end, step = int(start), int(end), int(step)
-        whole = True
-        if step == 0:
-            raise RuntimeError("step must be nonzero: int64 makes 0 of it")
-    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
-    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
-    if not wanted.is_floating_point:
-        # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
-        start, step = int(start), int(step)
-    kind = np.float64 if wanted.is_floating_point else np.int64
-    values = start + np.arange(count, dtype=kind) * step
-    return finish(_rounded(values, wanted), device, requires_grad, layout, pin_memory)
-
-
-@composite(name="range", method=False)
-def range_(
-    start: Any = 0,
-    end: Any = None,
-    step: Any = 1,
-    *,
-    dtype: DType | None = None,
-    layout: MemoryLayout | None = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
-
-    Raises  RuntimeError for a step of 0, or one that leads away from end
-    """
-    warn_caller(
-        "torch.range is deprecated and will be removed in a future release because its behavior is "
-        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
-        "values in [start, end)."
-    )
-    if end is None:
-        start, end = 0, start
-    start, end, step = [_number(one) for one in (start, end, step)]
-    if step == 0:
-        raise RuntimeError("step must be nonzero")
-    if (end - start) * step < 0:
-        raise RuntimeError(
-            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
-        )
-    wanted = dtype_or_default(dtype)
-    values = start + np.arange(math.floor((end - start) / step) + 1) * step
-    return finish(_rounded(values, wanted), device, requires_grad, layout, pin_memory)
-
-
-@checked
-@fills_out
-def linspace(
-    start: float,
-    end: float,
-    steps: int,
-    *,
-    dtype: DType | None = None,
-    layout: MemoryLayout | None = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return steps numbers from start to end, both included, equally far apart."""
-    if steps < 0:
-        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
-    wanted = dtype_or_default(dtype)
-    if steps > 1:
-        _require_number_dtype("linspace", wanted)
-    first, last = held(_number(start), wanted), held(_number(end), wanted)
-    return finish(
-        _rounded(evenly_apart(first, last, steps), wanted),
-        device,
-        requires_grad,
-        layout,
-        pin_memory,
-    )
-
-
-def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
-    """Return steps numbers from start to end, two NumPy scalars of one dtype, counted from both:
-    what is as far from start as another from end is its mirror image, to the last bit.
-
-    Dtype   floating -> the same; integers -> float64
-    """
-    if start.dtype.kind != "f":
-        start, end = np.float64(start), np.float64(end)
-    with np.errstate(all="ignore"):
-        step = (end - start) / start.dtype.type(max(steps - 1, 1))
-        behind = np.arange(steps).astype(start.dtype)
-        found = np.where(
-            np.arange(steps) < steps // 2, start + step * behind, end - step * behind[::-1]
-        )
-    return found if steps != 1 else np.full(1, start)
-
-
-def _require_number_dtype(name: str, wanted: DType) -> None:
-    if wanted is bool_:
-        raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; give an integer dtype")
-
-
-@checked
-@fills_out
-def eye(
-    n: int,
-    m: int | None = None,
-    *,
-    dtype: DType | None = None,
-    layout: MemoryLayout | None = None,
-    device: Any = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
-    if n < 0 or (m is not None and m < 0):
-        raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
-    wanted = dtype_or_default(dtype)
-    return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad, layout, pin_memory)

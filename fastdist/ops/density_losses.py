@@ -6,9 +6,7 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
-
-from ..core.dtypes import WORDS
+from ..core.dtypes import WORDS, float_limits
 from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..tensor.layout import Shape
@@ -104,7 +102,7 @@ def gumbel_softmax(
     layout, x = logits.facts, logits
     drawn: Any = rand(layout.shape, dtype=layout.dtype, device=layout.device)
     # 0 is drawn at times, and has no logarithm.
-    waits = -drawn.clamp_min(float(np.finfo(layout.dtype.numpy).tiny)).log()
+    waits = -drawn.clamp_min(float(float_limits(layout.dtype).tiny)).log()
     soft: Any = ((x - waits.log()) / tau).softmax(dim)
     if not hard:
         return soft  # type: ignore[no-any-return]

@@ -9,26 +9,30 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..dispatch.composite import composite
+from ..core.errors import NoKernelError
+from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import eye, ones
+from .creation import ones
 from .joining import cat
 from .linear_systems import inverse_parts
 from .matrix_checks import require_computable, require_square
+from .ranges import eye
 from .spectra import svd_parts
 
 
-@structured("linalg.determinant", has_out=False, fresh=True, node_name="LinalgDetBackward0")
+@structured(
+    "linalg.determinant", has_out=False, fresh=True, node_name="LinalgDetBackward0", homes="nowhere"
+)
 def determinant(input: Tensor) -> Tensor:
     """Return the determinant of each matrix."""
 
 
 @determinant.plan
 def _(input: Tensor) -> Plan:
-    require_computable("linalg.det", "lu_cpu", input)
+    require_computable("linalg.det", "lu_cpu", input, takes_complex=True)
     return Plan(input.facts.shape[:-2], input.facts.dtype)
 
 
@@ -37,6 +41,11 @@ def _cofactors(input: Any, out: Any) -> Any:
     is_singular = out.detach() == 0
     if not bool(is_singular.any()):
         return out[..., None, None] * inverse_parts.public(input)[0].mT
+    if input.facts.dtype.is_complex:
+        raise NoKernelError(
+            "linalg.det: the derivative of a singular complex matrix's determinant is not there: "
+            "it takes singular values, which are of real matrices so far"
+        )
     place = is_singular[..., None, None]
     one = eye(input.facts.shape[-1], dtype=input.dtype, device=input.device)
     where = OPS["where"].public
@@ -57,7 +66,7 @@ def _cofactors_by_values(input: Any) -> Any:
 
 @determinant.vjp("input")
 def _(g: Any, input: Any, out: Any) -> Any:
-    return g[..., None, None] * _cofactors(input, out)
+    return g[..., None, None] * COMPOSITES["conj"].call(_cofactors(input, out))
 
 
 @determinant.jvp
@@ -81,7 +90,13 @@ def det(input: Tensor) -> Tensor:
     return linalg_det(input)
 
 
-@structured("linalg.log_determinant", has_out=False, fresh=True, node_name="LinalgSlogdetBackward0")
+@structured(
+    "linalg.log_determinant",
+    has_out=False,
+    fresh=True,
+    node_name="LinalgSlogdetBackward0",
+    homes="nowhere",
+)
 def log_determinant(input: Tensor) -> Tensor:
     """Return the logarithm of the determinant's size, and its sign."""
 

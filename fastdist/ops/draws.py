@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import rejection
-from ..core.dtypes import WORDS, float32, float64, int64
+from ..core.dtypes import WORDS, float32, float64, float_limits, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator
 from ..dispatch.composite import composite
@@ -210,7 +210,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     input's dtype.
     """
     drawn: Any = _draw_of("gamma_cpu", input, generator, rejection.gamma)
-    least = float(np.finfo(input.facts.dtype.numpy).tiny)
+    least = float(float_limits(input.facts.dtype).tiny)
     return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
 
 

@@ -34,7 +34,7 @@ def _kept(input: Any, p: float, *, channels: bool) -> Any:
                 f"and channels; got {shape}"
             )
         shape = (*shape[:2], *[1] * (len(shape) - 2))
-    drawn: Any = rand(shape, dtype=input.facts.dtype, device=input.facts.device)
+    drawn: Any = rand(shape, dtype=input.facts.dtype.computes_in, device=input.facts.device)
     return (drawn < 1.0 - p).to(input.facts.dtype)
 
 

@@ -10,8 +10,9 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..graph.modes import no_grad
 from ..tensor.tensor import Tensor
-from .creation import arange, full, zeros
+from .creation import full, zeros
 from .indexing import require_index, select_slices
+from .ranges import arange
 from .sparse import recorded
 from .sparse_conversion import made_of
 

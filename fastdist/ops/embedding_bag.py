@@ -11,10 +11,11 @@ from ..core.dtypes import WORDS, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
-from .creation import arange, full, tensor, zeros
+from .creation import full, tensor, zeros
 from .embedding import divide_gradient, frequency, has_gradient, shorten_rows, sparse_rows
 from .indexing import require_index, select_slices
 from .joining import narrow
+from .ranges import arange
 
 
 @composite(function=False, method=False, functional=True)

@@ -21,6 +21,7 @@ from .refusals import floating_only
         "where(input == other, g / T(2), where(input > other, T(0), g))",
     ],
     numbers="nowhere",
+    homes="function method",
 )
 def maximum(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger one; NaN if either is. See Note [Gradients at ties]."""
@@ -33,6 +34,7 @@ def maximum(input: Tensor, other: Tensor) -> Tensor:
         "where(input == other, g / T(2), where(input < other, T(0), g))",
     ],
     numbers="nowhere",
+    homes="function method",
 )
 def minimum(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller one; NaN if either is. See Note [Gradients at ties]."""
@@ -45,6 +47,7 @@ def minimum(input: Tensor, other: Tensor) -> Tensor:
         "where(logical_or(input >= other, isnan(other)), T(0), g)",
     ],
     numbers="nowhere",
+    homes="function method",
 )
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger one; where one is NaN, the other."""
@@ -57,6 +60,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
         "where(logical_or(input <= other, isnan(other)), T(0), g)",
     ],
     numbers="nowhere",
+    homes="function method",
 )
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller one; where one is NaN, the other."""
@@ -67,6 +71,7 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     ["where(logical_and(input >= lower, input <= upper), g, T(0))"],
     dtype="number",
     node_name="ClampBackward1",
+    homes="nowhere",
 )
 def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     """Return input, but no less than lower and no more than upper."""
@@ -77,6 +82,7 @@ def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     ["where(input >= lower, g, T(0))"],
     dtype="number",
     node_name="ClampBackward1",
+    homes="nowhere",
 )
 def clamp_above(input: Tensor, lower: float) -> Tensor:
     """Return input, but no less than lower."""
@@ -87,6 +93,7 @@ def clamp_above(input: Tensor, lower: float) -> Tensor:
     ["where(input <= upper, g, T(0))"],
     dtype="number",
     node_name="ClampBackward1",
+    homes="nowhere",
 )
 def clamp_below(input: Tensor, upper: float) -> Tensor:
     """Return input, but no more than upper."""
@@ -95,6 +102,7 @@ def clamp_below(input: Tensor, upper: float) -> Tensor:
 @pointwise(
     "maximum(input, bound)",
     ["where(input >= bound, g, T(0))", "where(input < bound, g, T(0))"],
+    homes="nowhere",
 )
 def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
     """Return input, but no less than bound; ties give input the gradient."""
@@ -103,6 +111,7 @@ def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
 @pointwise(
     "minimum(input, bound)",
     ["where(input <= bound, g, T(0))", "where(input > bound, g, T(0))"],
+    homes="nowhere",
 )
 def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
     """Return input, but no more than bound; ties give input the gradient."""
@@ -125,6 +134,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
     ["where(isfinite(input), g, T(0))"],
     node_name="NanToNumBackward0",
+    homes="nowhere",
 )
 def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
     """Return input with other numbers in the place of NaN and the infinities."""

@@ -8,7 +8,7 @@ from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.output import given_out
+from ..dispatch.output import written_parts
 from ..dispatch.rules import DimError, normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..tensor.layout import Layout
@@ -91,12 +91,12 @@ def _placed(op: StructuredOp) -> None:
         return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
 
 
-@structured("reduce.max_along", has_out=False, node_name="MaxBackward0")
+@structured("reduce.max_along", has_out=False, node_name="MaxBackward0", homes="nowhere")
 def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the largest along dim and where it is first."""
 
 
-@structured("reduce.min_along", has_out=False, node_name="MinBackward0")
+@structured("reduce.min_along", has_out=False, node_name="MinBackward0", homes="nowhere")
 def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the smallest along dim and where it is first."""
 
@@ -110,7 +110,10 @@ def _of_all(op: StructuredOp) -> None:
 
     @op.plan
     def _(input: Tensor) -> Plan:
-        return reducing_plan(op.name, input, None, False, input.facts.dtype)
+        plan = reducing_plan(op.name, input, None, False, input.facts.dtype)
+        # All axes, and no list of them: what amax and amin of all axes are given, whose gradients
+        # differ from these where an element is NaN.
+        return plan._replace(numbers=(None,))
 
     def are_it(input: Any, out: Any) -> Any:
         # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.
@@ -127,12 +130,12 @@ def _of_all(op: StructuredOp) -> None:
         return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
 
 
-@structured("reduce.amax", fresh=True, node_name="MaxBackward1")
+@structured("reduce.amax", fresh=True, node_name="MaxBackward1", homes="nowhere")
 def max_of_all(input: Tensor) -> Tensor:
     """Return the largest element; all that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True, node_name="MinBackward1")
+@structured("reduce.amin", fresh=True, node_name="MinBackward1", homes="nowhere")
 def min_of_all(input: Tensor) -> Tensor:
     """Return the smallest element; all that tie share the gradient."""
 
@@ -194,10 +197,7 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
         return OPS[f"{name}_of_all"].public(input, out=out)
     kind = return_types.max if name == "max" else return_types.min
     found = kind(*OPS[f"{name}_along"].public(input, dim, keepdim))
-    if out is None:
-        return found
-    given = (input,)
-    return kind(given_out(name, out[0], found[0], given), given_out(name, out[1], found[1], given))
+    return written_parts(name, out, found, (input,))
 
 
 @composite()

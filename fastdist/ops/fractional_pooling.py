@@ -9,10 +9,10 @@ from ..core.dtypes import int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
-from .creation import arange
 from .joining import cat
 from .pool_arguments import numbers, require_dtype
 from .random import rand
+from .ranges import arange
 
 _NAMES = ("time", "height", "width")
 

@@ -12,8 +12,9 @@ from ..dispatch.op import OPS
 from ..tensor.tensor import Tensor
 from . import return_types
 from .counting import searchsorted
-from .creation import arange, full, linspace, ones, tensor, zeros
+from .creation import full, ones, tensor, zeros
 from .joining import cat
+from .ranges import arange, linspace
 
 
 def _require_floating(kernel: str, input: Tensor) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import bool_, int32, int64, uint8
+from ..core.overriding import NEVER_ASKED, is_offered
 from ..dispatch.rules import DimError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
@@ -73,6 +74,8 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
         basic.append(None)
         mask = np.zeros(1 if one else 0, np.int64)
         entries.append(from_array(mask))
+    elif type(one) not in NEVER_ASKED and is_offered(one):
+        raise TakenOver
     elif hasattr(one, "__index__") and not isinstance(one, Tensor | np.ndarray):
         basic.append(one.__index__())
     else:
@@ -97,6 +100,10 @@ def _take_in(one: Any, basic: list[Any], entries: list[Any]) -> Shape | None:
             basic.append(slice(None))
             entries.append(tensor)
     return None
+
+
+class TakenOver(Exception):
+    """An index names places by what takes calls over."""
 
 
 def _checked(one: Any) -> Any:

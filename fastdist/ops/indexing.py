@@ -65,7 +65,7 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     return scatter_zeros.public(g, index, input_layout.shape, dim)
 
 
-@structured("indexing.scatter_zeros", linear=True, has_out=False, fresh=True)
+@structured("indexing.scatter_zeros", linear=True, has_out=False, fresh=True, homes="nowhere")
 def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tensor:
     """Return zeros of shape with input added at index along dim: the adjoint of gather."""
 
@@ -80,7 +80,7 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
     return gather.public(g, dim, index)
 
 
-@structured("indexing.scatter", has_out=False, fresh=True)
+@structured("indexing.scatter", has_out=False, fresh=True, homes="nowhere")
 def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """Return input with src written at index along dim."""
 
@@ -184,7 +184,7 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
     )
 
 
-@structured("indexing.scatter_add", has_out=False, fresh=True)
+@structured("indexing.scatter_add", has_out=False, fresh=True, homes="function method inplace")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return input with src added at index along dim."""
 
@@ -217,7 +217,9 @@ def _vector(name: str, index: Tensor) -> Any:
     return index if index.facts.shape else index.reshape(1)
 
 
-@structured("indexing.select", linear=True, fresh=True, node_name="IndexSelectBackward0")
+@structured(
+    "indexing.select", linear=True, fresh=True, node_name="IndexSelectBackward0", homes="nowhere"
+)
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the slices of input at index along dim."""
 
@@ -240,7 +242,9 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
 def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     from .creation import zeros
 
-    base = zeros(input_layout.shape, dtype=g.facts.dtype, device=g.facts.device)
+    # A zero that stands for all: they are written once.
+    zero = zeros((), dtype=g.facts.dtype, device=g.facts.device)
+    base = OPS["expand"].public(zero, input_layout.shape)
     return add_slices.public(base, index, g, dim, 1)
 
 
@@ -251,7 +255,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     return given_out("index_select", out, found, (input,))
 
 
-@structured("indexing.add", has_out=False, fresh=True)
+@structured("indexing.add", has_out=False, fresh=True, homes="nowhere")
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
 

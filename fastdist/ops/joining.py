@@ -10,7 +10,10 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
+from ..core.overriding import NOT_TAKEN, offer
 from ..devices.backend import backend_of
+from ..dispatch.batched_tensor import levels
+from ..dispatch.batching import joined_batch
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand
 from ..dispatch.gradients import cast_array, reduce_recorded
@@ -89,6 +92,13 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         if known is not None:
             return _joined_at_once(given, *known)
     else:
+        found = offer(cat, (tensors,), {"dim": dim} if dim else {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if modes.tracers and levels.depth:
+            found = joined_batch(given, dim, cat)
+            if found is not NOT_TAKEN:
+                return found  # type: ignore[no-any-return]
         key = None
     if any(is_sparse(tensor) for tensor in given):
         if out is not None:
@@ -99,7 +109,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     dtype: DType = result_dtype(given)
     backend = backend_of(device.type)
     array = backend.empty(shape, dtype.numpy, device.index)
-    kernel = backend.kernel("copying.cat")
+    kernel = backend.kernel("copying.cat")  # casts: half types need no other
     start = 0
     for tensor in given:
         if tensor.facts.shape != (0,):
@@ -107,7 +117,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
             start += tensor.facts.shape[axis]
     result = wrap(array, layout_of(array, device))
     if (
-        dtype.is_floating_point
+        dtype.may_have_gradient
         and (not modes.grad_off or tls.grad)
         and any(tensor.edge is not None for tensor in given)
     ):
@@ -190,6 +200,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         raise RuntimeError("stack expects a non-empty TensorList")
     if out is None and dim == 0 and _is_plain_row(given):
         return _stacked_at_once(given)
+    found = offer(stack, (tensors,), {"dim": dim} if dim else {})
+    if found is not NOT_TAKEN:
+        return found  # type: ignore[no-any-return]
     for i, tensor in enumerate(given):
         if tensor.facts.shape != given[0].facts.shape:
             raise ShapeError(

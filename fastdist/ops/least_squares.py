@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..core.dtypes import WORDS, float32, float64, int32, int64
+from ..core.dtypes import WORDS, float32, float64, float_limits, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -25,7 +23,13 @@ from .reflections import qr_parts
 from .spectra import _NOT_FINITE, eigvalsh, linalg_svd, values_of
 
 
-@structured("linalg.pseudo_inverse", has_out=False, fresh=True, node_name="LinalgPinvBackward0")
+@structured(
+    "linalg.pseudo_inverse",
+    has_out=False,
+    fresh=True,
+    node_name="LinalgPinvBackward0",
+    homes="nowhere",
+)
 def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
     """Return the pseudoinverse, the singular values, and whether they were not found."""
 
@@ -60,7 +64,7 @@ def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Return atol and rtol as tensors; rtol is that of the dtype unless one of them is given."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-        eps = float(np.finfo(input.facts.dtype.numpy).eps)
+        eps = float(float_limits(input.facts.dtype).eps)
         rtol = 0.0 if given and not isinstance(atol, Tensor) else eps * max(input.facts.shape[-2:])
         if isinstance(atol, Tensor):
             rtol = OPS["where"].public(atol > 0, 0.0, rtol)

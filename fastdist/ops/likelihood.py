@@ -8,6 +8,8 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import WORDS, int64, uint8
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import levels, value_at
+from ..dispatch.batching import batching_rule
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -44,7 +46,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return said
 
 
-@structured("loss.nll", has_out=False, fresh=True, node_name="NllLossBackward0")
+@structured("loss.nll", has_out=False, fresh=True, node_name="NllLossBackward0", homes="nowhere")
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:
@@ -59,6 +61,23 @@ def _(
     shape = target.facts.shape if reduction == 0 else ()
     numbers = (ignore_index, reduction)
     return Plan(shape, layout.dtype, numbers, extra_outputs=(((), layout.dtype),))
+
+
+@batching_rule("nll_kernel")
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input, target, weight), (ignore_index, reduction) = operands, attributes
+    axis = 0 if len(input.facts.shape) == 1 else 1
+    counts = target != ignore_index
+    places = target.masked_fill(~counts, 0)
+    weights = counts.to(input.dtype)
+    if weight is not None:
+        weights = weights * weight[places.reshape(-1)].reshape(places.shape)
+    losses = -input.gather(axis, places.unsqueeze(axis)).squeeze(axis) * weights
+    total = weights.sum()
+    result = losses if reduction == 0 else losses.sum()
+    size = levels.sizes[level - 1]
+    found = (result / total if reduction == 1 else result, total)
+    return tuple([value_at(one, level, size=size) for one in found])
 
 
 @nll_kernel.vjp("input")
@@ -82,7 +101,7 @@ def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: i
     return nll_kernel.public(input_t, target, weight, ignore_index, reduction)[0]
 
 
-@structured("loss.nll_gradient", linear=True, has_out=False, fresh=True)
+@structured("loss.nll_gradient", linear=True, has_out=False, fresh=True, homes="nowhere")
 def nll_gradient(
     input: Tensor,
     target: Tensor,
@@ -130,6 +149,11 @@ def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> Non
     wanted = () if len(shape) == 1 else (shape[0], *shape[2:])
     if found != wanted:
         raise ShapeError(f"Expected target size {list(wanted)}, got {list(found)}")
+    if weight is not None and weight.facts.dtype is not input.facts.dtype:
+        raise DTypeError(
+            f"expected scalar type {WORDS[input.facts.dtype]} but found "
+            f"{WORDS[weight.facts.dtype]}: weight is of input's dtype; cast it with .to()"
+        )
     classes = shape[1] if len(shape) > 1 else shape[0]
     if weight is not None and weight.facts.shape != (classes,):
         raise ShapeError(
@@ -160,7 +184,9 @@ def nll_loss(
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 
 
-@structured("cross_entropy.rows", has_out=False, fresh=True, node_name="NllLossBackward0")
+@structured(
+    "cross_entropy.rows", has_out=False, fresh=True, node_name="NllLossBackward0", homes="nowhere"
+)
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
     row, and the sums of these.
@@ -194,7 +220,7 @@ def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
     return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
 
 
-@structured("cross_entropy.rows_gradient", linear=True, has_out=False, fresh=True)
+@structured("cross_entropy.rows_gradient", linear=True, has_out=False, fresh=True, homes="nowhere")
 def cross_entropy_rows_gradient(
     input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
@@ -213,6 +239,8 @@ def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_inde
     layout, found = input.facts, target.facts
     if weight is not None or not layout.plain or len(layout.shape) != 2:
         return False
+    if modes.tracers and levels.depth:
+        return False  # a batch of targets
     classes = target.array
     if found.dtype is not int64 or found.shape != layout.shape[:1] or found.device is not CPU:
         return False

@@ -15,7 +15,7 @@ from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import empty, eye
+from .creation import empty
 from .joining import cat
 from .matrix_checks import (
     SINGULAR,
@@ -27,10 +27,11 @@ from .matrix_checks import (
     require_same_dtype,
     require_square,
 )
+from .ranges import eye
 from .triangular import triangular
 
 
-@structured("linalg.solve", has_out=False, node_name="LinalgSolveExBackward0")
+@structured("linalg.solve", has_out=False, node_name="LinalgSolveExBackward0", homes="nowhere")
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
     """Return the X of a @ X = b, and of each a a number that is not 0 where it is singular."""
 
@@ -38,15 +39,15 @@ def solve_parts(a: Tensor, b: Tensor) -> Tensor:
 @solve_parts.plan
 def _(a: Tensor, b: Tensor) -> Plan:
     left, right, dtype = a.facts.shape, b.facts.shape, a.facts.dtype
-    require_computable("linalg.solve", "lu_cpu", a)
+    require_computable("linalg.solve", "lu_cpu", a, takes_complex=True)
     shape = (*batch_of("linalg.solve", left, right), *right[-2:])
     return Plan(shape, dtype, extra_outputs=((left[:-2], int32),))
 
 
 @solve_parts.vjp("a", "b")
 def _(g: Any, a: Any, out: Any, wanted: tuple[bool, ...]) -> tuple[Any, Any]:
-    by_b = solve_parts.public(a.mT, g)[0]
-    return -(by_b @ out.mT) if wanted[0] else None, by_b
+    by_b = solve_parts.public(a.mH, g)[0]
+    return -(by_b @ out.mH) if wanted[0] else None, by_b
 
 
 @solve_parts.jvp
@@ -99,7 +100,9 @@ def solve_ex(
     return return_types.linalg_solve_ex(found, info)
 
 
-@structured("linalg.inverse", has_out=False, fresh=True, node_name="LinalgInvExBackward0")
+@structured(
+    "linalg.inverse", has_out=False, fresh=True, node_name="LinalgInvExBackward0", homes="nowhere"
+)
 def inverse_parts(input: Tensor) -> Tensor:
     """Return the inverse, and of each matrix a number that is not 0 where it is singular."""
 
@@ -107,13 +110,13 @@ def inverse_parts(input: Tensor) -> Tensor:
 @inverse_parts.plan
 def _(input: Tensor) -> Plan:
     shape = input.facts.shape
-    require_computable("linalg.inv", "inverse_cpu", input)
+    require_computable("linalg.inv", "inverse_cpu", input, takes_complex=True)
     return Plan(shape, input.facts.dtype, extra_outputs=((shape[:-2], int32),))
 
 
 @inverse_parts.vjp("input")
 def _(g: Any, out: Any) -> Any:
-    return -(out.mT @ g @ out.mT)
+    return -(out.mH @ g @ out.mH)
 
 
 @inverse_parts.jvp
@@ -164,7 +167,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 # ---- LU -----------------------------------------------------------------------------------------
 
 
-@structured("linalg.lu", has_out=False, node_name="LinalgLuFactorExBackward0")
+@structured("linalg.lu", has_out=False, node_name="LinalgLuFactorExBackward0", homes="nowhere")
 def lu_parts(input: Tensor) -> Tensor:
     """Return L, less its diagonal of ones, and U in one matrix, the swaps of rows, and of each
     matrix the number of the first pivot that is 0.
@@ -179,7 +182,7 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, input.facts.dtype, extra_outputs=more)
 
 
-@structured("linalg.permutation", has_out=False)
+@structured("linalg.permutation", has_out=False, homes="nowhere")
 def permutation(pivots: Tensor, rows: int) -> Tensor:
     """Return which row stands where after the swaps, counted from 1, of pivots."""
 

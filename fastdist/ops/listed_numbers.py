@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from ..core import dtypes
-from ..core.dtypes import DType, promote
+from ..core.dtypes import DType, promote, uint64
 from ..core.errors import DTypeError
 from ..dispatch.promotion import dtype_of_number
 from ..tensor.tensor import Tensor
 
-_PLAIN = frozenset({bool, int, float})
+_PLAIN = frozenset({bool, int, float, complex})
 
 
-def array_of_lists(data: Any) -> tuple[np.ndarray[Any, Any], bool]:
+def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any], bool]:
     """Return the numbers of data, and whether some have a dtype of their own, as Python's have
-    none.
+    none; wanted is the dtype that users asked for.
 
     Raises  ValueError for lists of unequal length or an integer that no dtype holds, TypeError for
             what is no number
@@ -29,6 +29,11 @@ def array_of_lists(data: Any) -> tuple[np.ndarray[Any, Any], bool]:
     named = any(issubclass(one, Tensor | np.generic | np.ndarray) for one in strange)
     if any(issubclass(one, Tensor) for one in strange):
         data = _without_tensors(data)
+    if wanted is uint64 and types <= {int}:
+        try:
+            return np.array(data, np.uint64), False
+        except OverflowError:
+            pass  # negative numbers wrap around, what is too large is told below
     try:
         array = np.array(data)
     except ValueError as error:
@@ -54,7 +59,16 @@ def dtype_among(data: Any) -> DType | None:
     if isinstance(data, list | tuple):
         found = [one for one in map(dtype_among, data) if one is not None]
         return reduce(promote, found) if found else None
-    return dtype_of_number(data) if isinstance(data, int | float) else None
+    return dtype_of_number(data) if isinstance(data, int | float | complex) else None
+
+
+def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
+    """Raise RuntimeError for complex numbers that are to be of a real dtype."""
+    if array.dtype.kind == "c" and not wanted.is_complex:
+        raise DTypeError(
+            f"value cannot be converted to type {wanted.name} without overflow: complex numbers "
+            "were given"
+        )
 
 
 def _gather_types(data: Any, found: set[type]) -> None:
@@ -74,7 +88,7 @@ def _gather_types(data: Any, found: set[type]) -> None:
 def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> None:
     """Raise unless array holds numbers."""
     too_wide = array.dtype == np.uint64 and not named
-    if (array.dtype.kind in "biuf" and not too_wide) or array.size == 0:
+    if (array.dtype.kind in "biufc" and not too_wide) or array.size == 0:
         return
     if too_wide or all(isinstance(one, int | float) for one in array.flat):
         raise ValueError(f"Overflow when unpacking long long: no dtype holds {_short(data)}")

@@ -15,6 +15,7 @@ from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .likelihood import REDUCTIONS, reduction_code, reduction_of
+from .rearranging import broadcast_tensors
 from .refusals import as_dtype_of, floating_only, require_floating_inputs
 
 
@@ -51,6 +52,7 @@ def _mean_by_weight(losses: Any, weight: Any, input: Any, reduction: str) -> Ten
     ["g * (T(2) * (input - target))", "g * (T(2) * (target - input))"],
     dtype="number",
     node_name="MseLossBackward0",
+    homes="nowhere",
 )
 def squared_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return (input - target)**2."""
@@ -63,6 +65,7 @@ squared_difference.refusal(floating_only("mse_cpu"))
     "abs(input - target)",
     ["g * sign(input - target)", "g * sign(target - input)"],
     dtype="number",
+    homes="nowhere",
 )
 def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return |input - target|."""
@@ -85,6 +88,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     ],
     dtype="number",
     node_name="SmoothL1LossBackward0",
+    homes="nowhere",
 )
 def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
     """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
@@ -101,6 +105,7 @@ smooth_difference.refusal(floating_only("smooth_l1_cpu"))
     ],
     dtype="number",
     node_name="HuberLossBackward0",
+    homes="nowhere",
 )
 def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
     """Return a parabola within delta of target, and a line of slope delta beyond."""
@@ -114,6 +119,7 @@ huber_difference.refusal(floating_only("huber_cpu"))
     ["sigmoid(input) - target", "-input"],
     dtype="number",
     node_name="BinaryCrossEntropyWithLogitsBackward0",
+    homes="nowhere",
 )
 def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the logit input."""
@@ -127,6 +133,7 @@ def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     ],
     dtype="number",
     node_name="BinaryCrossEntropyBackward0",
+    homes="nowhere",
 )
 def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""
@@ -136,17 +143,20 @@ def _compared(name: str, input: Any, target: Any, *numbers: Any) -> Any:
     return OPS[name].public(input, target, *numbers)
 
 
-def _warn_of_other_size(input: Any, target: Any) -> None:
-    """Warn the caller of the loss that calls this, if target is to be broadcast."""
-    if not isinstance(input, Tensor) or not isinstance(target, Tensor):
-        return
-    if input.facts.shape != target.facts.shape:
-        warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=4,
-        )
+def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
+    """Return both, broadcast, and if that takes anything warn the caller of the loss that calls
+    this. A target without axes then counts for the dtype as much as any other.
+    """
+    both = isinstance(input, Tensor) and isinstance(target, Tensor)
+    if not both or input.facts.shape == target.facts.shape:
+        return input, target
+    warnings.warn(
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=4,
+    )
+    return broadcast_tensors(input, target)
 
 
 @composite(function=False, method=False, functional=True)
@@ -163,8 +173,8 @@ def mse_loss(
     Note    with weight the mean is the sum of the weighted ones over that of the weights
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    _warn_of_other_size(input, target)
-    losses = _compared("squared_difference", input, target)
+    both = _as_one_size(input, target)
+    losses = _compared("squared_difference", *both)
     return _mean_by_weight(losses, weight, input, reduction)
 
 
@@ -182,8 +192,8 @@ def l1_loss(
     Note    with weight the mean is the sum of the weighted ones over that of the weights
     """
     reduction = reduction_of(size_average, reduce, reduction)
-    _warn_of_other_size(input, target)
-    losses = _compared("absolute_difference", input, target)
+    both = _as_one_size(input, target)
+    losses = _compared("absolute_difference", *both)
     return _mean_by_weight(losses, weight, input, reduction)
 
 
@@ -198,12 +208,12 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return l1_loss with a parabola within beta of 0."""
     reduction = reduction_of(size_average, reduce, reduction)
-    _warn_of_other_size(input, target)
+    both = _as_one_size(input, target)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
-        return reduced(_compared("absolute_difference", input, target), reduction)
-    return reduced(_compared("smooth_difference", input, target, beta), reduction)
+        return reduced(_compared("absolute_difference", *both), reduction)
+    return reduced(_compared("smooth_difference", *both, beta), reduction)
 
 
 @composite(function=False, method=False, functional=True)
@@ -218,10 +228,10 @@ def huber_loss(
 
     Note    with weight the mean is over the count all the same, unlike mse_loss's: so in PyTorch
     """
-    _warn_of_other_size(input, target)
+    both = _as_one_size(input, target)
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    losses = as_dtype_of(input, _compared("huber_difference", input, target, delta))
+    losses = as_dtype_of(input, _compared("huber_difference", *both, delta))
     return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
 
 

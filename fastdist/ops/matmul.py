@@ -12,6 +12,7 @@ from ..dispatch.promotion import result_dtype
 from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp
 from ..tensor.tensor import Tensor
+from .complex_numbers import conjugate
 
 
 class MatmulOp(StructuredOp):
@@ -96,12 +97,12 @@ def _(input: Tensor, other: Tensor) -> Plan:
 
 @matmul.vjp("input")
 def _(g: Tensor, other: Tensor) -> Tensor:
-    return matmul.public(g, other.transpose(-2, -1))  # type: ignore[no-any-return]
+    return matmul.public(g, conjugate(other).transpose(-2, -1))  # type: ignore[no-any-return]
 
 
 @matmul.vjp("other")
 def _(g: Tensor, input: Tensor) -> Tensor:
-    return matmul.public(input.transpose(-2, -1), g)  # type: ignore[no-any-return]
+    return matmul.public(conjugate(input).transpose(-2, -1), g)  # type: ignore[no-any-return]
 
 
 @matmul.jvp

@@ -38,10 +38,14 @@ def require_square(name: str, input: Tensor) -> Shape:
     return shape
 
 
-def require_computable(name: str, kernel: str, input: Tensor) -> None:
-    """Raise NotImplementedError for a dtype that LAPACK has no numbers of."""
+def require_computable(
+    name: str, kernel: str, input: Tensor, *, takes_complex: bool = False
+) -> None:
+    """Raise NotImplementedError for a dtype that LAPACK has no numbers of; takes_complex says that
+    derivatives are written for complex numbers as well.
+    """
     dtype = input.facts.dtype
-    if dtype is float32 or dtype is float64:
+    if dtype is float32 or dtype is float64 or (takes_complex and dtype.is_complex):
         return
     require_real(name, input)
     word = WORDS[dtype]
@@ -53,6 +57,8 @@ def require_computable(name: str, kernel: str, input: Tensor) -> None:
 def require_real(name: str, input: Tensor) -> None:
     """Raise RuntimeError, which is a NotImplementedError as well, for what is not floating."""
     dtype = input.facts.dtype
+    if dtype.is_complex:
+        raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")
     if not dtype.is_floating_point:
         raise NoKernelError(
             f"{name}: Expected a floating point or complex tensor as input. Got "

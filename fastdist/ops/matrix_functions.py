@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..core.dtypes import WORDS, bool_, float16, int64
+from ..core.dtypes import WORDS, bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import DimError
 from ..tensor.tensor import Tensor
-from .creation import eye
 from .joining import cat
 from .linear_systems import inverted
 from .matrix_checks import require_real, require_square
+from .ranges import eye
+from .refusals import refuse_complex
 
 
 def _power(name: str, A: Tensor, n: int) -> Any:
@@ -236,7 +237,8 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     Shape   (..., n) -> (..., n, N)
     """
     dtype = x.facts.dtype
-    if dtype is bool_ or dtype is float16:
+    refuse_complex("linalg.vander", x)
+    if dtype is bool_ or dtype.is_half:
         raise DTypeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
             f"{WORDS[dtype]}"

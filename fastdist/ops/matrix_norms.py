@@ -12,6 +12,7 @@ from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor
 from .linear_systems import inverse_parts
 from .matrix_checks import require_matrix, require_real, require_square
+from .norms import sized
 from .spectra import values_of
 
 _SIZES: Any = {"fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2}
@@ -20,9 +21,10 @@ _SIZES: Any = {"fro", "nuc", math.inf, -math.inf, 1, -1, 2, -2}
 def _floating(name: str, x: Tensor, dtype: Any) -> Any:
     """Return x, in dtype if that is given.
 
-    Raises  RuntimeError if it is not floating
+    Raises  RuntimeError if it is neither floating nor complex
     """
-    require_real(name, x)
+    if not x.facts.dtype.is_complex:
+        require_real(name, x)
     return x if dtype is None else x.to(dtype)
 
 
@@ -35,7 +37,7 @@ def linalg_vector_norm(
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is a number, got {ord!r}")
-    given = _floating("linalg.vector_norm", input, dtype)
+    given = sized(_floating("linalg.vector_norm", input, dtype))
     return OPS["vector_norm"].public(given, float(ord), dim, keepdim)  # type: ignore[no-any-return]
 
 
@@ -65,7 +67,7 @@ def matrix_norm(
     if rows == columns:
         raise ShapeError(f"{name}: dims must be different. Got ({axes[0]}, {axes[1]})")
     if ord == "fro":
-        return OPS["vector_norm"].public(given, 2.0, (rows, columns), keepdim)  # type: ignore[no-any-return]
+        return OPS["vector_norm"].public(sized(given), 2.0, (rows, columns), keepdim)  # type: ignore[no-any-return]
     if ord in ("nuc", 2, -2):
         values = values_of(given.movedim((rows, columns), (-2, -1)))
         found = values.sum(-1) if ord == "nuc" else _extreme(values, -1, ord > 0, False)

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.arguments import checked
 from ..dispatch.broadcast import sum_array_to
+from ..dispatch.op import PLAIN
 from ..dispatch.reinterpreting import view_or_dtype
 from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
+from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape, count_elements
 from ..tensor.tensor import Tensor
 
@@ -125,7 +128,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.reshape(input_layout.shape)
 
 
-@view_op
+@view_op()
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two axes swapped."""
 
@@ -163,7 +166,7 @@ def _(g: Tensor, dim0: int, dim1: int) -> Tensor:
     return g.transpose(dim0, dim1)
 
 
-@view_op
+@view_op()
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """Return a view with the axes in the order dims."""
 
@@ -207,7 +210,7 @@ def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
     return g.permute(inverse)
 
 
-@view_op
+@view_op("method")
 def expand(input: Tensor, *sizes: Any) -> Tensor:
     """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis."""
 
@@ -277,7 +280,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.sum_to_size(input_layout.shape)
 
 
-@view_op
+@view_op()
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """Return a view without the axes of length 1, or without those of dim that have length 1."""
 
@@ -319,7 +322,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.reshape(input_layout.shape)
 
 
-@view_op
+@view_op()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with an axis of length 1 put in at dim."""
 
@@ -364,8 +367,14 @@ def t(input: Tensor) -> Tensor:
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """Return the elements under another shape: a view where strides allow, else a copy."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}")
+    if (modes.tracers and mode_is_open()) or input.__class__ not in PLAIN:
+        found = offer(reshape, (input, *sizes), {} if shape is None else {"shape": shape})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"reshape(): argument 'input' must be a Tensor, not {type(input).__name__}"
+            )
     if shape is None:
         shape = sizes
     elif sizes:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..core.dtypes import float16, float32
+from ..core.dtypes import float_limits
 from ..core.errors import ShapeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
@@ -17,7 +15,11 @@ from .refusals import require_dtype_of_norm
 
 
 @structured(
-    "normalization.layer_norm", has_out=False, fresh=True, node_name="NativeLayerNormBackward0"
+    "normalization.layer_norm",
+    has_out=False,
+    fresh=True,
+    node_name="NativeLayerNormBackward0",
+    homes="nowhere",
 )
 def layer_norm_rows(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
@@ -28,7 +30,7 @@ def layer_norm_rows(
 @layer_norm_rows.plan
 def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
     shape, dtype = input.facts.shape, input.facts.dtype
-    row = ((shape[0], 1), float32 if dtype is float16 else dtype)
+    row = ((shape[0], 1), dtype.computes_in)
     return Plan(shape, dtype, (eps,), extra_outputs=(row, row))
 
 
@@ -81,7 +83,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
     return total
 
 
-@structured("normalization.layer_norm_gradient", has_out=False, fresh=True)
+@structured("normalization.layer_norm_gradient", has_out=False, fresh=True, homes="nowhere")
 def layer_norm_gradient(
     g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor
 ) -> Tensor:
@@ -106,10 +108,9 @@ def layer_norm(
     shape = input.facts.shape
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input.facts, weight, bias)
-    n = count_elements(last)
-    rows = count_elements(shape[: len(shape) - len(last)])
     if len(shape) == 2 and len(last) == 1:
         return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
+    n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     matrix = input.reshape(rows, n)
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
@@ -142,20 +143,67 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
     return last
 
 
+@structured(
+    "normalization.rms_norm", has_out=False, fresh=True, node_name="MulBackward0", homes="nowhere"
+)
+def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
+    """Return each row of a matrix over the root of its mean square, times weight."""
+
+
+@rms_norm_rows.plan
+def _(input: Tensor, weight: Any, eps: float) -> Plan:
+    shape, dtype = input.facts.shape, input.facts.dtype
+    row = ((shape[0], 1), dtype.computes_in)
+    return Plan(shape, dtype, (eps,), extra_outputs=(row,))
+
+
+def _by_root(input: Any, eps: float) -> tuple[Any, Any]:
+    """Return the rows over their roots, and one over these, to be differentiated again."""
+    wide = input.to(input.facts.dtype.computes_in)
+    scale = ((wide * wide).mean(1, True) + eps).rsqrt()
+    return wide * scale, scale
+
+
+@rms_norm_rows.vjp("input")
+def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
+    normal, scale = _by_root(input, eps)
+    g = g if weight is None else g * weight
+    return (g - normal * (g * normal).mean(1, True)) * scale
+
+
+@rms_norm_rows.vjp("weight")
+def _(g: Any, input: Any, eps: float, others: Any) -> Any:
+    return (g * _by_root(input, eps)[0]).sum(0)
+
+
+@rms_norm_rows.jvp
+def _(input: Any, input_t: Any, weight: Any, weight_t: Any, eps: float) -> Any:
+    normal, scale = _by_root(input, eps)
+    total = None
+    if input_t is not None:
+        total = (input_t - normal * (input_t * normal).mean(1, True)) * scale
+        total = total if weight is None else total * weight
+    if weight_t is not None:
+        part = normal * weight_t
+        total = part if total is None else total + part
+    return total
+
+
 @composite(functional=True, method=False)
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """Return input over the root of its mean square over the last axes, times weight."""
     last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
-    axes = tuple(range(-len(last), 0))
-    dtype = input.facts.dtype
+    shape, dtype = input.facts.shape, input.facts.dtype
     if eps is None:
-        eps = float(np.finfo(dtype.numpy).eps)
-    wide: Any = input.to(float32) if dtype is float16 else input
-    scaled = wide * (wide.square().mean(axes, True) + eps).rsqrt()
-    scaled = scaled if weight is None else scaled * weight
-    return scaled.to(dtype)  # type: ignore[no-any-return]
+        eps = float(float_limits(dtype).eps)
+    if len(shape) == 2 and len(last) == 1:
+        return rms_norm_rows.public(input, weight, eps)[0]  # type: ignore[no-any-return]
+    n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])
+    flat = None if weight is None else weight.reshape(n)
+    found = rms_norm_rows.public(input.reshape(rows, n), flat, eps)[0]
+    return found.reshape(shape)  # type: ignore[no-any-return]
 
 
 @composite(functional=True, function=False, method=False)

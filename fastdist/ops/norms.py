@@ -39,10 +39,13 @@ def var(
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
+    if input.facts.dtype.is_complex:
+        found = sum(OPS["variance"].public(part, dim, number, keepdim) for part in _parts(input))
+        return given_out("var", out, found, (input,))
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.std", fresh=True, node_name="StdBackward0")
+@structured("reduce.std", fresh=True, node_name="StdBackward0", homes="nowhere")
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
@@ -90,10 +93,28 @@ def std(
     if isinstance(dim, bool):
         unbiased, dim = dim, None
     number = _correction(unbiased, correction)
+    if input.facts.dtype.is_complex:
+        parts = [OPS["deviation"].public(part, dim, number, keepdim) for part in _parts(input)]
+        # As a norm, which has a slope of 0 where nothing deviates.
+        found = OPS["vector_norm"].public(COMPOSITES["stack"].call(parts), 2.0, 0)
+        return given_out("std", out, found, (input,))
     return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.norm", fresh=True, node_name="LinalgVectorNormBackward0")
+def _parts(input: Any) -> tuple[Any, Any]:
+    return input.real, input.imag
+
+
+def sized(input: Any, dtype: Any = None) -> Any:
+    """Return what has the norms of input and is real: of complex numbers, cast to dtype if that is
+    given, their sizes.
+    """
+    if not input.facts.dtype.is_complex:
+        return input if dtype is None else input.to(dtype)
+    return (input if dtype is None else input.to(dtype)).abs()
+
+
+@structured("reduce.norm", fresh=True, node_name="LinalgVectorNormBackward0", homes="nowhere")
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -181,5 +202,7 @@ def norm(
     if isinstance(p, str) and p != "fro":
         raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {p!r}')
     order = 2 if p is None or isinstance(p, str) else p
+    if input.facts.dtype.is_complex:
+        input, dtype = sized(input, dtype), None
     result = OPS["vector_norm"].public(input, order, dim, keepdim, dtype=dtype)
     return given_out("norm", out, result, (input,))

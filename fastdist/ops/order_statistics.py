@@ -13,12 +13,15 @@ from ..dispatch.pointwise import pointwise
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import arange, full, full_like
+from .creation import full, full_like
 from .joining import cat
 from .ordering import sort_along
+from .ranges import arange
 
 
-@pointwise("where(isnan(input), exact, exact)", ["g", None], node_name="MedianBackward0")
+@pointwise(
+    "where(isnan(input), exact, exact)", ["g", None], node_name="MedianBackward0", homes="nowhere"
+)
 def valued(input: Tensor, exact: Tensor) -> Tensor:
     """Return exact, with the gradient of input, which is equal to it but for rounding."""
 

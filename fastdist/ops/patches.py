@@ -15,7 +15,14 @@ from ..tensor.tensor import Tensor
 Ints = tuple[int, ...]
 
 
-@structured("patches.unfold", linear=True, has_out=False, fresh=True, node_name="Im2ColBackward0")
+@structured(
+    "patches.unfold",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    node_name="Im2ColBackward0",
+    homes="nowhere",
+)
 def lay_out_patches(
     input: Tensor,
     kernel: tuple[int, ...],
@@ -46,7 +53,14 @@ def _(
     return add_patches.public(g, size, kernel, grid, stride, padding, dilation)
 
 
-@structured("patches.fold", linear=True, has_out=False, fresh=True, node_name="Col2ImBackward0")
+@structured(
+    "patches.fold",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    node_name="Col2ImBackward0",
+    homes="nowhere",
+)
 def add_patches(
     input: Tensor,
     size: tuple[int, ...],

@@ -7,8 +7,9 @@ from typing import Any
 
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
+from ..core.overriding import NOT_TAKEN, offer
 from ..dispatch.composite import composite
-from ..dispatch.op import OPS
+from ..dispatch.op import OPS, PLAIN
 from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
@@ -154,7 +155,9 @@ def baddbmm(
     return given_out("baddbmm", out, total, (input, batch1, batch2))
 
 
-@structured("product.linear", has_out=False, fresh=True, node_name="AddmmBackward0")
+@structured(
+    "product.linear", has_out=False, fresh=True, node_name="AddmmBackward0", homes="nowhere"
+)
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return input @ weight.T + bias of a matrix input."""
 
@@ -207,18 +210,32 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
     return total
 
 
+_kernel = linear_kernel.public
+
+
 @composite(function=False, method=False, functional=True, early=False)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return input @ weight.T + bias.
 
     Shape   (..., n), (m, n), (m) -> (..., m)
     """
+    if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
+        found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
     shape = input.facts.shape
-    if len(weight.facts.shape) != 2 or not shape:
+    if len(weight.facts.shape) != 2 or not shape or weight.facts.dtype.is_complex:
         product = _product(input, weight.t())
         return product if bias is None else product + bias  # type: ignore[no-any-return]
     if len(shape) == 2:
-        return linear_kernel.public(input, weight, bias)  # type: ignore[no-any-return]
+        return _kernel(input, weight, bias)  # type: ignore[no-any-return]
+    if bias is not None and bias.__class__ not in PLAIN:
+        taken = offer(linear, (input, weight, bias), {})
+        if taken is not NOT_TAKEN:
+            return taken  # type: ignore[no-any-return]
     matrix = _matrix(input)
     found = linear_kernel.public(matrix, weight, bias)
     return found.reshape((*shape[:-1], weight.facts.shape[0]))  # type: ignore[no-any-return]
+
+
+linear_kernel.offered_as = linear

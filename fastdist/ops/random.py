@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from ..core.device import CPU, Device, get_default_device
-from ..core.dtypes import DType, bool_, dtype_of, float32, float64, int64
+from ..core.dtypes import (
+    DType,
+    bool_,
+    dtype_of,
+    float32,
+    float64,
+    float_limits,
+    int64,
+    real_of,
+)
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..devices.backend import backend_of
+from ..dispatch.batch_loop import require_randomness
+from ..dispatch.batched_tensor import levels
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
@@ -21,30 +33,62 @@ from ..dispatch.promotion import dtype_or_default, get_default_dtype
 from ..dispatch.sparse_rules import refusal
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
-from .creation import fills_out, finish, in_order_of, like, sizes_of
+from .creation import (
+    elsewhere,
+    fills_out,
+    finish,
+    like,
+    made,
+    order_like,
+    sizes_of,
+)
 from .refusals import require_floating_inputs
 
 Generator.as_tensor = staticmethod(from_array)
 
 
 def generator_or_default(generator: Generator | None, device: Any) -> Generator:
+    if levels.depth:
+        require_randomness()
     if generator is not None:
         return generator
     return default_generator_of(get_default_device() if device is None else Device.parse(device))
 
 
 def _drawn(
-    kind: str, generator: Generator, shape: Shape, dtype: DType | None
-) -> np.ndarray[Any, Any]:
-    """Return random numbers as dtype, the default one for None; float16 is drawn in float32 and
-    rounded.
+    kind: str,
+    generator: Generator,
+    shape: Shape,
+    dtype: DType | None,
+    device: Any,
+    requires_grad: bool = False,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    like: tuple[Tensor, MemoryFormat | None] | None = None,
+) -> Tensor:
+    """Return random numbers of dtype, the default one for None, made on device, in the order of a
+    tensor if `like` has one. Normal numbers of half types are drawn in float32 and rounded; of
+    complex numbers both parts are drawn, evenly or so that the numbers have the deviation 1.
     """
     dtype = dtype_or_default(dtype)
-    if not dtype.is_floating_point:
+    if not dtype.is_floating_point and not (dtype.is_complex and elsewhere(device) is None):
         raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
-    wide = dtype if dtype is float64 else float32
-    draw = generator.uniform if kind == "rand" else generator.normal
-    return draw(shape, wide.numpy).astype(dtype.numpy, copy=False)
+    name = "uniform" if kind == "rand" else "normal"
+    # Rounded to a half type, numbers just below 1 would be 1: those are drawn as they are.
+    wide = (dtype if dtype is float64 or kind == "rand" else float32).numpy
+
+    def values() -> np.ndarray[Any, Any]:
+        if not dtype.is_complex:
+            return getattr(generator, name)(shape, wide).astype(dtype.numpy, copy=False)  # type: ignore[no-any-return]
+        parts = getattr(generator, name)((*shape, 2), real_of(dtype).numpy)
+        parts *= math.sqrt(0.5) if kind == "randn" else 1.0
+        return parts.view(dtype.numpy)[..., 0]  # type: ignore[no-any-return]
+
+    def write(backend: Any, raw: Any) -> None:
+        backend.kernel(f"random.{name}")(raw, *getattr(generator, f"reserve_{name}")(shape, wide))
+
+    order = None if like is None else order_like(*like)
+    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
 @composite(method=False)
@@ -71,8 +115,9 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers drawn evenly from [0, 1)."""
-    drawn = _drawn("rand", generator_or_default(generator, device), sizes_of(size), dtype)
-    return finish(drawn, device, requires_grad, layout, pin_memory)
+    source = generator_or_default(generator, device)
+    how = (dtype, device, requires_grad, layout, pin_memory)
+    return _drawn("rand", source, sizes_of(size), *how)
 
 
 @composite(method=False)
@@ -87,8 +132,9 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return numbers of mean 0 and deviation 1."""
-    drawn = _drawn("randn", generator_or_default(generator, device), sizes_of(size), dtype)
-    return finish(drawn, device, requires_grad, layout, pin_memory)
+    source = generator_or_default(generator, device)
+    how = (dtype, device, requires_grad, layout, pin_memory)
+    return _drawn("randn", source, sizes_of(size), *how)
 
 
 @composite(method=False)
@@ -120,21 +166,31 @@ def randint(
         )
     wanted = int64 if dtype is None else dtype_of(dtype)
     shape = sizes_of((size,))
-    drawn = _integers(generator_or_default(generator, device), low, high, shape, wanted)
-    return finish(drawn, device, requires_grad, layout, pin_memory)
+    source = generator_or_default(generator, device)
+    how = (wanted, device, requires_grad, layout, pin_memory)
+    return _integers(source, low, high, shape, *how)
 
 
 def _integers(
-    generator: Generator, low: int, high: Any, shape: Shape, dtype: DType
-) -> np.ndarray[Any, Any]:
-    """Return integers in [low, high) as dtype.
+    generator: Generator,
+    low: int,
+    high: Any,
+    shape: Shape,
+    dtype: DType,
+    device: Any,
+    requires_grad: bool = False,
+    layout: MemoryLayout | None = None,
+    pin_memory: bool = False,
+    like: tuple[Tensor, MemoryFormat | None] | None = None,
+) -> Tensor:
+    """Return integers in [low, high) as dtype, made on device; `like` as in _drawn.
 
     Raises  RuntimeError if dtype does not hold them all: some would wrap around, or be infinite
     """
     if dtype is bool_:
         least, most = 0, 1
     elif dtype.is_floating_point:
-        most = int(np.finfo(dtype.numpy).max)
+        most = int(float(float_limits(dtype).max))
         least = -most
     else:
         limits = np.iinfo(dtype.numpy)
@@ -145,7 +201,15 @@ def _integers(
                 f"{what} is out of bounds for {dtype.name}: it is {value}, and {dtype.name} holds "
                 f"{least} ... {most}"
             )
-    return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
+
+    def values() -> np.ndarray[Any, Any]:
+        return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
+
+    def write(backend: Any, raw: Any) -> None:
+        backend.kernel("random.integers")(raw, *generator.reserve_integers(low, high, shape))
+
+    order = None if like is None else order_like(*like)
+    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
 @composite(method=False)
@@ -178,7 +242,7 @@ def randperm(
 def _largest_whole(dtype: DType) -> int:
     """Return up to where dtype holds every whole number."""
     if dtype.is_floating_point:
-        return 1 << int(np.finfo(dtype.numpy).nmant) + 1
+        return 1 << int(float_limits(dtype).nmant) + 1
     return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
 
 
@@ -195,9 +259,9 @@ def rand_like(
 ) -> Tensor:
     """Return rand in input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "rand_like")
-    drawn = _drawn("rand", generator_or_default(None, where), input.facts.shape, wanted)
-    array = in_order_of(input, drawn, memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    source, order = generator_or_default(None, where), (input, memory_format)
+    how = (wanted, where, requires_grad, layout, pin_memory)
+    return _drawn("rand", source, input.facts.shape, *how, like=order)
 
 
 @composite(method=False)
@@ -213,9 +277,9 @@ def randn_like(
 ) -> Tensor:
     """Return randn in input's shape, strides, dtype and device."""
     wanted, where = like(input, dtype, device, "randn_like")
-    drawn = _drawn("randn", generator_or_default(None, where), input.facts.shape, wanted)
-    array = in_order_of(input, drawn, memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    source, order = generator_or_default(None, where), (input, memory_format)
+    how = (wanted, where, requires_grad, layout, pin_memory)
+    return _drawn("randn", source, input.facts.shape, *how, like=order)
 
 
 @composite(method=False)
@@ -235,9 +299,9 @@ def randint_like(
     if high is None:
         low, high = 0, low
     wanted, where = like(input, dtype, device, "randint_like")
-    values = _integers(generator_or_default(None, where), low, high, input.facts.shape, wanted)
-    array = in_order_of(input, values, memory_format)
-    return finish(array, where, requires_grad, layout, pin_memory)
+    source, order = generator_or_default(None, where), (input, memory_format)
+    how = (wanted, where, requires_grad, layout, pin_memory)
+    return _integers(source, low, high, input.facts.shape, *how, like=order)
 
 
 @composite(method=False, takes_out=True)
@@ -285,7 +349,9 @@ def bernoulli(
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance!r}")
     where = input.facts.device
     dtype = input.facts.dtype if input.facts.dtype.is_floating_point else get_default_dtype()
-    drawn: Any = rand(input.facts.shape, generator=generator, dtype=dtype, device=where)
+    # In float32 for half types, whose uniform numbers lie too far apart for small chances.
+    wide = dtype.computes_in
+    drawn: Any = rand(input.facts.shape, generator=generator, dtype=wide, device=where)
     kept = (input if out is None else out).facts.dtype
     return given_out("bernoulli", out, (drawn < chance).to(kept), ())
 
@@ -306,10 +372,12 @@ def uniform_(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
         )
     layout = self.facts
-    drawn = _drawn(
-        "rand", generator_or_default(generator, layout.device), layout.shape, layout.dtype
-    )
-    return draw_into(self, drawn * drawn.dtype.type(to - from_) + drawn.dtype.type(from_))
+    if layout.dtype.is_complex:
+        OPS["view_as_real"].public(self).uniform_(from_, to, generator=generator)
+        return self
+    source, held = generator_or_default(generator, layout.device), layout.dtype.numpy.type
+    drawn: Any = _drawn("rand", source, layout.shape, layout.dtype, layout.device)
+    return copy_(self, drawn.mul_(float(held(to - from_))).add_(float(held(from_))))
 
 
 @composite(function=False)
@@ -319,10 +387,14 @@ def normal_(
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
     layout = self.facts
-    drawn = _drawn(
-        "randn", generator_or_default(generator, layout.device), layout.shape, layout.dtype
-    )
-    return draw_into(self, drawn * drawn.dtype.type(std) + drawn.dtype.type(mean))
+    if layout.dtype.is_complex:
+        # Of the whole the deviation is std.
+        parts, each = OPS["view_as_real"].public(self), std * math.sqrt(0.5)
+        parts.normal_(mean, each, generator=generator)
+        return self
+    source, held = generator_or_default(generator, layout.device), layout.dtype.numpy.type
+    drawn: Any = _drawn("randn", source, layout.shape, layout.dtype, layout.device)
+    return copy_(self, drawn.mul_(float(held(std))).add_(float(held(mean))))
 
 
 @composite(function=False)
@@ -336,8 +408,7 @@ def random_(
     if to is None:
         to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self.facts.device)
-    drawn = _integers(source, from_, to, self.facts.shape, dtype)
-    return draw_into(self, drawn)
+    return copy_(self, _integers(source, from_, to, self.facts.shape, dtype, self.facts.device))
 
 
 @composite(function=False)

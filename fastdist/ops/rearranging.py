@@ -85,7 +85,7 @@ def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> P
     return Plan(layout.shape, layout.dtype, (diagonal, upper))
 
 
-@structured("copying.triangle", linear=True, fresh=True)
+@structured("copying.triangle", linear=True, fresh=True, homes="function method inplace")
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
 
@@ -100,7 +100,7 @@ def _(g: Any, diagonal: int) -> Any:
     return tril.public(g, diagonal)
 
 
-@structured("copying.triangle", linear=True, fresh=True)
+@structured("copying.triangle", linear=True, fresh=True, homes="function method inplace")
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix."""
 
@@ -115,7 +115,7 @@ def _(g: Any, diagonal: int) -> Any:
     return triu.public(g, diagonal)
 
 
-@view_op
+@view_op()
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Return the view of the diagonal of dim1 and dim2, as the last axis."""
 
@@ -152,7 +152,7 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
 
 
-@structured("copying.place_diagonal", linear=True, has_out=False)
+@structured("copying.place_diagonal", linear=True, has_out=False, homes="nowhere")
 def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
     """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
 

@@ -104,7 +104,14 @@ CELLS: Final = {
 }
 
 
-@structured("recurrent.sequence", has_out=False, fresh=True, node_name="RnnLayerBackward0")
+@structured(
+    "recurrent.sequence",
+    has_out=False,
+    fresh=True,
+    several=True,
+    node_name="RnnLayerBackward0",
+    homes="nowhere",
+)
 def recurrent_sequence(
     gates: Tensor,
     hx: Tensor,
@@ -115,7 +122,8 @@ def recurrent_sequence(
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Tensor:
-    """Return each step's h in packed rows, then the rows of the last h, then, of lstm, the last c.
+    """Return each step's h in packed rows, the last h, the last c (no rows but for lstm), and two
+    that are for the gradient.
 
     gates are the inputs' part of them, to which each step adds h @ weight.T + bias.
     """
@@ -135,15 +143,15 @@ def _(
     rows, (batch, hidden) = gates.facts.shape[0], hx.facts.shape
     dtype = gates.facts.dtype
     wide = float32 if dtype is float16 else dtype
+    last = ((batch, hidden), dtype), ((0 if cx is None else batch, hidden), dtype)
     kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
-    shape = (rows + batch * (1 if cx is None else 2), hidden)
     numbers = (cell, batch_sizes, reverse)
-    return Plan(shape, dtype, numbers, compute=wide, extra_outputs=kept)
+    return Plan((rows, hidden), dtype, numbers, compute=wide, extra_outputs=(*last, *kept))
 
 
 @recurrent_sequence.vjp("gates", "hx", "cx", "weight", "bias")
 def _(
-    g: Any,
+    grads: tuple[Any, ...],
     gates: Any,
     hx: Any,
     cx: Any,
@@ -152,14 +160,17 @@ def _(
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
-    others: Any,
+    outs: tuple[Any, ...],
     wanted: tuple[bool, ...],
 ) -> tuple[Any, ...]:
     steps = cell, batch_sizes, reverse
-    if tls.grad or (modes.special and levels_of((g, gates, hx, cx, weight, bias))):
-        return _gradient_of_ops(g, gates, hx, cx, weight, bias, steps)
-    saved, before = others
-    found = recurrent_sequence_gradient.public(g, saved, before, weight, cx is not None, *steps)
+    of_results, saved, before = grads[:3], *outs[3:]
+    if tls.grad or (modes.special and levels_of((*of_results, gates, hx, cx, weight, bias))):
+        return _gradient_of_ops(of_results, gates, hx, cx, weight, bias, steps)
+    has_c = cx is not None
+    found = recurrent_sequence_gradient.public(
+        hx, saved, before, weight, *of_results, has_c, *steps
+    )
     by_gates, over, by_hx, by_cx = found
     by_product = over if over.facts.shape[0] else by_gates
     if by_product.facts.dtype is float16:
@@ -169,35 +180,41 @@ def _(
     return by_gates, by_hx, by_cx if cx is not None else None, by_weight, by_bias
 
 
-@structured("recurrent.sequence_gradient", has_out=False, fresh=True)
+@structured("recurrent.sequence_gradient", has_out=False, fresh=True, homes="nowhere")
 def recurrent_sequence_gradient(
-    g: Tensor,
+    hx: Tensor,
     saved: Tensor,
     before: Tensor,
     weight: Tensor,
+    g: Tensor | None,
+    last_h: Tensor | None,
+    last_c: Tensor | None,
     has_c: bool,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Tensor:
     """Return the gradients of recurrent_sequence by gates, by the product, by hx and by cx; not
-    differentiable itself. That by the product has no rows where it is that by gates.
+    differentiable itself. That by the product has no rows where it is that by gates. g, last_h and
+    last_c are the results' gradients, as far as there are any.
     """
 
 
 @recurrent_sequence_gradient.plan
 def _(
-    g: Tensor,
+    hx: Tensor,
     saved: Tensor,
     before: Tensor,
     weight: Tensor,
+    g: Any,
+    last_h: Any,
+    last_c: Any,
     has_c: bool,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> Plan:
-    (rows, hidden), (whole, _), dtype = before.facts.shape, g.facts.shape, g.facts.dtype
-    batch = (whole - rows) // (2 if has_c else 1)
+    rows, (batch, hidden), dtype = before.facts.shape[0], hx.facts.shape, hx.facts.dtype
     width = weight.facts.shape[0]
     wide = saved.facts.dtype
     more = (
@@ -227,10 +244,8 @@ def walk_sequence(
     given = (gates, hx, cx, weight, bias)
     if projection is not None or (modes.special and levels_of(given)):
         return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
-    found = recurrent_sequence.public(*given, cell, batch_sizes, reverse)[0]
-    rows, batch = gates.facts.shape[0], hx.facts.shape[0]
-    last_c = None if cx is None else narrow(found, 0, rows + batch, batch)
-    return narrow(found, 0, 0, rows), narrow(found, 0, rows, batch), last_c
+    found, last_h, last_c, *_ = recurrent_sequence.public(*given, cell, batch_sizes, reverse)
+    return found, last_h, None if cx is None else last_c
 
 
 Steps = tuple[str, tuple[int, ...], bool]
@@ -278,7 +293,7 @@ def _walk_by_ops(
 
 
 def _gradient_of_ops(
-    g: Any, gates: Any, hx: Any, cx: Any, weight: Any, bias: Any, steps: Steps
+    grads: tuple[Any, ...], gates: Any, hx: Any, cx: Any, weight: Any, bias: Any, steps: Steps
 ) -> tuple[Any, ...]:
     """Return the gradients of recurrent_sequence, made of ops, to be differentiated again."""
     cell, batch_sizes, reverse = steps
@@ -289,14 +304,16 @@ def _gradient_of_ops(
         new, new_c, kept = made.step(part, _product(mine, weight, bias), mine, mine_c)
         walked.append((mine, mine_c, kept))
         h, c = _renewed(h, new, count), None if c is None else _renewed(c, new_c, count)
-    rows, batch = gates.facts.shape[0], hx.facts.shape[0]
-    dh = narrow(g, 0, rows, batch)
-    dc = None if cx is None else narrow(g, 0, rows + batch, batch)
+    g, dh, dc = grads
+    dh = zeros_like(hx) if dh is None else dh
+    dc = None if cx is None else zeros_like(cx) if dc is None else dc
     by_gates: list[Any] = [None] * len(batch_sizes)
     by_product, before = list(by_gates), list(by_gates)
     for k, start, count in _steps_of(batch_sizes, not reverse):
         mine, mine_c, kept = walked.pop()
-        d = _first(dh, count) + narrow(g, 0, start, count)
+        d = _first(dh, count)
+        if g is not None:
+            d = d + narrow(g, 0, start, count)
         found = made.back(d, _first(dc, count), kept, mine, mine_c)
         by_gates[k], by_product[k], direct, new_dc = found
         before[k] = mine

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType, bool_, int64, uint8
-from ..core.errors import DTypeError
+from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .complex_numbers import conjugate
 from .creation import full
 from .scans import has_zero, product_after, product_before
 
@@ -68,7 +69,7 @@ def sum(
 @sum.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     given = input.facts.dtype
-    dtype = dtype or (given if given.is_floating_point else int64)
+    dtype = dtype or (given if given.may_have_gradient else int64)
     return reducing_plan("sum", input, dim, keepdim, dtype, compute=dtype)
 
 
@@ -90,7 +91,7 @@ def mean(
 @mean.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     dtype = dtype or input.facts.dtype
-    if not dtype.is_floating_point:
+    if not dtype.may_have_gradient:
         raise DTypeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {dtype.name}"
@@ -117,7 +118,7 @@ def prod(
 @prod.plan
 def _(input: Tensor, dim: Any, keepdim: bool, dtype: DType | None) -> Plan:
     given = input.facts.dtype
-    dtype = dtype or (given if given.is_floating_point else int64)
+    dtype = dtype or (given if given.may_have_gradient else int64)
     return reducing_plan("prod", input, dim, keepdim, dtype, compute=dtype)
 
 
@@ -137,7 +138,7 @@ def _others(input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
 
 @prod.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    return kept(g, input.facts, dim, keepdim) * _others(input, out, dim, keepdim)
+    return kept(g, input.facts, dim, keepdim) * conjugate(_others(input, out, dim, keepdim))
 
 
 @prod.jvp
@@ -186,6 +187,8 @@ def require_floating(name: str, input: Tensor) -> DType:
     Raises  RuntimeError if it is not floating
     """
     dtype = input.facts.dtype
+    if dtype.is_complex:
+        raise NoKernelError(f"{name} does not take complex numbers yet, got {dtype.name}")
     if not dtype.is_floating_point:
         raise DTypeError(
             f"{name} only support floating point and complex dtypes, got {dtype.name}; cast with "
@@ -194,7 +197,7 @@ def require_floating(name: str, input: Tensor) -> DType:
     return dtype
 
 
-@structured("reduce.var", fresh=True, node_name="VarBackward0")
+@structured("reduce.var", fresh=True, node_name="VarBackward0", homes="nowhere")
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
     """Return squared deviations from the mean over dim, divided by their number - correction."""
 

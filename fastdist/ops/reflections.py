@@ -11,17 +11,18 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
-from ..dispatch.factoring import factoring
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import eye
 from .joining import cat
 from .matrix_checks import require_computable, require_matrix
+from .ranges import eye
 from .triangular import triangular
 
 
-@factoring("linalg.qr", node_name="LinalgQrBackward0")
+@structured(
+    "linalg.qr", has_out=False, several=True, node_name="LinalgQrBackward0", homes="nowhere"
+)
 def qr_parts(input: Tensor, mode: str) -> Tensor:
     """Return Q and R; of mode "r" Q is empty."""
 
@@ -49,7 +50,7 @@ def _require_derivable(input: Tensor, mode: str) -> None:
         )
 
 
-@qr_parts.gradient
+@qr_parts.vjp("input")
 def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
     _require_derivable(input, mode)
     (by_q, by_r), (q, r) = grads, outs
@@ -80,12 +81,12 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
     return found
 
 
-@qr_parts.tangents
-def _(tangent: Any, input: Any, outs: Any, mode: str) -> Any:
+@qr_parts.jvp
+def _(input_t: Any, input: Any, outs: Any, mode: str) -> Any:
     _require_derivable(input, mode)
     q, r = outs
     m, n = input.facts.shape[-2:]
-    square, first = r.narrow(-1, 0, min(m, n)), tangent.narrow(-1, 0, min(m, n))
+    square, first = r.narrow(-1, 0, min(m, n)), input_t.narrow(-1, 0, min(m, n))
     scaled = triangular.public(square.mT, first.mT, False, False).mT
     met = q.mT @ scaled
     below = met.tril(-1)
@@ -93,7 +94,7 @@ def _(tangent: Any, input: Any, outs: Any, mode: str) -> Any:
     by_q, by_r = scaled - q @ upper, upper @ square
     if m < n:
         right = q @ r.narrow(-1, m, n - m)
-        more = by_q.mT @ right + q.mT @ tangent.narrow(-1, m, n - m)
+        more = by_q.mT @ right + q.mT @ input_t.narrow(-1, m, n - m)
         by_r = cat([by_r, more], -1)
     return by_q, by_r
 
@@ -120,7 +121,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     return return_types.qr(*linalg_qr(input, "reduced" if some else "complete"))
 
 
-@structured("linalg.reflectors", has_out=False)
+@structured("linalg.reflectors", has_out=False, homes="nowhere")
 def reflectors(input: Tensor) -> Tensor:
     """Return R and, below it, the vectors of the reflections that make Q, and their scales."""
 

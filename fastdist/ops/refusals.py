@@ -83,3 +83,11 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
                 "mixed dtype (CPU): all inputs must share same datatype.: input is "
                 f"{dtype!r}, a parameter {found!r}; cast one with .to()"
             )
+
+
+def refuse_complex(name: str, *tensors: Tensor) -> None:
+    """Raise NoKernelError for tensors of complex numbers."""
+    for tensor in tensors:
+        dtype = tensor.facts.dtype
+        if dtype.is_complex:
+            raise NoKernelError(f'"{name}" not implemented for {WORDS[dtype]!r}: take its parts')

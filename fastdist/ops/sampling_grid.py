@@ -11,9 +11,10 @@ from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.tensor import Tensor
-from .creation import linspace, ones
+from .creation import ones
 from .joining import stack
 from .pool_arguments import require_dtype
+from .ranges import linspace
 
 _PADDINGS: Final = ("zeros", "border", "reflection")
 _CUBIC: Final = -0.75

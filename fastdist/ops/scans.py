@@ -9,17 +9,18 @@ from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .complex_numbers import conjugate
 from .creation import full
 from .joining import cat, narrow
 
 
 def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> Plan:
-    dtype = dtype or (layout.dtype if layout.dtype.is_floating_point else int64)
+    dtype = dtype or (layout.dtype if layout.dtype.may_have_gradient else int64)
     axis = normalize_axis(name, dim, len(layout.shape))
     return Plan(layout.shape, dtype, (axis,), compute=dtype)
 
 
-@structured("scan.cumsum", linear=True, fresh=True)
+@structured("scan.cumsum", linear=True, fresh=True, homes="function method inplace")
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running sum along dim.
 
@@ -37,7 +38,7 @@ def _(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
 
 
-@structured("scan.cumprod", fresh=True)
+@structured("scan.cumprod", fresh=True, homes="function method inplace")
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running product along dim.
 
@@ -70,6 +71,7 @@ def has_zero(input: Any) -> bool:
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
     if not input.facts.shape or input.facts.shape[dim] == 1:
         return g * 1
+    input, out = conjugate(input), conjugate(out)
     if not has_zero(input):
         return (g * out).flip(dim).cumsum(dim).flip(dim) / input
     sums = recurrence.public(input.to(g.facts.dtype), g, dim, backwards=True)
@@ -119,7 +121,7 @@ def _filled(x: Any, dim: int, value: float) -> Any:
     return full(tuple(shape), value, dtype=x.facts.dtype, device=x.facts.device)
 
 
-@structured("scan.recurrence", has_out=False, fresh=True)
+@structured("scan.recurrence", has_out=False, fresh=True, homes="nowhere")
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
     """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];
     backwards of y[k] = factor[k + 1] * y[k + 1] + input[k], beginning at the end.

@@ -15,9 +15,9 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
-from .creation import arange
 from .joining import cat, narrow, split
 from .norms import UNSET, std, var
+from .ranges import arange
 
 
 @composite()
@@ -137,8 +137,8 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @composite(takes_out=True)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """Return the inner product of two vectors."""
-    return input.dot(other)
+    """Return the inner product of two vectors, the first one's conjugates where it is complex."""
+    return input.conj().dot(other)
 
 
 @composite()

@@ -99,7 +99,7 @@ def recorded(
             given = [tangent_of(one, level) for one in inputs]
             set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
     edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
-    is_off = (modes.grad_off and not tls.grad) or not result.facts.dtype.is_floating_point
+    is_off = (modes.grad_off and not tls.grad) or not result.facts.dtype.may_have_gradient
     if not is_off and any(edge is not None for edge in edges):
         node = SparseNode(name, gradients, saved)
         begin_node(node, edges, result.facts)
@@ -140,7 +140,7 @@ def flat_places(indices: Any, shape: Sequence[int]) -> Any:
     return flat
 
 
-@structured("sparse.gather_add", has_out=False, fresh=True)
+@structured("sparse.gather_add", has_out=False, fresh=True, homes="nowhere")
 def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
     """Return sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
 

@@ -10,8 +10,8 @@ from ..core.errors import ShapeError
 from ..dispatch.promotion import result_dtype
 from ..dispatch.sparse_rules import is_sparse, on_sparse, refusal
 from .counting import searchsorted
-from .creation import arange
 from .joining import cat
+from .ranges import arange
 from .sparse_conversion import entries_of, made_of
 
 

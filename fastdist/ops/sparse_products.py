@@ -11,8 +11,8 @@ from ..dispatch.sparse_rules import is_sparse, on_sparse, refusal
 from ..graph.modes import no_grad
 from ..tensor.tensor import Tensor
 from .counting import searchsorted
-from .creation import arange
 from .joining import stack
+from .ranges import arange
 from .sparse import coalesced, gather_add, indices_of, recorded, sparse_tensor, values_of
 from .sparse_conversion import entries_of, made_of, masked, to_dense
 from .sparse_indexing import meetings

@@ -16,7 +16,9 @@ def i0(input: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind of order 0."""
 
 
-@pointwise("i0e(input)", ["g * (i1e(input) - sign(input) * out)"], dtype="floating")
+@pointwise(
+    "i0e(input)", ["g * (i1e(input) - sign(input) * out)"], dtype="floating", homes="special"
+)
 def i0e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i0(input)."""
 
@@ -30,6 +32,7 @@ def i0e(input: Tensor) -> Tensor:
         )
     ],
     dtype="floating",
+    homes="special",
 )
 def i1(input: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind of order 1."""
@@ -44,12 +47,18 @@ def i1(input: Tensor) -> Tensor:
         )
     ],
     dtype="floating",
+    homes="special",
 )
 def i1e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i1(input)."""
 
 
-@pointwise("erfcx(input)", ["g * (T(2) * input * out - T(2 / pi ** 0.5))"], dtype="floating")
+@pointwise(
+    "erfcx(input)",
+    ["g * (T(2) * input * out - T(2 / pi ** 0.5))"],
+    dtype="floating",
+    homes="special",
+)
 def erfcx(input: Tensor) -> Tensor:
     """Return exp(input**2) * erfc(input), which does not underflow."""
 
@@ -58,12 +67,18 @@ def erfcx(input: Tensor) -> Tensor:
     "erfc(input * T(-(0.5 ** 0.5))) / T(2)",
     ["g * T((2 * pi) ** -0.5) * exp(input * input / T(-2))"],
     dtype="floating",
+    homes="special",
 )
 def ndtr(input: Tensor) -> Tensor:
     """Return the chance that a normal number lies below input."""
 
 
-@pointwise("ndtri(input)", ["g * T((2 * pi) ** 0.5) * exp(out * out / T(2))"], dtype="floating")
+@pointwise(
+    "ndtri(input)",
+    ["g * T((2 * pi) ** 0.5) * exp(out * out / T(2))"],
+    dtype="floating",
+    homes="special",
+)
 def ndtri(input: Tensor) -> Tensor:
     """Return the number below which a normal number lies with the chance input."""
 
@@ -73,6 +88,7 @@ def ndtri(input: Tensor) -> Tensor:
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
     dtype="floating",
+    homes="special",
 )
 def log_ndtr(input: Tensor) -> Tensor:
     """Return the logarithm of ndtr(input), in the far tail as well."""
@@ -83,6 +99,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     "where(isnan(input), input, where(input < T(0), T(-inf), -(x * log(x))))",
     ["g * (-log(input) - T(1))"],
     dtype="floating",
+    homes="special",
 )
 def entr(input: Tensor) -> Tensor:
     """Return -input * log(input), 0 at 0 and -inf below."""
@@ -95,13 +112,17 @@ def entr(input: Tensor) -> Tensor:
         "g * input / (other + T(1))",
     ],
     dtype="floating",
+    homes="special",
 )
 def xlog1py(input: Tensor, other: Tensor) -> Tensor:
     """Return input * log1p(other), 0 where input is 0 and other no NaN."""
 
 
 @pointwise(
-    "zeta(input, other)", [None, "g * (-input) * zeta(input + T(1), other)"], dtype="floating"
+    "zeta(input, other)",
+    [None, "g * (-input) * zeta(input + T(1), other)"],
+    dtype="floating",
+    homes="special",
 )
 def zeta(input: Tensor, other: Tensor) -> Tensor:
     """Return Hurwitz's zeta: the sum over k >= 0 of 1 / (other + k)**input."""
@@ -131,7 +152,7 @@ igamma.refusal(floating_only("igamma_cpu"))
 igammac.refusal(floating_only("igammac_cpu"))
 
 
-@pointwise("gamma_slope(input, other)", dtype="floating")
+@pointwise("gamma_slope(input, other)", dtype="floating", homes="nowhere")
 def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     """Return how fast a gamma number `other` grows with its concentration, input."""
 
@@ -140,6 +161,7 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     "where(isnan(input), input, drawn)",
     ["g * gamma_slope(input, out)", None],
     node_name="StandardGammaBackward0",
+    homes="nowhere",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     """Return what was drawn of the gamma distributions of input; its gradient is how the drawn

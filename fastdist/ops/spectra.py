@@ -9,20 +9,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import int32
+from ..core.dtypes import int32, real_of
 from ..dispatch.composite import composite
-from ..dispatch.factoring import factoring
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of
 from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import eye, zeros
+from .creation import zeros
 from .joining import cat
 from .matrix_checks import require_computable, require_computed, require_matrix, require_square
+from .ranges import eye
 
 
-@factoring("linalg.eigh", node_name="LinalgEighBackward0")
+@structured(
+    "linalg.eigh", has_out=False, several=True, node_name="LinalgEighBackward0", homes="nowhere"
+)
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
 
@@ -30,8 +32,9 @@ def eigh_parts(input: Tensor, upper: bool) -> Tensor:
 @eigh_parts.plan
 def _(input: Tensor, upper: bool) -> Plan:
     shape, dtype = input.facts.shape, input.facts.dtype
-    require_computable("linalg.eigh", "linalg_eigh_cpu", input)
-    return Plan(shape[:-1], dtype, (upper,), extra_outputs=((shape, dtype), (shape[:-2], int32)))
+    require_computable("linalg.eigh", "linalg_eigh_cpu", input, takes_complex=True)
+    more = ((shape, dtype), (shape[:-2], int32))
+    return Plan(shape[:-1], real_of(dtype), (upper,), extra_outputs=more)
 
 
 def _differences(values: Any) -> Any:
@@ -42,28 +45,28 @@ def _differences(values: Any) -> Any:
     return apart.masked_fill(eye(n, device=values.device).bool(), math.inf)
 
 
-@eigh_parts.gradient
-def _(grads: Any, input: Any, outs: Any, upper: bool) -> Any:
+@eigh_parts.vjp("input")
+def _(grads: Any, outs: Any) -> Any:
     by_values, by_vectors, _ = grads
     values, vectors, _ = outs
     if by_vectors is None:
         if by_values is None:
             return None
-        return (vectors * by_values.unsqueeze(-2)) @ vectors.mT
-    met = vectors.mT @ by_vectors / _differences(values)
+        return (vectors * by_values.unsqueeze(-2)) @ vectors.mH
+    met = vectors.mH @ by_vectors / _differences(values)
     if by_values is not None:
         met = met + by_values.diag_embed()
-    return vectors @ met @ vectors.mT
+    return vectors @ met @ vectors.mH
 
 
-@eigh_parts.tangents
-def _(tangent: Any, input: Any, outs: Any, upper: bool) -> Any:
+@eigh_parts.jvp
+def _(input_t: Any, outs: Any) -> Any:
     values, vectors, _ = outs
-    met = vectors.mT @ tangent @ vectors
-    return met.diagonal(dim1=-2, dim2=-1), vectors @ (met / _differences(values))
+    met = vectors.mH @ input_t @ vectors
+    return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / _differences(values)), None
 
 
-@structured("linalg.eigenvalues", has_out=False)
+@structured("linalg.eigenvalues", has_out=False, homes="nowhere")
 def eigenvalues(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""
 
@@ -71,8 +74,9 @@ def eigenvalues(input: Tensor, upper: bool) -> Tensor:
 @eigenvalues.plan
 def _(input: Tensor, upper: bool) -> Plan:
     shape = input.facts.shape
-    require_computable("linalg.eigh", "linalg_eigh_cpu", input)
-    return Plan(shape[:-1], input.facts.dtype, (upper,), extra_outputs=((shape[:-2], int32),))
+    require_computable("linalg.eigh", "linalg_eigh_cpu", input, takes_complex=True)
+    dtype = real_of(input.facts.dtype)
+    return Plan(shape[:-1], dtype, (upper,), extra_outputs=((shape[:-2], int32),))
 
 
 _NOT_FOUND = (
@@ -97,12 +101,12 @@ def _is_differentiated(input: Tensor) -> bool:
 
 @composite(linalg=True, takes_out=True)
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
-    """Return (eigenvalues, eigenvectors) of symmetric matrices, of which the lower ("L") or the
-    upper ("U") triangle is read: values ascending, vectors as columns.
+    """Return (eigenvalues, eigenvectors) of symmetric matrices, or Hermitian complex ones, of which
+    the lower ("L") or the upper ("U") triangle is read: values ascending, vectors as columns.
 
     Shape   (..., n, n) -> (..., n), (..., n, n)
     Raises  LinAlgError if they are not found, such as of NaN
-    Note    a vector's sign is LAPACK's choice; gradients must not depend on it
+    Note    a vector's sign, or phase, is LAPACK's choice; gradients must not depend on it
     """
     values, vectors, info = eigh_parts.public(input, _is_upper("linalg.eigh", input, UPLO))
     require_computed("linalg.eigh", info, _NOT_FOUND)
@@ -122,7 +126,9 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     return values  # type: ignore[no-any-return]
 
 
-@factoring("linalg.svd", node_name="LinalgSvdBackward0")
+@structured(
+    "linalg.svd", has_out=False, several=True, node_name="LinalgSvdBackward0", homes="nowhere"
+)
 def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
     """Return U, S, Vh and whether they were not found."""
 
@@ -151,11 +157,11 @@ def _skewed(x: Any) -> Any:
     return x - x.mT
 
 
-@svd_parts.gradient
-def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
+@svd_parts.vjp("input")
+def _(grads: Any, input_layout: Any, outs: Any) -> Any:
     u, values, right = _reduced(outs)
     by_u, by_values, by_right, _ = grads
-    *_, m, n = input.facts.shape
+    *_, m, n = input_layout.shape
     k = min(m, n)
     met = None
     if by_u is None and by_right is None:
@@ -181,31 +187,31 @@ def _(grads: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     return found
 
 
-@svd_parts.tangents
-def _(tangent: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
+@svd_parts.jvp
+def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     u, values, right = _reduced(outs)
     *batch, m, n = input.facts.shape
     k = min(m, n)
     apart = _differences(values * values)
-    met = u.mT @ tangent @ right.mT
+    met = u.mT @ input_t @ right.mT
     scaled, turned = met * values.unsqueeze(-2), values.unsqueeze(-1) * met
     by_u = u @ ((scaled + scaled.mT) / apart)
     by_right = right.mT @ ((turned + turned.mT) / apart)
     if m > k:
-        outside = tangent @ right.mT / values.unsqueeze(-2)
+        outside = input_t @ right.mT / values.unsqueeze(-2)
         by_u = by_u + outside - u @ (u.mT @ outside)
     if n > k:
-        outside = tangent.mT @ u / values.unsqueeze(-2)
+        outside = input_t.mT @ u / values.unsqueeze(-2)
         by_right = by_right + outside - right.mT @ (right @ outside)
     if full_matrices:
         # What completes them to squares is any that does: it has no tangent.
         kind: Any = {"dtype": input.dtype, "device": input.device}
         by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
         by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
-    return by_u, met.diagonal(dim1=-2, dim2=-1), by_right.mT
+    return by_u, met.diagonal(dim1=-2, dim2=-1), by_right.mT, None
 
 
-@structured("linalg.singular_values", has_out=False)
+@structured("linalg.singular_values", has_out=False, homes="nowhere")
 def singular_values(input: Tensor) -> Tensor:
     """Return singular values alone, which takes less, without derivatives."""
 

@@ -13,6 +13,7 @@ from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import narrow
+from .refusals import refuse_complex
 
 
 @composite()
@@ -31,6 +32,7 @@ def cov(
             "cov(): expected input to have two or fewer dimensions but got an input with "
             f"{len(input.facts.shape)} dimensions"
         )
+    refuse_complex("cov", input)
     if input.facts.dtype is bool_:
         raise DTypeError("cov(): bool dtype is not supported for input; cast it with .float()")
     given: Any = input.reshape(1, -1) if len(input.facts.shape) < 2 else input

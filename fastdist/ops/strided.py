@@ -15,7 +15,7 @@ from ..tensor.tensor import Tensor, from_array
 from .creation import zeros
 
 
-@view_op
+@view_op("nowhere")
 def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return the view of all windows of size elements along an axis, step apart, as a last axis:
     Tensor.unfold.
@@ -66,7 +66,7 @@ def _on_device(places: Any, like: Tensor) -> Tensor:
     return from_array(places).to(like.facts.device)
 
 
-@view_op
+@view_op("nowhere")
 def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
     """Return the view of input's memory by size and stride, from `start` elements behind its first
     one on.

@@ -9,24 +9,28 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError, VersionError
+from ..core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ..devices.backend import backend_of
+from ..dispatch.batched_tensor import levels
+from ..dispatch.batching import assign_batch, indexed_batch
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand, held
 from ..dispatch.copy_inplace import copy_, value_of
-from ..dispatch.fast_inplace import may_write_at_once
 from ..dispatch.inplace import require_may_change, will_record
+from ..dispatch.inplace_calls import may_write_at_once
 from ..dispatch.memory import shares_memory
 from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of, zeros_like
+from ..dispatch.tracing import listener, traced
 from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
 from .basic_index import basic_index
-from .index_entries import split_index
+from .index_entries import TakenOver, split_index
 from .indexing import select_slices
 
 
@@ -76,7 +80,14 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
     return (*rest[:lead], *met, *rest[lead:])
 
 
-@structured("indexing.take", linear=True, has_out=False, fresh=True, node_name="IndexBackward0")
+@structured(
+    "indexing.take",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    node_name="IndexBackward0",
+    homes="nowhere",
+)
 def take_places(input: Tensor, places: Places) -> Tensor:
     """Return a copy of input's elements at places."""
 
@@ -92,7 +103,7 @@ def _(g: Any, input_layout: Layout, places: Places) -> Any:
     return put_zeros.general((g,), (input_layout.shape, places))
 
 
-@structured("indexing.put_zeros", linear=True, has_out=False, fresh=True)
+@structured("indexing.put_zeros", linear=True, has_out=False, fresh=True, homes="nowhere")
 def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
     """Return zeros of shape with input added at places: the adjoint of take_places."""
 
@@ -107,7 +118,7 @@ def _(g: Any, places: Places) -> Any:
     return take_places.general((g,), (places,))
 
 
-@structured("indexing.replace", has_out=False, fresh=True)
+@structured("indexing.replace", has_out=False, fresh=True, homes="nowhere")
 def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Tensor:
     """Return input with src written, or added, at places."""
 
@@ -145,6 +156,10 @@ _BASIC = frozenset({int, type(None)})
 def subscript(input: Tensor, index: Any) -> Tensor:
     """Return `input[index]`: a view for integers, slices, None and `...`, a copy for tensors."""
     kind = index.__class__
+    if modes.tracers and mode_is_open():
+        found = offer(Tensor.__getitem__, (input, index), {})
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
     if kind is int:
         # The commonest by far: rows of a batch, and iteration.
         return view_at(input, (index, Ellipsis))
@@ -154,11 +169,21 @@ def subscript(input: Tensor, index: Any) -> Tensor:
         and _BASIC.issuperset((index.start.__class__, index.stop.__class__))
     ):
         return view_at(input, (index, Ellipsis))
+    if modes.tracers:
+        found = indexed_batch(input, index) if levels.depth else NOT_TAKEN
+        if found is not NOT_TAKEN:
+            return found  # type: ignore[no-any-return]
+        recorder = listener()
+        if recorder is not None:
+            return traced(recorder, "__getitem__", subscript, (input, index))  # type: ignore[no-any-return]
     if kind in PLAIN and input.__class__ in PLAIN:
         rows = _rows_at(input, index)
         if rows is not None:
             return select_slices.public(*rows, 0)  # type: ignore[no-any-return]
-    basic, entries = split_index(input, index)
+    try:
+        basic, entries = split_index(input, index)
+    except TakenOver:
+        return offer(Tensor.__getitem__, (input, index), {})  # type: ignore[no-any-return]
     if basic or entries is None:
         input = view_at(input, basic or (Ellipsis,))
     if entries is None:
@@ -219,6 +244,9 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
 
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     """Do `self[index] = value`: value, a tensor or a number, broadcasts."""
+    is_offered_to_mode = modes.tracers and mode_is_open()
+    if is_offered_to_mode and offer(Tensor.__setitem__, (self, index, value), {}) is not NOT_TAKEN:
+        return
     if (
         (index.__class__ is int or (index.__class__ is slice and index.step is None))
         and value.__class__ in PLAIN
@@ -230,9 +258,21 @@ def subscript_assign(self: Tensor, index: Any, value: Any) -> None:
     ):
         storage_of(self).bump()
         return
+    if modes.tracers and levels.depth and assign_batch(self, index, value):
+        return
+    recorder = listener() if modes.tracers else None
+    if recorder is not None:
+        traced(recorder, "__setitem__", subscript_assign, (self, index, value))
+        return
     if self.facts.is_sparse:
         raise TypeError("Cannot assign to a sparse tensor: make one of other entries")
-    basic, entries = split_index(self, index)
+    try:
+        if type(value) not in NEVER_ASKED and is_offered(value):
+            raise TakenOver
+        basic, entries = split_index(self, index)
+    except TakenOver:
+        offer(Tensor.__setitem__, (self, index, value), {})
+        return
     part = view_at(self, basic) if basic else self
     if entries is None:
         copy_(part, _fitted(value, part.facts.shape))
@@ -289,11 +329,14 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     if will_record((target, value), target.facts) or (modes.special and levels_of((target, value))):
         old = value_of(target, (value,))
         return copy_(target, put_places.general((old, value), (places, accumulate)))
+    if value is target or shares_memory(target, value):
+        value = value.clone()  # what is read must not change while it is written
     backend = backend_of(target.facts.device.type)
     array = value.array
     if value.facts.device is not target.facts.device:
         array = backend.from_numpy(value.to_numpy(), target.facts.device.index)
-    backend.kernel("indexing.put")(array, target.array, places.arrays, accumulate)
+    kernel = backend.kernel("indexing.put", 1 if target.facts.dtype.is_half else None)
+    kernel(array, target.array, places.arrays, accumulate)
     storage_of(target).bump()
     return target
 

@@ -7,37 +7,41 @@ from ..tensor.tensor import Tensor
 from .refusals import floating_only
 
 
-@pointwise("exp(input)", ["out"], dtype="floating")
+@pointwise("exp(input)", ["out"], dtype="floating", takes_complex=True)
 def exp(input: Tensor) -> Tensor:
     """Return e to the power of input."""
 
 
-@pointwise("exp2(input)", ["out * T(0.6931471805599453)"], dtype="floating")
+@pointwise("exp2(input)", ["out * T(0.6931471805599453)"], dtype="floating", takes_complex=True)
 def exp2(input: Tensor) -> Tensor:
     """Return 2 to the power of input."""
 
 
-@pointwise("expm1(input)", ["out + T(1)"], dtype="floating")
+@pointwise("expm1(input)", ["out + T(1)"], dtype="floating", takes_complex=True)
 def expm1(input: Tensor) -> Tensor:
     """Return exp(input) - 1, exact near 0."""
 
 
-@pointwise("log(input)", ["g / input"], dtype="floating")
+@pointwise("log(input)", ["g / input"], dtype="floating", takes_complex=True)
 def log(input: Tensor) -> Tensor:
     """Return the natural logarithm; -inf at 0, NaN below."""
 
 
-@pointwise("log2(input)", ["g / (input * T(0.6931471805599453))"], dtype="floating")
+@pointwise(
+    "log2(input)", ["g / (input * T(0.6931471805599453))"], dtype="floating", takes_complex=True
+)
 def log2(input: Tensor) -> Tensor:
     """Return the logarithm to base 2."""
 
 
-@pointwise("log10(input)", ["g / (input * T(2.302585092994046))"], dtype="floating")
+@pointwise(
+    "log10(input)", ["g / (input * T(2.302585092994046))"], dtype="floating", takes_complex=True
+)
 def log10(input: Tensor) -> Tensor:
     """Return the logarithm to base 10."""
 
 
-@pointwise("log1p(input)", ["g / (input + T(1))"], dtype="floating")
+@pointwise("log1p(input)", ["g / (input + T(1))"], dtype="floating", takes_complex=True)
 def log1p(input: Tensor) -> Tensor:
     """Return log(1 + input), exact near 0."""
 
@@ -48,6 +52,7 @@ def log1p(input: Tensor) -> Tensor:
     ["g / (T(1) + exp(other - input))", "g / (T(1) + exp(input - other))"],
     dtype="number",
     numbers="nowhere",
+    homes="function method",
 )
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Return log(exp(input) + exp(other)) without overflow."""
@@ -63,6 +68,7 @@ logaddexp.refusal(floating_only("logaddexp_cpu"))
     ["g / (T(1) + exp2(other - input))", "g / (T(1) + exp2(input - other))"],
     dtype="number",
     numbers="nowhere",
+    homes="function method",
 )
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return log2(2**input + 2**other) without overflow."""
@@ -87,32 +93,32 @@ def xlogy(input: Tensor, other: Tensor) -> Tensor:
     """Return input * log(other), and 0 where input is 0 unless other is NaN."""
 
 
-@pointwise("sin(input)", ["cos(input)"], dtype="floating")
+@pointwise("sin(input)", ["cos(input)"], dtype="floating", takes_complex=True)
 def sin(input: Tensor) -> Tensor:
     """Return the sine of an angle in radians."""
 
 
-@pointwise("cos(input)", ["-sin(input)"], dtype="floating")
+@pointwise("cos(input)", ["-sin(input)"], dtype="floating", takes_complex=True)
 def cos(input: Tensor) -> Tensor:
     """Return the cosine of an angle in radians."""
 
 
-@pointwise("tan(input)", ["T(1) + out * out"], dtype="floating")
+@pointwise("tan(input)", ["T(1) + out * out"], dtype="floating", takes_complex=True)
 def tan(input: Tensor) -> Tensor:
     """Return the tangent of an angle in radians."""
 
 
-@pointwise("asin(input)", ["rsqrt(T(1) - input * input)"], dtype="floating")
+@pointwise("asin(input)", ["rsqrt(T(1) - input * input)"], dtype="floating", takes_complex=True)
 def asin(input: Tensor) -> Tensor:
     """Return the angle in -pi/2 ... pi/2 whose sine is input."""
 
 
-@pointwise("acos(input)", ["-rsqrt(T(1) - input * input)"], dtype="floating")
+@pointwise("acos(input)", ["-rsqrt(T(1) - input * input)"], dtype="floating", takes_complex=True)
 def acos(input: Tensor) -> Tensor:
     """Return the angle in 0 ... pi whose cosine is input."""
 
 
-@pointwise("atan(input)", ["g / (input * input + T(1))"], dtype="floating")
+@pointwise("atan(input)", ["g / (input * input + T(1))"], dtype="floating", takes_complex=True)
 def atan(input: Tensor) -> Tensor:
     """Return the angle in -pi/2 ... pi/2 whose tangent is input."""
 
@@ -130,22 +136,28 @@ def atan2(input: Tensor, other: Tensor) -> Tensor:
     """Return the angle of the point (other, input), in -pi ... pi."""
 
 
-@pointwise("sinh(input)", ["cosh(input)"], dtype="floating")
+@pointwise("sinh(input)", ["cosh(input)"], dtype="floating", takes_complex=True)
 def sinh(input: Tensor) -> Tensor:
     """Return the hyperbolic sine."""
 
 
-@pointwise("cosh(input)", ["sinh(input)"], dtype="floating")
+@pointwise("cosh(input)", ["sinh(input)"], dtype="floating", takes_complex=True)
 def cosh(input: Tensor) -> Tensor:
     """Return the hyperbolic cosine."""
 
 
-@pointwise("tanh(input)", ["T(1) - out * out"], dtype="floating")
+@pointwise(
+    "tanh(input)",
+    ["T(1) - out * out"],
+    dtype="floating",
+    takes_complex=True,
+    homes="function method inplace functional",
+)
 def tanh(input: Tensor) -> Tensor:
     """Return the hyperbolic tangent."""
 
 
-@pointwise("asinh(input)", ["rsqrt(input * input + T(1))"], dtype="floating")
+@pointwise("asinh(input)", ["rsqrt(input * input + T(1))"], dtype="floating", takes_complex=True)
 def asinh(input: Tensor) -> Tensor:
     """Return the number whose sinh is input."""
 
@@ -155,7 +167,7 @@ def acosh(input: Tensor) -> Tensor:
     """Return the number not below 0 whose cosh is input; NaN below 1."""
 
 
-@pointwise("atanh(input)", ["g / (T(1) - input * input)"], dtype="floating")
+@pointwise("atanh(input)", ["g / (T(1) - input * input)"], dtype="floating", takes_complex=True)
 def atanh(input: Tensor) -> Tensor:
     """Return the number whose tanh is input."""
 
@@ -202,6 +214,8 @@ def digamma(input: Tensor) -> Tensor:
     """Return the derivative of lgamma."""
 
 
-@pointwise("polygamma(n, input)", ["polygamma(n + T(1), input)"], dtype="floating")
+@pointwise(
+    "polygamma(n, input)", ["polygamma(n + T(1), input)"], dtype="floating", homes="function"
+)
 def polygamma(n: int, input: Tensor) -> Tensor:
     """Return the n-th derivative of digamma."""

@@ -15,7 +15,6 @@ from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import eye
 from .matrix_checks import (
     SINGULAR,
     batch_of,
@@ -25,6 +24,7 @@ from .matrix_checks import (
     require_matrix,
     require_square,
 )
+from .ranges import eye
 
 
 @structured(
@@ -32,6 +32,7 @@ from .matrix_checks import (
     has_out=False,
     fresh=True,
     node_name="LinalgSolveTriangularBackward0",
+    homes="nowhere",
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     """Return the X of a @ X = b; a is a triangle, of which the rest is not read, nor is a diagonal
@@ -103,7 +104,9 @@ def triangular_solve(
     return return_types.triangular_solve(found, A.expand(*batch, *shape[-2:]).clone())
 
 
-@structured("linalg.cholesky", has_out=False, node_name="LinalgCholeskyExBackward0")
+@structured(
+    "linalg.cholesky", has_out=False, node_name="LinalgCholeskyExBackward0", homes="nowhere"
+)
 def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
     """Return Cholesky's factor, and of each matrix the order of the first leading minor that is not
     positive-definite, 0 if all are.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import WORDS, bool_, float64, int64, uint8
+from ..core.dtypes import WORDS, bool_, complex128, float64, float_limits, int64, uint8
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
@@ -17,7 +17,8 @@ from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from . import return_types
-from .refusals import require_floating_inputs
+from .complex_numbers import complex_sign
+from .refusals import refuse_complex, require_floating_inputs
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
 _ops = OPS
@@ -155,8 +156,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
     numbers first.
 
-    Raises  RuntimeError for bounds that an integer dtype does not hold
+    Dtype   any but bool -> the same
+    Raises  ValueError if min_val is larger than max_val, RuntimeError for bounds that an integer
+            dtype does not hold
     """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
     dtype = input.facts.dtype
     if not dtype.is_floating_point and dtype is not bool_:
         if dtype is uint8 and min_val < 0:
@@ -178,9 +183,10 @@ def nan_to_num(
 ) -> Tensor:
     """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
     dtype = input.facts.dtype
+    refuse_complex("nan_to_num", input)
     if not dtype.is_floating_point:
         return given_out("nan_to_num", out, input.clone(), (input,))
-    largest = float(np.finfo(dtype.numpy).max)
+    largest = float(float_limits(dtype).max)
     numbers = (
         0.0 if nan is None else nan,
         largest if posinf is None else posinf,
@@ -191,8 +197,12 @@ def nan_to_num(
 
 @composite()
 def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
-    """Return input to the power of exponent, computed in float64."""
-    wide = [o.to(float64) if isinstance(o, Tensor) else o for o in (input, exponent)]
+    """Return input to the power of exponent, computed in float64, of complex numbers in
+    complex128.
+    """
+    given = (input, exponent)
+    dtype = complex128 if result_dtype(given).is_complex else float64
+    wide = [o.to(dtype) if isinstance(o, Tensor) else o for o in given]
     return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
 
 
@@ -217,7 +227,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     if other.facts.dtype is bool_ and input.facts.dtype.is_floating_point:
         raise NoKernelError("\"ldexp_cpu_exp\" not implemented for 'Bool': cast other with .int()")
     dtype = result_dtype([input, 1.0])
-    if isinstance(other, Tensor) and not other.facts.dtype.is_floating_point:
+    if not other.facts.dtype.may_have_gradient and not dtype.is_complex:
         # In two steps and in float64, for 2**other itself may be more than the dtype holds.
         whole = other.to(int64)
         half = _ops["floor_divide"].public(whole, 2)
@@ -253,7 +263,9 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 
 @composite(inplace=True)
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
-    """Return the sign: -1, 0 or 1."""
+    """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
+    if input.facts.dtype.is_complex:
+        return given_out("sgn", out, complex_sign(input), (input,))
     return _ops["sign"].public(input, out=out)  # type: ignore[no-any-return]
 
 

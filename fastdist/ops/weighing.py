@@ -85,7 +85,7 @@ def _taps(recipes: Any, adjoint: bool) -> tuple[Taps, ...]:
     return tuple([one.transposed(recipe[1]) for one, recipe in zip(made, recipes, strict=True)])
 
 
-@structured("weighing.weigh", linear=True, has_out=False, fresh=True)
+@structured("weighing.weigh", linear=True, has_out=False, fresh=True, homes="nowhere")
 def weigh(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool) -> Tensor:
     """Return input weighed along its last axes."""
 

@@ -3,15 +3,17 @@
 optimizer.py is the base class: groups, state, and a step over all parameters, with their own
 `.grad` or (step_with) with gradients that lie elsewhere; hooks.py and saving.py are its hooks and
 state dicts, counted.py what those share that count steps. Each of the other files says what one
-step of one method does to one parameter, in the scalar language of the ops: fused.py hands that to
-the backend, or to autograd where the step is differentiable, so that optimisers need no kernels of
-their own. lr_scheduler changes the learning rate as time goes, swa_utils averages parameters.
+step of one method does to one parameter, in the scalar language of the ops: a program of several
+lines, which updates.py runs over all parameters of a group in one launch, or single lines, which
+fused.py hands to the backend; to autograd where the step is differentiable. So optimisers need no
+kernels of their own, and parameters stay tensors of their own. lr_scheduler changes the learning
+rate as time goes, swa_utils averages parameters; step_ranges.py tells a profile of steps.
 """
 
 from __future__ import annotations
 
 from ..core.missing import explain_missing
-from . import lr_scheduler, swa_utils
+from . import lr_scheduler, step_ranges, swa_utils
 from ._adafactor import Adafactor
 from ._muon import Muon
 from .adadelta import Adadelta
@@ -50,4 +52,5 @@ __all__ = [
     "swa_utils",
 ]
 
+step_ranges.install()
 explain_missing(__name__, lr_scheduler.__name__, swa_utils.__name__)

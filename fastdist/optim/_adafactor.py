@@ -10,9 +10,9 @@ from ..ops.creation import empty_like, zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import fused
-from .moments import shrink
 from .optimizer import Group
 
+_shrink = fused("p * keep", "p", "keep")
 _spread = fused("v + new * (g * g - v)", "v", "g", "new")
 _weigh = fused("g / sqrt(maximum(v, least))", "u", "g", "v", "least")
 _descend = fused("p - rate * u", "p", "u", "rate")
@@ -73,7 +73,7 @@ class Adafactor(CountedOptimizer):
         new = step ** group["beta2_decay"]
         rate = max(eps2, _mean_size(parameter)) * min(lr, 1.0 / step**0.5)
         if group["weight_decay"] != 0:
-            shrink(parameter, 1.0 - lr * group["weight_decay"])
+            _shrink(parameter, 1.0 - lr * group["weight_decay"])
         if gradient.ndim > 1:
             square = _from_factors(state["row_var"], state["col_var"], gradient, new, least)
         else:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.program import Program, read_program
 from ..ops.creation import full_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import direction
 from .optimizer import Group
 from .options import checked, require_one_way
 from .touched_rows import step_rows
+from .updates import run_program
+
+
+@functools.cache
+def _program(maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    return read_program(
+        f"""
+        v = d = {d}; v + d * d
+        p = p - rate * ({d} / (sqrt(v) + eps))
+        """,
+        ("p", "g", "v"),
+        ("rate", "eps", "decay"),
+    )
 
 
 class Adagrad(CountedOptimizer):
@@ -74,19 +90,20 @@ class Adagrad(CountedOptimizer):
             for parameter in group["params"]:
                 self.state[parameter]["sum"].share_memory_()
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
-        state = self._begin(group, parameter)
-        step = self.count(group, parameter, state)
-        decay = group["weight_decay"]
-        d = direction(maximize=group["maximize"], weight_decay=decay)
-        gather = fused(f"d = {d}; v + d * d", "v", "g", "p", "decay")
-        gather(state["sum"], gradient, parameter, decay)
-        descend = fused(
-            f"p - rate * ({d} / (sqrt(v) + eps))", "p", "g", "v", "rate", "eps", "decay"
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self._begin(group, parameter) for parameter in parameters]
+        counts = self.count_all(group, parameters, states)
+        lr, decay, lr_decay = group["lr"], group["weight_decay"], group["lr_decay"]
+        numbers = {
+            step: [lr / (1.0 + (step - 1.0) * lr_decay), group["eps"], decay]
+            for step in dict.fromkeys(counts)
+        }
+        run_program(
+            _program(bool(group["maximize"]), bool(decay)),
+            [parameters, gradients, [state["sum"] for state in states]],
+            [numbers[step] for step in counts],
         )
-        rate = group["lr"] / (1.0 + (step - 1.0) * group["lr_decay"])
-        descend(parameter, gradient, state["sum"], rate, group["eps"], decay)
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change the rows that the gradient touches."""

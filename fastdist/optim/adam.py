@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import fused
-from .moments import follow
+from .moments import FOLLOWED, follow, followed, how_followed
 from .optimizer import Group
 from .options import checked, require_one_way
+from .updates import run_program
 
-_raise_to = fused("maximum(top, v)", "top", "v")
-_descend = fused("p - rate * (m / (sqrt(v) / root + eps))", "p", "m", "v", "rate", "root", "eps")
+
+@functools.cache
+def _program(amsgrad: bool, decays: bool, apart: bool, maximize: bool) -> Program:
+    moments, _ = follow(decays, apart, maximize)
+    ceiling = "top = maximum(top, v)" if amsgrad else ""
+    return read_program(
+        f"""
+        {moments}
+        {ceiling}
+        p = p - rate * (m / (sqrt({"top" if amsgrad else "v"}) / root + eps))
+        """,
+        ("p", "g", "m", "v", "top") if amsgrad else ("p", "g", "m", "v"),
+        (*FOLLOWED, "rate", "root", "eps"),
+    )
 
 
 class Adam(CountedOptimizer):
@@ -68,25 +82,31 @@ class Adam(CountedOptimizer):
         super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
-        state = self.state[parameter]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["exp_avg"] = zeros_like(parameter)
-            state["exp_avg_sq"] = zeros_like(parameter)
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = zeros_like(parameter)
-        step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        lr = group["lr"]
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        follow(group, parameter, gradient, mean, square)
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self.state[p] or self._begin(group, p) for p in parameters]
+        names = ["exp_avg", "exp_avg_sq"]
         if group["amsgrad"]:
-            _raise_to(state["max_exp_avg_sq"], square)
-            square = state["max_exp_avg_sq"]
-        rate = lr / (1.0 - beta1**step)
-        root = (1.0 - beta2**step) ** 0.5
-        _descend(parameter, mean, square, rate, root, group["eps"])
+            names.append("max_exp_avg_sq")
+        (beta1, beta2), lr, eps = group["betas"], group["lr"], group["eps"]
+        known = followed(group)
+        counts = self.count_all(group, parameters, states)
+        numbers = {
+            step: [*known, lr / (1.0 - beta1**step), (1.0 - beta2**step) ** 0.5, eps]
+            for step in dict.fromkeys(counts)
+        }
+        columns = [parameters, gradients, *([state[name] for state in states] for name in names)]
+        program = _program(bool(group["amsgrad"]), *how_followed(group))
+        run_program(program, columns, [numbers[step] for step in counts])
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
+        state = self.state[parameter]
+        state["step"] = self.number(group, parameter)
+        state["exp_avg"] = zeros_like(parameter)
+        state["exp_avg_sq"] = zeros_like(parameter)
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = zeros_like(parameter)
+        return state
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Refuse: the means of rows that are not touched would have to go on."""

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import direction
 from .optimizer import Group
 from .options import checked
+from .updates import run_program
 
-_descend = fused("p - rate * (m / u)", "p", "m", "u", "rate")
+
+@functools.cache
+def _program(maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    return read_program(
+        f"""
+        m = m + new * ({d} - m)
+        u = maximum(u * beta, abs({d}) + eps)
+        p = p - rate * (m / u)
+        """,
+        ("p", "g", "m", "u"),
+        ("new", "beta", "eps", "rate", "decay"),
+    )
 
 
 class Adamax(CountedOptimizer):
@@ -47,18 +62,25 @@ class Adamax(CountedOptimizer):
         )
         super().__init__(params, options)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self.state[p] or self._begin(group, p) for p in parameters]
+        counts = self.count_all(group, parameters, states)
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        numbers = {
+            step: [1.0 - beta1, beta2, group["eps"], lr / (1.0 - beta1**step), decay]
+            for step in dict.fromkeys(counts)
+        }
+        means, largest = ([state[name] for state in states] for name in ("exp_avg", "exp_inf"))
+        run_program(
+            _program(bool(group["maximize"]), bool(decay)),
+            [parameters, gradients, means, largest],
+            [numbers[step] for step in counts],
+        )
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
         state = self.state[parameter]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["exp_avg"] = zeros_like(parameter)
-            state["exp_inf"] = zeros_like(parameter)
-        step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        decay, mean, largest = group["weight_decay"], state["exp_avg"], state["exp_inf"]
-        d = direction(maximize=group["maximize"], weight_decay=decay)
-        blend = fused(f"m + new * ({d} - m)", "m", "g", "p", "new", "decay")
-        blend(mean, gradient, parameter, 1.0 - beta1, decay)
-        grow = fused(f"maximum(u * beta, abs({d}) + eps)", "u", "g", "p", "beta", "eps", "decay")
-        grow(largest, gradient, parameter, beta2, group["eps"], decay)
-        _descend(parameter, mean, largest, group["lr"] / (1.0 - beta1**step))
+        state["step"] = self.number(group, parameter)
+        state["exp_avg"] = zeros_like(parameter)
+        state["exp_inf"] = zeros_like(parameter)
+        return state

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, ClassVar
 
+from ..core.program import Program, read_program
 from ..graph.modes import no_grad
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import direction
 from .optimizer import Group
 from .options import checked
+from .updates import run_program
 
-_blend = fused("ax + mu * (p - ax)", "ax", "p", "mu")
+
+@functools.cache
+def _program(is_mean: bool, maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    return read_program(
+        f"""
+        p = p * keep - eta * {d}
+        ax = {"ax + mu * (p - ax)" if is_mean else "p"}
+        """,
+        ("p", "g", "ax"),
+        ("keep", "eta", "decay", "mu"),
+    )
 
 
 class ASGD(CountedOptimizer):
@@ -56,24 +71,33 @@ class ASGD(CountedOptimizer):
         """Return a number of the state as a Tensor, which is where the parameter is."""
         return super().number({**group, "capturable": True}, parameter, value)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self.state[p] or self._begin(group, p) for p in parameters]
+        counts = self.count_all(group, parameters, states)
+        numbers = [
+            self._next(group, step, state) for step, state in zip(counts, states, strict=True)
+        ]
+        columns, at = [parameters, gradients, [state["ax"] for state in states]], 0
+        for is_mean, alike in groupby(row[-1] != 1.0 for row in numbers):
+            end = at + len([*alike])
+            program = _program(is_mean, bool(group["maximize"]), bool(group["weight_decay"]))
+            run_program(program, [column[at:end] for column in columns], numbers[at:end])
+            at = end
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
         state = self.state[parameter]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["eta"] = self.number(group, parameter, float(group["lr"]))
-            state["mu"] = self.number(group, parameter, 1.0)
-            state["ax"] = zeros_like(parameter)
-        step, decay = self.count(group, parameter, state), group["weight_decay"]
+        state["step"] = self.number(group, parameter)
+        state["eta"] = self.number(group, parameter, float(group["lr"]))
+        state["mu"] = self.number(group, parameter, 1.0)
+        state["ax"] = zeros_like(parameter)
+        return state
+
+    def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
+        """Return the numbers of one step, and leave those of the next."""
         lr, lambd, eta = group["lr"], group["lambd"], float(state["eta"].item())
-        d = direction(maximize=group["maximize"], weight_decay=decay)
-        descend = fused(f"p * keep - eta * {d}", "p", "g", "keep", "eta", "decay")
-        descend(parameter, gradient, 1.0 - lambd * eta, eta, decay)
         mu = float(state["mu"].item())
-        if mu == 1.0:
-            state["ax"].copy_(parameter)
-        else:
-            _blend(state["ax"], parameter, mu)
         with no_grad():
             state["eta"].fill_(float(lr / ((1.0 + lambd * lr * step) ** group["alpha"])))
             state["mu"].fill_(1.0 / max(1.0, float(step) - group["t0"]))
+        return [1.0 - lambd * eta, eta, group["weight_decay"], mu]

@@ -18,7 +18,8 @@ class CountedOptimizer(Optimizer):
     """Keeps a Tensor "step" of one number for each parameter, as PyTorch's state dicts have it.
 
     Note    it lies on the CPU, where it is read at each step, unless the group is capturable or
-            fused; foreach and fused change nothing else, since updates are few passes as they are
+            fused; foreach and fused change nothing else: all parameters that lie alike are stepped
+            in one launch as it is
     """
 
     # What a state dict says for which there was no option when it was saved.
@@ -55,26 +56,35 @@ class CountedOptimizer(Optimizer):
         return tensor(value, dtype=float64 if wide else float32, device=device)
 
     def count(self, group: Group, parameter: Tensor, state: dict[str, Any]) -> Any:
-        """Count one more step of a parameter; return the how manieth it is: a number, or a Tensor
-        where PyTorch goes on with one, which rounds what follows from it.
+        """Count one more step of a parameter, as count_all."""
+        return self.count_all(group, [parameter], [state])[0]
+
+    def count_all(
+        self, group: Group, parameters: list[Tensor], states: list[dict[str, Any]]
+    ) -> list[Any]:
+        """Count one more step of parameters; return of each the how manieth it is: a number, or a
+        Tensor where PyTorch goes on with one, which rounds what follows from it.
 
         Raises  AssertionError for options that PyTorch's step refuses
         """
         require_no_lists(group)
-        step: Tensor = state["step"]
-        if group.get("capturable") and parameter.device.type == "cpu":
+        capturable = group.get("capturable")
+        if capturable and any(parameter.device is CPU for parameter in parameters):
             raise AssertionError(
                 f"If capturable=True, {self._on_devices}: ['cuda']; one of the params is on cpu, "
                 "where there are no graphs to capture: leave capturable out"
             )
-        if step.facts.device is CPU:
-            # By hand: an op takes as long as the whole update of a small parameter's mean.
-            count = step.array.item() + 1.0
-            step.array.fill(count)
-            storage_of(step).bump()
-        else:
-            step.add_(1)
-            count = step.item()
-        if group.get("capturable") or (self._differentiates_steps and group["differentiable"]):
-            return step.clone()
-        return count
+        as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
+        counts: list[Any] = []
+        for step in [state["step"] for state in states]:
+            if step.facts.device is CPU:
+                # By hand: an op takes as long as the whole update of a small parameter's mean.
+                array = step.array
+                count = array.item() + 1.0
+                array.fill(count)
+                storage_of(step).bump()
+            else:
+                step.add_(1)
+                count = step.item()
+            counts.append(step.clone() if as_tensors else count)
+        return counts

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from ..tensor.tensor import Tensor
-from .fused import direction, fused
+from typing import Any
+
+from .fused import direction
 from .optimizer import Group
 
-shrink = fused("p * keep", "p", "keep")
+# Numbers of the lines that follow returns; keep is what a decay apart leaves of the parameter.
+FOLLOWED = ("new", "beta", "new_square", "decay", "keep")
 
 
-def follow(
-    group: Group, parameter: Tensor, gradient: Tensor, mean: Tensor, square: Tensor
-) -> tuple[str, float]:
-    """Shrink the parameter where its decay is decoupled, and bring both means up to the gradient.
-
-    Return the text of the gradient that was followed, over g, p and decay, and that decay.
+def follow(decays: bool, apart: bool, maximize: bool) -> tuple[str, str]:
+    """Return the lines of a program that shrink the parameter p where its decay is apart, and bring
+    the means m and v up to the gradient g; and the text of the gradient that is followed.
     """
+    d = direction(maximize=maximize, weight_decay=decays and not apart)
+    lines = [f"m = m + new * ({d} - m)", f"v = d = {d}; v * beta + new_square * d * d"]
+    if decays and apart:
+        lines.insert(0, "p = p * keep")
+    return "\n".join(lines), d
+
+
+def how_followed(group: Group) -> tuple[bool, bool, bool]:
+    """Return what a group has follow do."""
+    return (
+        bool(group["weight_decay"]),
+        bool(group["decoupled_weight_decay"]),
+        bool(group["maximize"]),
+    )
+
+
+def followed(group: Group) -> list[Any]:
+    """Return the numbers of a group for FOLLOWED."""
     (beta1, beta2), decay = group["betas"], group["weight_decay"]
-    if decay and group["decoupled_weight_decay"]:
-        shrink(parameter, 1.0 - group["lr"] * decay)
-        decay = 0.0
-    d = direction(maximize=group["maximize"], weight_decay=decay)
-    blend = fused(f"m + new * ({d} - m)", "m", "g", "p", "new", "decay")
-    blend(mean, gradient, parameter, 1.0 - beta1, decay)
-    spread = fused(f"d = {d}; v * beta + new * d * d", "v", "g", "p", "beta", "new", "decay")
-    spread(square, gradient, parameter, beta2, 1.0 - beta2, decay)
-    return d, decay
+    keep = 1.0 - group["lr"] * decay if decay else 1.0
+    return [1.0 - beta1, beta2, 1.0 - beta2, decay, keep]

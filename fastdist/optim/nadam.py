@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import fused
-from .moments import follow
+from .moments import FOLLOWED, follow, followed, how_followed
 from .optimizer import Group
 from .options import checked
+from .updates import run_program
+
+
+@functools.cache
+def _program(decays: bool, apart: bool, maximize: bool) -> Program:
+    moments, d = follow(decays, apart, maximize)
+    return read_program(
+        f"""
+        {moments}
+        p = s = sqrt(v / left) + eps; p - now * ({d} / s) - then * (m / s)
+        """,
+        ("p", "g", "m", "v"),
+        (*FOLLOWED, "left", "eps", "now", "then"),
+    )
 
 
 class NAdam(CountedOptimizer):
@@ -58,29 +73,37 @@ class NAdam(CountedOptimizer):
         )
         super().__init__(params, options)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self.state[p] or self._begin(group, p) for p in parameters]
+        counts = self.count_all(group, parameters, states)
+        known = followed(group)
+        numbers = [
+            [*known, *self._ahead(group, step, state["mu_product"])]
+            for step, state in zip(counts, states, strict=True)
+        ]
+        means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
+        run_program(
+            _program(*how_followed(group)), [parameters, gradients, means, squares], numbers
+        )
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
         state = self.state[parameter]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["mu_product"] = self.number(group, parameter, 1.0)
-            state["exp_avg"] = zeros_like(parameter)
-            state["exp_avg_sq"] = zeros_like(parameter)
-        step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        lr = group["lr"]
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        d, decay = follow(group, parameter, gradient, mean, square)
+        state["step"] = self.number(group, parameter)
+        state["mu_product"] = self.number(group, parameter, 1.0)
+        state["exp_avg"] = zeros_like(parameter)
+        state["exp_avg_sq"] = zeros_like(parameter)
+        return state
+
+    def _ahead(self, group: Group, step: Any, mu_product: Tensor) -> list[Any]:
+        """Return the numbers of one step, and count it in the product of all momenta."""
+        (beta1, beta2), lr = group["betas"], group["lr"]
         mu, ahead = (
             beta1 * (1.0 - 0.5 * 0.96 ** (at * group["momentum_decay"])) for at in (step, step + 1)
         )
-        product = state["mu_product"].mul_(mu)
+        product: Any = mu_product.mul_(mu)
         as_tensor = group["differentiable"] or group["capturable"]
         product = product.clone() if as_tensor else product.item()
         now = lr * (1.0 - mu) / (1.0 - product)
         then = lr * ahead / (1.0 - product * ahead)
-        descend = fused(
-            f"s = sqrt(v / left) + eps; p - now * ({d} / s) - then * (m / s)",
-            *("p", "g", "m", "v", "left", "eps", "now", "then", "decay"),
-        )
-        left = 1.0 - beta2**step
-        descend(parameter, gradient, mean, square, left, group["eps"], now, then, decay)
+        return [1.0 - beta2**step, group["eps"], now, then]

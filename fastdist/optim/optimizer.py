@@ -131,6 +131,11 @@ class Optimizer(HasHooks):
             raise ValueError(
                 "can't optimize a non-leaf Tensor; give the leaves that it was made of"
             )
+        if parameter.is_complex():
+            raise NotImplementedError(
+                f"optimizers step real numbers, but one of the params is of {parameter.dtype}; "
+                "make the leaf real, and complex numbers of it with view_as_complex()"
+            )
 
     def _require_names_alike(self, group: Group) -> None:
         for other in self.param_groups:
@@ -169,15 +174,24 @@ class Optimizer(HasHooks):
                 with enable_grad():
                     loss = closure()
             for group in self.param_groups:
-                for parameter in group["params"]:
-                    gradient = self.gradient_of(parameter)
-                    if gradient is None:
-                        continue
-                    if gradient.facts.is_sparse:
-                        self.update_sparse(group, parameter, gradient)
-                    else:
-                        self.update(group, parameter, gradient)
+                self._step_group(group)
         return loss
+
+    def _step_group(self, group: Group) -> None:
+        parameters: list[Tensor] = []
+        gradients: list[Tensor] = []
+        for parameter in group["params"]:
+            gradient = self.gradient_of(parameter)
+            if gradient is None:
+                continue
+            if gradient.facts.is_sparse:
+                self.update_all(group, parameters, gradients)
+                self.update_sparse(group, parameter, gradient)
+                parameters, gradients = [], []
+            else:
+                parameters.append(parameter)
+                gradients.append(gradient)
+        self.update_all(group, parameters, gradients)
 
     def step_with(self, gradients: Mapping[Tensor, Tensor]) -> None:
         """Do a step with these gradients in the place of `.grad`, which stays as it is; parameters
@@ -191,7 +205,8 @@ class Optimizer(HasHooks):
                 gradients are put there for the length of the step
         """
         with self._step_lock:
-            if type(self).update is not Optimizer.update:
+            mine = type(self)
+            if (mine.update, mine.update_all) != (Optimizer.update, Optimizer.update_all):
                 self._given = gradients
                 try:
                     self.step()
@@ -210,8 +225,15 @@ class Optimizer(HasHooks):
             _require_alike(gradient, parameter)
         return gradient
 
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group, one after the other or all at once; called with grad mode
+        off, unless the optimiser is differentiable.
+        """
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            self.update(group, parameter, gradient)
+
     def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter; called with grad mode off."""
+        """Change one parameter; as update_all."""
         raise NotImplementedError(f"{type(self).__name__} implements neither update nor step")
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
@@ -336,7 +358,7 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 def _default_to_fused_or_foreach(
     params: list[Tensor], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
-    """Return that neither is to be used: updates are few passes over memory as they are."""
+    """Return that neither is to be used: parameters are stepped together as it is."""
     return False, False
 
 

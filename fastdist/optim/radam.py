@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, ClassVar
 
+from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import fused
-from .moments import follow
+from .moments import FOLLOWED, follow, followed, how_followed
 from .optimizer import Group
 from .options import checked
+from .updates import run_program
 
-_descend = fused("p - rate * (m / left)", "p", "m", "left", "rate")
-_adapt = fused(
-    "p - m / left * lr * (root / (sqrt(v) + eps)) * trust",
-    *("p", "m", "v", "left", "lr", "root", "eps", "trust"),
-)
+
+@functools.cache
+def _program(trusts: bool, decays: bool, apart: bool, maximize: bool) -> Program:
+    moments, _ = follow(decays, apart, maximize)
+    adapted = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust"
+    return read_program(
+        f"{moments}\np = {adapted if trusts else 'p - lr * (m / left)'}",
+        ("p", "g", "m", "v"),
+        (*FOLLOWED, "left", "lr", "root", "eps", "trust"),
+    )
 
 
 class RAdam(CountedOptimizer):
@@ -59,25 +67,41 @@ class RAdam(CountedOptimizer):
         )
         super().__init__(params, options)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self.state[p] or self._begin(group, p) for p in parameters]
+        counts = self.count_all(group, parameters, states)
+        known = followed(group)
+        adapted = {step: _adapted(group, step) for step in dict.fromkeys(counts)}
+        means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
+        columns, at = [parameters, gradients, means, squares], 0
+        for trusts, alike in groupby(adapted[step][-1] is not None for step in counts):
+            end = at + len([*alike])
+            numbers = [
+                [*known, *adapted[step][:-1], adapted[step][-1] or 1.0] for step in counts[at:end]
+            ]
+            program = _program(trusts, *how_followed(group))
+            run_program(program, [column[at:end] for column in columns], numbers)
+            at = end
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
         state = self.state[parameter]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["exp_avg"] = zeros_like(parameter)
-            state["exp_avg_sq"] = zeros_like(parameter)
-        step, (beta1, beta2) = self.count(group, parameter, state), group["betas"]
-        lr = group["lr"]
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        follow(group, parameter, gradient, mean, square)
-        left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step
-        longest = 2.0 / (1.0 - beta2) - 1.0
-        length = longest - 2.0 * step * beta2**step / left2
-        if length <= 5.0:
-            _descend(parameter, mean, left1, lr)
-            return
+        state["step"] = self.number(group, parameter)
+        state["exp_avg"] = zeros_like(parameter)
+        state["exp_avg_sq"] = zeros_like(parameter)
+        return state
+
+
+def _adapted(group: Group, step: Any) -> list[Any]:
+    """Return the numbers of one step; the last is None while squares are not to be trusted."""
+    beta1, beta2 = group["betas"]
+    left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step
+    longest = 2.0 / (1.0 - beta2) - 1.0
+    length = longest - 2.0 * step * beta2**step / left2
+    trust = None
+    if length > 5.0:
         trust = (
             ((length - 4.0) * (length - 2.0) * longest)
             / ((longest - 4.0) * (longest - 2.0) * length)
         ) ** 0.5
-        _adapt(parameter, mean, square, left1, lr, left2**0.5, group["eps"], trust)
+    return [left1, group["lr"], left2**0.5, group["eps"], trust]

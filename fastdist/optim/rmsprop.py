@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import direction
 from .optimizer import Group
 from .options import checked, require_not_negative
+from .updates import run_program
 
-_descend = fused("p - lr * v", "p", "v", "lr")
+
+@functools.cache
+def _program(remembers: bool, centered: bool, maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    ratio = f"({d} / (sqrt({'v - m * m' if centered else 'v'}) + eps))"
+    lines = [f"v = d = {d}; v * alpha + new * d * d"]
+    if centered:
+        lines.append(f"m = m + new * ({d} - m)")
+    if remembers:
+        lines.append(f"b = momentum * b + {ratio}")
+    lines.append(f"p = p - lr * {'b' if remembers else ratio}")
+    arrays = ["p", "g", "v"] + ["b"] * remembers + ["m"] * centered
+    return read_program(
+        "\n".join(lines), (*arrays,), ("alpha", "new", "eps", "lr", "momentum", "decay")
+    )
 
 
 class RMSprop(CountedOptimizer):
@@ -58,33 +75,21 @@ class RMSprop(CountedOptimizer):
         )
         super().__init__(params, options)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
-        state, momentum, centered = self.state[parameter], group["momentum"], group["centered"]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["square_avg"] = zeros_like(parameter)
-            if momentum > 0:
-                state["momentum_buffer"] = zeros_like(parameter)
-            if centered:
-                state["grad_avg"] = zeros_like(parameter)
-        self.count(group, parameter, state)
-        alpha, eps, decay = group["alpha"], group["eps"], group["weight_decay"]
-        square, mean = state["square_avg"], state["grad_avg"] if centered else None
-        d = direction(maximize=group["maximize"], weight_decay=decay)
-        spread = fused(f"d = {d}; v * alpha + new * d * d", "v", "g", "p", "alpha", "new", "decay")
-        spread(square, gradient, parameter, alpha, 1.0 - alpha, decay)
-        if centered:
-            blend = fused(f"m + new * ({d} - m)", "m", "g", "p", "new", "decay")
-            blend(mean, gradient, parameter, 1.0 - alpha, decay)
-        ratio = f"({d} / (sqrt({'v - m * m' if centered else 'v'}) + eps))"
-        if momentum > 0:
-            remember = fused(
-                f"momentum * b + {ratio}", "b", "p", "g", "v", "m", "momentum", "eps", "decay"
-            )
-            buffer = state["momentum_buffer"]
-            remember(buffer, parameter, gradient, square, mean, momentum, eps, decay)
-            _descend(parameter, buffer, group["lr"])
-        else:
-            descend = fused(f"p - lr * {ratio}", "p", "g", "v", "m", "lr", "eps", "decay")
-            descend(parameter, gradient, square, mean, group["lr"], eps, decay)
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        how = bool(group["momentum"] > 0), bool(group["centered"])
+        names = [name for name, wanted in zip(("momentum_buffer", "grad_avg"), how) if wanted]
+        states = [self.state[p] or self._begin(group, p, names) for p in parameters]
+        self.count_all(group, parameters, states)
+        alpha, decay = group["alpha"], group["weight_decay"]
+        numbers = [alpha, 1.0 - alpha, group["eps"], group["lr"], group["momentum"], decay]
+        columns = [[state[name] for state in states] for name in ("square_avg", *names)]
+        program = _program(*how, bool(group["maximize"]), bool(decay))
+        run_program(program, [parameters, gradients, *columns], [numbers] * len(parameters))
+
+    def _begin(self, group: Group, parameter: Tensor, names: list[str]) -> dict[str, Any]:
+        state = self.state[parameter]
+        state["step"] = self.number(group, parameter)
+        for name in ("square_avg", *names):
+            state[name] = zeros_like(parameter)
+        return state

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.program import Program, read_program
 from ..ops.creation import full_like, zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .fused import direction, fused
+from .fused import direction
 from .optimizer import Group
 from .options import checked
+from .updates import run_program
+
+
+@functools.cache
+def _program(maximize: bool) -> Program:
+    turned = f"d = {direction(maximize=maximize, weight_decay=0)}; turn = d * old"
+    # Where the way turned, the gradient counts as 0: no step, and no turn the next time.
+    kept = "where(turn < T(0), T(0), d)"
+    resized = "where(turn > T(0), more, where(turn < T(0), less, where(turn == T(0), T(1), turn)))"
+    # Not minimum and maximum: at a bound, the gradient of a step size is the whole one.
+    return read_program(
+        f"""
+        size = {turned}; s = size * {resized}; where(s < least, least, where(s > most, most, s))
+        p = {turned}; p - sign({kept}) * size
+        old = {turned}; {kept}
+        """,
+        ("p", "g", "old", "size"),
+        ("less", "more", "least", "most"),
+    )
 
 
 class Rprop(CountedOptimizer):
@@ -49,26 +70,18 @@ class Rprop(CountedOptimizer):
         )
         super().__init__(params, options)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
+        states = [self.state[p] or self._begin(group, p) for p in parameters]
+        self.count_all(group, parameters, states)
+        numbers = [*group["etas"], *group["step_sizes"]]
+        before, sizes = ([state[name] for state in states] for name in ("prev", "step_size"))
+        columns = [parameters, gradients, before, sizes]
+        run_program(_program(bool(group["maximize"])), columns, [numbers] * len(parameters))
+
+    def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
         state = self.state[parameter]
-        if not state:
-            state["step"] = self.number(group, parameter)
-            state["prev"] = zeros_like(parameter)
-            state["step_size"] = full_like(parameter, float(group["lr"])).detach()
-        self.count(group, parameter, state)
-        (less, more), (least, most) = group["etas"], group["step_sizes"]
-        before, size = state["prev"], state["step_size"]
-        turned = f"d = {direction(maximize=group['maximize'], weight_decay=0)}; turn = d * old"
-        # Where the way turned, the gradient counts as 0: no step, and no turn the next time.
-        kept = "where(turn < T(0), T(0), d)"
-        # Not minimum and maximum: at a bound, the gradient of a step size is the whole one.
-        resize = fused(
-            f"{turned}; s = size * where(turn > T(0), more, where(turn < T(0), less, where(turn =="
-            " T(0), T(1), turn))); where(s < least, least, where(s > most, most, s))",
-            *("size", "g", "old", "less", "more", "least", "most"),
-        )
-        resize(size, gradient, before, less, more, least, most)
-        descend = fused(f"{turned}; p - sign({kept}) * size", "p", "g", "old", "size")
-        descend(parameter, gradient, before, size)
-        fused(f"{turned}; {kept}", "old", "g")(before, gradient)
+        state["step"] = self.number(group, parameter)
+        state["prev"] = zeros_like(parameter)
+        state["step_size"] = full_like(parameter, float(group["lr"])).detach()
+        return state

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.program import Program, read_program
 from ..graph.modes import no_grad
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
-from .fused import direction, fused
+from .fused import direction
 from .optimizer import Group, Optimizer
 from .options import checked, require_for_fused, require_one_way
+from .updates import run_program
 
 # What a state dict says for which there was no option when it was saved.
 _GAINED = {
@@ -22,6 +25,29 @@ _GAINED = {
 }
 
 
+@functools.cache
+def _plain(maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    return read_program(f"p = p - lr * {d}", ("p", "g"), ("lr", "decay"))
+
+
+@functools.cache
+def _begin(maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    return read_program(f"v = {d}", ("v", "g", "p"), ("decay",))
+
+
+@functools.cache
+def _descend(is_first: bool, nesterov: bool, maximize: bool, decays: bool) -> Program:
+    d = direction(maximize=maximize, weight_decay=decays)
+    remembered = "" if is_first else f"v = momentum * v + new * {d}"
+    return read_program(
+        f"{remembered}\np = p - lr * {f'({d} + momentum * v)' if nesterov else 'v'}",
+        ("p", "g", "v"),
+        ("lr", "momentum", "new", "decay"),
+    )
+
+
 class SGD(Optimizer):
     """Steps against the gradient: v = momentum * v + (1 - dampening) * g; p = p - lr * v.
 
@@ -29,7 +55,7 @@ class SGD(Optimizer):
     Source  Sutskever et al. 2013, "On the importance of initialization and momentum in deep
             learning", for nesterov
     Note    weight_decay adds weight_decay * p to the gradient; maximize steps along it; foreach and
-            fused change nothing, since updates are few passes as they are
+            fused change nothing: all parameters are stepped in one launch as it is
     """
 
     def __init__(
@@ -68,30 +94,35 @@ class SGD(Optimizer):
             for name, value in _GAINED.items():
                 group.setdefault(name, value)
 
-    def update(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
-        """Change one parameter."""
-        decay, momentum = group["weight_decay"], group["momentum"]
+    def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Change parameters of a group."""
         if group["fused"]:
-            require_for_fused(parameter)
-        d = direction(maximize=group["maximize"], weight_decay=decay)
+            for parameter in parameters:
+                require_for_fused(parameter)
+        lr, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
+        how = bool(group["maximize"]), bool(decay)
+        columns = [parameters, gradients]
         if not momentum:
-            descend = fused(f"p - lr * {d}", "p", "g", "lr", "decay")
-            descend(parameter, gradient, group["lr"], decay)
+            run_program(_plain(*how), columns, [[lr, decay]] * len(parameters))
             return
-        state = self.state[parameter]
-        buffer = state.get("momentum_buffer")
-        if buffer is None:
-            buffer = state["momentum_buffer"] = zeros_like(parameter)
+        buffers: list[Any] = [
+            self.state[parameter].get("momentum_buffer") for parameter in parameters
+        ]
+        is_first = any(buffer is None for buffer in buffers)
+        if is_first and len(parameters) > 1:
+            # One after the other: a parameter that the group lists twice has a buffer by then.
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                self.update_all(group, [parameter], [gradient])
+            return
+        if is_first:
+            buffers = [zeros_like(parameters[0])]
+            self.state[parameters[0]]["momentum_buffer"] = buffers[0]
             # The first step takes the gradient whole, whatever the dampening, and out of any graph.
             with no_grad():
-                fused(d, "v", "g", "p", "decay")(buffer, gradient, parameter, decay)
-        else:
-            text = f"momentum * v + new * {d}"
-            remember = fused(text, "v", "g", "p", "momentum", "new", "decay")
-            remember(buffer, gradient, parameter, momentum, 1.0 - group["dampening"], decay)
-        ahead = f"({d} + momentum * v)" if group["nesterov"] else "v"
-        descend = fused(f"p - lr * {ahead}", "p", "g", "v", "lr", "momentum", "decay")
-        descend(parameter, gradient, buffer, group["lr"], momentum, decay)
+                run_program(_begin(*how), [buffers, gradients, parameters], [[decay]])
+        numbers = [lr, momentum, 1.0 - group["dampening"], decay]
+        program = _descend(is_first, bool(group["nesterov"]), *how)
+        run_program(program, [*columns, buffers], [numbers] * len(parameters))
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change the rows that the gradient touches, and with momentum those that it ever did."""

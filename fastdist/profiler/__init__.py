@@ -1,26 +1,23 @@
 """Where a program's time goes, under PyTorch's names: `profile`, `record_function`, `schedule`.
 
 While a profile records, ops go their general way and hand in what they took to
-core/time_ranges.py; events.py shows what is read from there: tables, and traces for
-chrome://tracing. Views are too short to be listed, kernels of a GPU are not seen, and a function
-that is made of ops counts as these.
+core/time_ranges.py; graph/recordings.py tells other rooms of it. events.py shows what is read from
+there, table.py as tables, trace.py as traces for chrome://tracing and as pages. activities.py has
+whose work is recorded, emitted.py tells NVIDIA's profilers. Views are too short to be listed, a
+GPU's work is told op by op and not kernel by kernel, and a function that is made of ops counts as
+these.
 """
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
-from .profile import (
-    ProfilerAction,
-    ProfilerActivity,
-    kineto_available,
-    profile,
-    record_function,
-    schedule,
-    supported_activities,
-    tensorboard_trace_handler,
-)
+from ..core.missing import explain_missing, instead
+from .activities import DeviceType, ProfilerActivity, supported_activities
+from .profile import kineto_available, profile, tensorboard_trace_handler
+from .record_function import record_function
+from .schedule import ProfilerAction, schedule
 
 __all__ = [
+    "DeviceType",
     "ProfilerAction",
     "ProfilerActivity",
     "kineto_available",
@@ -31,4 +28,14 @@ __all__ = [
     "tensorboard_trace_handler",
 ]
 
+instead(
+    {
+        f"{__name__}.itt": "nothing is told to Intel's VTune here: cuda.nvtx tells NVIDIA's Nsight",
+        f"{__name__}.ExecutionTraceObserver": "graphs of ops are not recorded: profile's "
+        "execution_trace_observer takes any object with start(), stop() and cleanup()",
+        f"{__name__}.KinetoStepTracker": "PyTorch's recorder is not here: profile.step_num counts",
+        f"{__name__}.RecordScope": "an event's scope is a number: 0 an op, 1 a gradient, 7 the "
+        "user's own",
+    }
+)
 explain_missing(__name__)

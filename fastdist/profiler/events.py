@@ -1,87 +1,110 @@
-"""What was recorded: events and their averages, as a table or a trace for chrome://tracing."""
+"""What was recorded: events and their averages, as a table, a trace or a page."""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, Self
 
 from ..core.time_ranges import TimeRange
+from .activities import DeviceType
+from .formatted import Formatted
+from .function_event import FunctionEvent, Kernel
 
-_CATEGORIES = {"op": "cpu_op", "backward": "cpu_op", "user": "user_annotation"}
-_SORTED_BY = frozenset(
-    {
-        "count", "cpu_time", "cpu_time_total", "device_time", "device_time_total",
-        "self_cpu_time_total", "self_device_time_total",
-    }
-)  # fmt: skip
+_STACK_METRICS: Final = tuple(
+    [f"self_{kind}_time_total" for kind in ("cpu", "cuda", "xpu", "privateuse1")]
+)
+_DEVICES: Final = re.compile("cuda|xpu|privateuse1")
+_NO_SEPARATORS: Final = str.maketrans(" ;\t\n", "____")
 
 
-class Interval(NamedTuple):
-    """From when to when.
+class FunctionEventAvg(Formatted):
+    """All events of one name, or the sum of such averages; times are in microseconds.
 
-    Units   microseconds since the recording began
+    Note    what it tells beside sums, as `stack`, is the first event's
     """
 
-    start: float
-    end: float
-
-    def elapsed_us(self) -> float:
-        """Return how long it is."""
-        return self.end - self.start
-
-
-class FunctionEvent:
-    """One op, gradient or stretch of the user's; times are in microseconds.
-
-    `self_cpu_time_total` is its time without that of the events inside of it
-    """
-
-    device_time = device_time_total = self_device_time_total = 0.0
-
-    def __init__(self, known: TimeRange, origin_ns: int) -> None:
-        self.name = self.key = known.name
-        self.category = known.category
-        self.thread = known.thread_id
-        self.thread_name = known.thread_name
-        start, end = ((t - origin_ns) / 1e3 for t in (known.start_ns, known.stop_ns))
-        self.time_range = Interval(start, end)
-        self.cpu_time = self.cpu_time_total = self.self_cpu_time_total = end - start
-        self.count = 1
+    def __init__(self, key: str = "", events: Sequence[Any] = ()) -> None:
+        self.key = key
+        self.node_id = -1
+        self.scope = 0
+        self.is_remote = self.is_async = self.is_user_annotation = False
         self.cpu_parent: FunctionEvent | None = None
         self.cpu_children: list[FunctionEvent] = []
+        self.device_type, self.use_device = DeviceType.CPU, None
+        self.input_shapes: list[list[int]] | str = ""
+        self.stack: list[str] = []
+        self.module_hierarchy = ""
+        self.count = self.flops = 0
+        self.cpu_time_total = self.self_cpu_time_total = 0.0
+        self.device_time_total = self.self_device_time_total = 0.0
+        self.cpu_memory_usage = self.self_cpu_memory_usage = 0
+        self.device_memory_usage = self.self_device_memory_usage = 0
+        for event in events:
+            self._add(event)
 
-    def __repr__(self) -> str:
-        return f"<FunctionEvent name={self.name} cpu_time={self.cpu_time:.3f}us>"
+    def add(self, other: Any) -> Self:
+        """Add an event, or another average, of the same name.
 
+        Raises  AssertionError for another name
+        """
+        if self.count and other.key != self.key:
+            raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
+        self.key = other.key
+        self._add(other)
+        return self
 
-class FunctionEventAvg:
-    """All events of one name; times are in microseconds."""
+    __iadd__ = add
 
-    device_time = device_time_total = self_device_time_total = 0.0
-
-    def __init__(self, key: str, events: Sequence[FunctionEvent]) -> None:
-        self.key = key
-        self.count = len(events)
-        self.self_cpu_time_total = sum(event.self_cpu_time_total for event in events)
+    def _add(self, other: Any) -> None:
+        if not self.count:
+            for name in _OF_THE_FIRST:
+                setattr(self, name, getattr(other, name))
+        self.is_remote = self.is_remote or other.is_remote
+        self.use_device = self.use_device or other.use_device
+        self.count += other.count
+        self.flops += other.flops
+        for name in _OF_ITS_OWN:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
         # What is inside of an event of its own name is counted there.
-        self.cpu_time_total = sum(e.cpu_time_total for e in events if not _inside_its_like(e))
+        if not _inside_its_like(other):
+            for name in _WITH_WHAT_IS_INSIDE:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
 
     @property
     def cpu_time(self) -> float:
         """The mean time of one."""
         return self.cpu_time_total / max(self.count, 1)
 
+    @property
+    def device_time(self) -> float:
+        """The mean time that devices took for one."""
+        return self.device_time_total / max(self.count, 1)
+
     def __repr__(self) -> str:
         return (
-            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total:.3f}us "
-            f"cpu_time={self.cpu_time:.3f}us count={self.count}>"
+            f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str} "
+            f"cpu_time={self.cpu_time_str} self_device_time={self.self_device_time_total_str} "
+            f"device_time={self.device_time_str} count={self.count} "
+            f"input_shapes={self.input_shapes} cpu_memory_usage={self.cpu_memory_usage} "
+            f"device_memory_usage={self.device_memory_usage}>"
         )
 
 
-def _inside_its_like(event: FunctionEvent) -> bool:
-    parent = event.cpu_parent
+_OF_THE_FIRST: Final = (
+    *("node_id", "scope", "is_async", "is_user_annotation", "device_type"),
+    *("cpu_parent", "cpu_children"),
+)
+_OF_ITS_OWN: Final = (
+    *("self_cpu_time_total", "self_device_time_total"),
+    *("self_cpu_memory_usage", "self_device_memory_usage"),
+)
+_WITH_WHAT_IS_INSIDE: Final = tuple([name.removeprefix("self_") for name in _OF_ITS_OWN])
+
+
+def _inside_its_like(event: Any) -> bool:
+    parent = None if isinstance(event, FunctionEventAvg) else event.cpu_parent
     while parent is not None and parent.name != event.name:
         parent = parent.cpu_parent
     return parent is not None
@@ -96,13 +119,30 @@ class EventList(list[Any]):
         return float(sum(event.self_cpu_time_total for event in self))
 
     def key_averages(
-        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, **more: Any
+        self,
+        group_by_input_shapes: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        *,
+        group_by_module: bool = False,
     ) -> EventList:
-        """Return one average for each name, in the order in which they first occur."""
-        named: dict[str, list[FunctionEvent]] = {}
+        """Return one average for each name and worker, in the order in which they first occur; if
+        asked, for each list of shapes, for each group_by_stack_n innermost functions, and for each
+        module that they are a part of. Ops have no overloads here.
+        """
+        groups: dict[tuple[Any, ...], list[FunctionEvent]] = {}
         for event in self:
-            named.setdefault(event.name, []).append(event)
-        return EventList(FunctionEventAvg(key, events) for key, events in named.items())
+            shapes = str(event.input_shapes) if group_by_input_shapes else ""
+            stack = tuple(event.stack[:group_by_stack_n])
+            module = event.module_hierarchy if group_by_module else ""
+            key = (event.name, event.node_id, shapes, stack, module, event.device_type)
+            groups.setdefault(key, []).append(event)
+        averages = EventList(FunctionEventAvg(key[0], events) for key, events in groups.items())
+        for average, (key, events) in zip(averages, groups.items(), strict=True):
+            average.stack, average.module_hierarchy = list(key[3]), key[4]
+            if group_by_input_shapes:
+                average.input_shapes = events[0].input_shapes
+        return averages
 
     def total_average(self) -> FunctionEventAvg:
         """Return the sum of all."""
@@ -112,94 +152,122 @@ class EventList(list[Any]):
         self,
         sort_by: str | None = None,
         row_limit: int = 100,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
         header: str | None = None,
-        **more: Any,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
     ) -> str:
         """Return a table, a row an entry, the largest first by sort_by if it is given.
 
-        Raises  ValueError for a column that nobody knows
+        Raises  ValueError for a column, or a unit, that nobody knows
+        Note    a name that is cut loses its middle: of a call's events the end tells the op
         """
-        rows = list(self)
-        if sort_by is not None:
-            wanted = sort_by.replace("cuda", "device")
-            if wanted not in _SORTED_BY:
-                raise ValueError(f"table: sort_by is {sort_by!r}, one of {sorted(_SORTED_BY)}")
-            rows.sort(key=lambda row: -float(getattr(row, wanted)))
-        total = self.self_cpu_time_total
-        cells = [_row(row, total) for row in (rows if row_limit < 0 else rows[:row_limit])]
-        columns = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
-        columns.append("# of Calls")
-        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-        rule = "  ".join("-" * width for width in widths)
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in [columns, *cells]
-        ]
-        head = [] if header is None else ["=" * len(rule), header]
-        body = [rule, lines[0], rule, *lines[1:], rule]
-        return "\n".join([*head, *body, f"Self CPU time total: {_duration(total)}", ""])
+        from .table import Form, table_of  # each worker of a group could show one, and few do
+
+        form = Form(
+            *(sort_by, row_limit, max_src_column_width, max_name_column_width),
+            *(max_shapes_column_width, header, top_level_events_only, time_unit),
+        )
+        return table_of(self, self.self_cpu_time_total, form)
 
     def __str__(self) -> str:
         return self.table()
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write what chrome://tracing and Perfetto read."""
-        pid = os.getpid()
-        threads = {event.thread: event.thread_name for event in self}
-        listed: list[dict[str, Any]] = [
-            {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}}
-            for tid, name in threads.items()
-        ]
-        listed += [
-            {
-                "ph": "X",
-                "cat": _CATEGORIES.get(event.category, event.category),
-                "name": event.name,
-                "pid": pid,
-                "tid": event.thread,
-                "ts": event.time_range.start,
-                "dur": event.time_range.elapsed_us(),
-            }
-            for event in self
-        ]
+        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
+        from .trace import Trace
+
+        Trace(self).export(path)
+
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """Return what export_stacks takes as its metric."""
+        return list(_STACK_METRICS)
+
+    def export_stacks(
+        self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
+    ) -> None:
+        """Write a line an event with a stack, as drawers of flame graphs read it: the functions,
+        the outermost first, and the microseconds.
+
+        Raises  ValueError for what is no time of an event's own
+        """
+        if metric not in _STACK_METRICS:
+            raise ValueError(f"metric should be one of: {list(_STACK_METRICS)}, got {metric!r}")
         with open(path, "w", encoding="utf-8") as file:
-            json.dump({"schemaVersion": 1, "traceEvents": listed}, file)
+            for event in self:
+                time_us = int(getattr(event, _DEVICES.sub("device", metric)))
+                if event.stack and time_us > 0:
+                    entries = [entry.translate(_NO_SEPARATORS) for entry in reversed(event.stack)]
+                    file.write(f"{';'.join(entries)} {time_us}\n")
+
+    def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
+        """Write a page with the time line that opens in any browser, offline."""
+        from .trace import Trace
+
+        Trace(self).export_html(path, title)
 
 
 def events_of(ranges: Sequence[TimeRange]) -> EventList:
     """Return events of ranges that are in the order in which they began, each with those inside."""
     origin_ns = ranges[0].start_ns if ranges else 0
     events = EventList()
-    open_ones: dict[int, list[FunctionEvent]] = {}
+    open_ones: dict[tuple[int, bool, int], list[FunctionEvent]] = {}
     # Of two that begin at once the longer is around the other.
     for known in sorted(ranges, key=lambda one: (one.start_ns, -one.stop_ns)):
-        event = FunctionEvent(known, origin_ns)
-        stack = open_ones.setdefault(event.thread, [])
+        event = FunctionEvent(known, origin_ns, len(events))
+        events.append(event)
+        if event.is_async:
+            continue
+        stack = open_ones.setdefault((event.node_id, event.is_remote, event.thread), [])
         while stack and stack[-1].time_range.end < event.time_range.end:
             stack.pop()
         if stack:
             event.cpu_parent = stack[-1]
             stack[-1].cpu_children.append(event)
             stack[-1].self_cpu_time_total -= event.cpu_time
+            stack[-1].self_cpu_memory_usage -= event.cpu_memory_usage
+            stack[-1].self_device_memory_usage -= event.device_memory_usage
         stack.append(event)
-        events.append(event)
+    _give_kernels(events)
+    _lead_gradients_to_ops(events)
     return events
 
 
-def _row(row: Any, total: float) -> list[str]:
-    whole = total or 1.0
-    return [
-        row.key,
-        f"{100 * row.self_cpu_time_total / whole:.2f}%",
-        _duration(row.self_cpu_time_total),
-        f"{100 * row.cpu_time_total / whole:.2f}%",
-        _duration(row.cpu_time_total),
-        _duration(row.cpu_time),
-        str(row.count),
-    ]
+def _give_kernels(events: Sequence[FunctionEvent]) -> None:
+    """Let ops have what devices did for them, and what is around an op as well."""
+    ops = {(e.node_id, e.kernel_id): e for e in events if e.kernel_id and e.category != "kernel"}
+    for event in events:
+        op = ops.get((event.node_id, event.kernel_id))
+        if event.category == "kernel" and op is not None:
+            took_us = event.time_range.elapsed_us()
+            event.cause = op
+            op.kernels.append(Kernel(event.name, event.device_index, took_us))
+            op.self_device_time_total += took_us
+            around: FunctionEvent | None = op
+            while around is not None:
+                around.device_time_total += took_us
+                around.use_device = around.use_device or event.use_device
+                around = around.cpu_parent
 
 
-def _duration(us: float) -> str:
-    if us >= 1e6:
-        return f"{us / 1e6:.3f}s"
-    return f"{us / 1e3:.3f}ms" if us >= 1e3 else f"{us:.3f}us"
+def _lead_gradients_to_ops(events: Sequence[FunctionEvent]) -> None:
+    """Let gradients, and what is inside of them, be where their ops were called."""
+    ops: dict[tuple[int, int], FunctionEvent] = {}
+    for event in events:
+        if event.sequence_nr >= 0 and event.category == "op":
+            ops.setdefault((event.node_id, event.sequence_nr), event)
+    for event in events:  # those outside come first
+        if event.category == "backward":
+            op = ops.get((event.node_id, event.sequence_nr))
+            if op is not None:
+                event.cause = op
+                _be_of(event, op.thread, op)
+        elif (around := event.cpu_parent) is not None and around.fwd_thread is not None:
+            _be_of(event, around.fwd_thread, around)
+
+
+def _be_of(event: FunctionEvent, thread: int, other: FunctionEvent) -> None:
+    event.fwd_thread, event.stack = thread, other.stack
+    event.module_hierarchy = other.module_hierarchy

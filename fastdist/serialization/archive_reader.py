@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.usual_pages import Bytes, usual_pages
 from .checksum import Checksum
 from .zip_format import (
     CENTRAL,
@@ -32,12 +33,9 @@ from .zip_format import (
     ZIP64_TAG,
 )
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 # The end of an archive may be followed by a comment of so many bytes.
 _MOST_COMMENT: Final = 0xFFFF
 _PIECE_BYTES: Final = 16 << 20
-# From so much on NumPy asks the system for huge pages, see `_memory`.
-_HUGE_BYTES: Final = 4 << 20
 
 
 class ArchiveError(RuntimeError):
@@ -86,13 +84,17 @@ class Archive:
         """Return how many bytes a record holds."""
         return self._entry(record).size
 
+    def checksum(self, record: str) -> int:
+        """Return the checksum of a record's bytes, as it was written."""
+        return self._entry(record).checksum
+
     def read(self, record: str) -> Bytes:
         """Return the bytes of a record, in memory of their own; mapped ones as they are read."""
         entry = self._entry(record)
         start = self._data_start(record, entry)
         if self._mapped is not None and record.startswith("data/"):
             return np.ndarray((entry.size,), np.uint8, self._mapped, start)
-        data = _memory(entry.size)
+        data = usual_pages(entry.size)
         view = data.data
         self._file.seek(self._origin + start)
         done = 0
@@ -213,20 +215,6 @@ class Archive:
             f"PytorchStreamReader failed reading zip archive: {why}; {self._called} was cut off, "
             "changed on its way, or is no file of save()"
         )
-
-
-def _memory(size: int) -> Bytes:
-    """Return memory of so many bytes, in pages of the usual size.
-
-    A huge page that no program has used before is made by the host of a virtual machine first: for
-    1 GB that takes 1.6 to 2.5 s of CPU time, usual pages 0.45 s. Where huge ones lie ready they
-    would take 0.2 s; but what is loaded is mostly loaded once, when a program starts (AMD EPYC,
-    Linux 6.18 in Firecracker).
-    """
-    if size < _HUGE_BYTES or not hasattr(mmap, "MAP_ANONYMOUS"):
-        return np.empty(size, np.uint8)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    return np.ndarray((size,), np.uint8, mmap.mmap(-1, size, flags=flags))
 
 
 def _long_numbers(extra: bytes, size: int, packed: int, start: int) -> list[int]:

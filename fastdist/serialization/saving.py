@@ -116,7 +116,8 @@ class _Storages:
         self._alive.append(tensor)
         if not flat.nbytes:
             address = id(tensor)
-        return self._enter(flat, layout.device, address, layout.dtype), offset
+        dtype = None if layout.dtype.is_bare else layout.dtype
+        return self._enter(flat, layout.device, address, dtype), offset
 
     def of_storage(self, storage: TypedStorage | UntypedStorage) -> _StorageOf:
         """Return the place of a storage's memory among them."""
@@ -201,9 +202,13 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
             (indices, values, Size(shape), is_coalesced),
         )
     made_of = _parts(tensor, storages)
+    # As PyTorch's files: of dtypes that have no storages of their own, memory is bytes.
+    rebuild: Any = rebuilding.rebuild_tensor_v2
+    if tensor.facts.dtype.is_bare:
+        rebuild, made_of = rebuilding.rebuild_tensor_v3, (*made_of, tensor.facts.dtype)
     if kind is Tensor:
-        return rebuilding.rebuild_tensor_v2, made_of
-    whole = (rebuilding.rebuild_tensor_v2, kind, made_of, state or {})
+        return rebuild, made_of
+    whole = (rebuild, kind, made_of, state or {})
     return rebuilding.rebuild_from_type_v2, whole
 
 
@@ -247,8 +252,9 @@ class _TorchPickler(pickle._Pickler):
 
     def __init__(self, stream: Any, protocol: int) -> None:
         super().__init__(stream, protocol)
-        self.storages = _Storages()
-        self.dispatch_table: Any = _Reducers(lambda tensor: reduce_tensor(tensor, self.storages))
+        self.storages = storages = _Storages()
+        # Not of self: what was saved would be kept until the garbage collector came.
+        self.dispatch_table: Any = _Reducers(lambda tensor: reduce_tensor(tensor, storages))
         self._known: dict[Any, bytes] = {}
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
@@ -298,7 +304,7 @@ class _TorchPickler(pickle._Pickler):
 
     def save_tensor(self, obj: Tensor) -> None:
         """Write a tensor as the call that makes it of its storage, or of its parts."""
-        if obj.facts.is_sparse:
+        if obj.facts.is_sparse or obj.facts.dtype.is_bare:
             self.save_reduce(*reduce_tensor(obj, self.storages), obj=obj)  # type: ignore[attr-defined]
             return
         storage, *numbers, requires_grad, _ = _parts(obj, self.storages)

@@ -34,15 +34,12 @@ _OWN: Final[dict[Name, Any]] = {
     ("torch._utils", "_rebuild_parameter_with_state"): rebuilding.rebuild_parameter_with_state,
     ("torch._tensor", "_rebuild_from_type_v2"): rebuilding.rebuild_from_type_v2,
     **{("torch", dtype.name): dtype for dtype in dtypes.ALL},
-    ("torch", "UntypedStorage"): UntypedStorage,
     ("torch.storage", "UntypedStorage"): UntypedStorage,
+    ("torch", "UntypedStorage"): UntypedStorage,
     **{("torch", name): kind for name, kind in TYPED_STORAGES.items()},
 }
 # What PyTorch has and we do not: told by name, since a file with it is a sound one.
 _MISSING_DTYPES: Final = {
-    "BFloat16Storage": "bfloat16",
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
     "QInt8Storage": "qint8",
     "QUInt8Storage": "quint8",
     "QInt32Storage": "qint32",
@@ -73,7 +70,7 @@ def own(module: str, name: str) -> Any:
 
 @functools.cache
 def _missing_dtype(module: str, name: str) -> str | None:
-    known = ("bfloat16", "complex32", "complex64", "complex128", "uint16", "uint32", "uint64")
+    known = ("complex32",)
     return name if module == "torch" and (name in known or name.startswith("float8_")) else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -11,10 +12,9 @@ from ..core.dtypes import DType, float32, float64
 from ..kernels.cpu.pointwise import SMALL_LIMIT
 
 # Note [Plain and tiny tensors]
-# `layout.plain` opens the short way through an op: one class test and one identity test, then the
-# kernel. It is true for what needs no further look: CPU, float32 or float64, contiguous, at least
-# one dimension (NumPy turns 0-d results into scalars). `layout.tiny` says besides that NumPy beats
-# a compiled loop.
+# `layout.plain` is true for what needs no further look: CPU, float32 or float64, contiguous, at
+# least one dimension (NumPy turns 0-d results into scalars). `layout.tiny` says besides that NumPy
+# beats a compiled loop.
 TINY_LIMIT = SMALL_LIMIT
 
 Shape = tuple[int, ...]
@@ -40,7 +40,7 @@ class PlanTable(dict[Any, Any]):
 class Layout:
     """One dtype, device, shape and strides (in elements). Compare with `is`.
 
-    Thread  immutable but for `plans` and `products`, whose entries are idempotent
+    Thread  immutable but for `plans` and `ways`, whose entries are idempotent
     """
 
     __slots__ = (
@@ -51,21 +51,23 @@ class Layout:
         "numel",
         "plain",
         "plans",
-        "products",
         "shape",
+        "steps",
         "strides",
         "tiny",
+        "ways",
     )
     dtype: DType
     device: Device
     shape: Shape
     strides: Shape
+    steps: Shape  # strides in bytes
     numel: int
     contiguous: bool
     plain: bool
     tiny: bool
-    plans: PlanTable  # second operand's layout -> layout of a broadcast result
-    products: PlanTable  # second operand's layout -> layout of a matrix product
+    plans: PlanTable  # of what is done with such tensors, and others beside them
+    ways: dict[Any, Any]  # pointwise op -> its Way where all operands are of this layout
     is_sparse: ClassVar[bool] = False
 
     _interned: ClassVar[WeakValueDictionary[tuple[Any, ...], Layout]] = WeakValueDictionary()
@@ -96,6 +98,7 @@ class Layout:
             layout = object.__new__(cls)
             layout.dtype, layout.device, layout.shape = dtype, device, shape
             layout.strides = c_order if strides is None else strides
+            layout.steps = tuple([step * dtype.itemsize for step in layout.strides])
             layout.numel = count_elements(shape)
             layout.contiguous = contiguous
             layout.plain = (
@@ -105,8 +108,7 @@ class Layout:
                 and len(shape) > 0
             )
             layout.tiny = layout.plain and layout.numel <= TINY_LIMIT
-            layout.plans = PlanTable()
-            layout.products = PlanTable()
+            layout.plans, layout.ways = PlanTable(), {}
         # Filed last: a finalizer or a signal's handler, which may come in at any line and under the
         # lock, may have made and filed the same one.
         with cls._interned_lock:
@@ -122,7 +124,7 @@ class Layout:
             layouts = list(cls._interned.values())
         for layout in layouts:
             # Another table: who makes a plan just now keeps it in the one that was there before.
-            layout.plans = PlanTable()
+            layout.plans, layout.ways = PlanTable(), {}
 
     @property
     def nbytes(self) -> int:
@@ -179,3 +181,24 @@ def _same_walk(shape: Shape, strides: Shape, c_order: Shape) -> bool:
         if length != 1 and stride != packed:
             return False
     return True
+
+
+def memory_order(layout: Layout) -> list[int] | None:
+    """Return the axes from the slowest to the fastest in memory; None for C order and for memory
+    that is walked twice or backwards.
+    """
+    if layout.contiguous:
+        return None
+    shape, strides = layout.shape, layout.strides
+    order = sorted(range(len(shape)), key=lambda i: -strides[i])
+    return None if any(strides[i] <= 0 and shape[i] > 1 for i in order) else order
+
+
+def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
+    """Return the strides of memory whose axes are in such an order, slowest first; None for C
+    order.
+    """
+    if order is None:
+        return None
+    packed = contiguous_strides(tuple([shape[axis] for axis in order]))
+    return tuple([packed[order.index(axis)] for axis in range(len(shape))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.overriding import NEVER_ASKED, disabled_torch_function
 from .tensor import Tensor
 
 
@@ -12,6 +13,8 @@ class Parameter(Tensor):
     Note    unlike other tensors it takes attributes of the user's own: no op makes one, so that a
             place for them costs no call
     """
+
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         parameter: Parameter = object.__new__(cls)
@@ -32,6 +35,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool
+    __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         buffer: Buffer = object.__new__(cls)
@@ -41,6 +45,9 @@ class Buffer(Tensor):
         buffer.requires_grad_(data is not None and data.requires_grad)
         buffer.persistent = persistent
         return buffer
+
+
+NEVER_ASKED.update({Parameter, Buffer})
 
 
 def _empty() -> Tensor:

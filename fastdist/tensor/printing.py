@@ -7,6 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.dtypes import WIDE
+
 
 class PrintOptions(NamedTuple):
     """How values are printed.
@@ -90,6 +92,7 @@ def format_tensor(
         values = "[]"
     else:
         usual = {default_dtype_name, "int64", "bool"}
+        usual.add("complex128" if default_dtype_name == "float64" else "complex64")
         values = format_values(array, indent, options)
     if dtype_name not in usual:
         notes.append(f"dtype={MODULE}.{dtype_name}")
@@ -150,7 +153,7 @@ def format_values(array: np.ndarray, indent: int, options: PrintOptions) -> str:
             if length > 2 * options.edgeitems:
                 ends = [*range(options.edgeitems), *range(-options.edgeitems, 0)]
                 array, cut[axis] = array.take(ends, axis), True
-    column = _Column(array, options)
+    column: _Column = _Pairs(array, options) if array.dtype.kind == "c" else _Column(array, options)
     return _nest(array, cut, indent, column, options)
 
 
@@ -160,7 +163,7 @@ class _Column:
     def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
         self.form, self.point, self.width = "", "", 1
         shown: list[Any] = array.ravel().tolist()
-        if array.dtype.kind == "f":
+        if array.dtype.kind == "f" or array.dtype in WIDE:
             shown = [value for value in shown if value and math.isfinite(value)]
             self._choose_form(shown, options)
         self.width = max([1, *(len(self._write(value)) for value in shown)])
@@ -187,6 +190,19 @@ class _Column:
         if isinstance(value, float) and math.isfinite(value):
             return format(value, self.form) + self.point
         return str(value)
+
+
+class _Pairs(_Column):
+    """The form of complex numbers: a column of real parts, and one of imaginary parts."""
+
+    def __init__(self, array: np.ndarray, options: PrintOptions) -> None:
+        self.real, self.imag = (_Column(one, options) for one in (array.real, array.imag))
+        self.width = self.real.width + self.imag.width + 1
+
+    def text(self, value: Any) -> str:
+        sign = "-" if math.copysign(1.0, value.imag) < 0 and value.imag == value.imag else "+"
+        imag = self.imag.text(abs(value.imag) if value.imag == value.imag else value.imag)
+        return f"{self.real.text(value.real)}{sign}{imag.lstrip()}j"
 
 
 def _nest(

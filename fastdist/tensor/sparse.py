@@ -59,7 +59,7 @@ class SparseLayout(Layout):
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
         made.contiguous = made.plain = made.tiny = False
-        made.plans, made.products = _NoPlans(), _NoPlans()
+        made.plans, made.ways = _NoPlans(), {}
         with cls._interned_lock:
             return cls._made.setdefault(key, made)
 

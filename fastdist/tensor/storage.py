@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from typing import Any, Protocol
 from weakref import ref
 
@@ -57,6 +58,16 @@ class Storage:
         """Return the views that someone still holds, oldest first."""
         with _storages_lock:
             return [view for known in self.views or () if (view := known()) is not None]
+
+
+def bump_all(tensors: Iterable[HasStorage]) -> None:
+    """Count one in-place change of each of several tensors."""
+    with _storages_lock:
+        for tensor in tensors:
+            storage = tensor._storage
+            if storage is None:
+                storage = tensor._storage = Storage()
+            storage.version += 1
 
 
 class BoundedStorage(Storage):

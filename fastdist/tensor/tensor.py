@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 import numpy as np
@@ -18,6 +18,7 @@ from .methods import TensorMethods
 from .printing import format_sparse, format_tensor
 from .sparse import Coo
 from .storage import BoundedStorage
+from .subclasses import be_tensor, call_for_subclass, order_with_offers
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -68,6 +69,12 @@ class TensorType(type):
             out.extra, out._storage = made.extra, made._storage
             return out
 
+    def mro(cls) -> list[type]:
+        """Return the order in which names are looked for. See Note [Calls that others take over]
+        in core/overriding.py.
+        """
+        return order_with_offers(super().mro())
+
     def __dir__(cls) -> list[str]:
         """Return the names that are there: some say why they are not (core/missing.py)."""
         return [name for name in super().__dir__() if hasattr(cls, name)]
@@ -94,6 +101,17 @@ class Tensor(TensorMethods, metaclass=TensorType):
     if TYPE_CHECKING:
 
         def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Return what func gives for an instance of a subclass, its Tensors as such instances."""
+        return call_for_subclass(cls, func, types, args, kwargs)
 
     @property
     def shape(self) -> Size:
@@ -182,11 +200,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
         """Return whether the elements lie in C order without gaps, or as memory_format says."""
-        if memory_format is contiguous_format:
-            return self.facts.contiguous
         axes = memory_format.axes
         if axes is None:
-            raise RuntimeError("preserve memory format is unsupported by is_contiguous()")
+            return self.facts.contiguous
         return len(self.facts.shape) == len(axes) and self.facts.lies_in(axes)
 
     def is_floating_point(self) -> bool:
@@ -318,6 +334,9 @@ class Tensor(TensorMethods, metaclass=TensorType):
     def __float__(self) -> float:
         return float(self._only())
 
+    def __complex__(self) -> complex:
+        return complex(self._only())
+
     def __int__(self) -> int:
         return int(self._only())
 
@@ -336,11 +355,12 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return self.item()
 
     def __index__(self) -> int:
-        if self.facts.dtype.is_floating_point or self.facts.numel != 1:
+        if self.facts.dtype.may_have_gradient or self.facts.numel != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.to_numpy().item())
 
 
+be_tensor(Tensor)
 # type's own call, past TensorType's.
 empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
 
@@ -405,6 +425,28 @@ def layout_of(array: Any, device: Device = CPU) -> Layout:
     itemsize = array.dtype.itemsize
     strides = tuple([step // itemsize for step in array.strides])
     return Layout.of(dtypes.from_numpy(array.dtype), device, tuple(array.shape), strides)
+
+
+def layout_near(array: Any, layout: Layout) -> Layout:
+    """Return the layout of a raw array on the device of a layout, which it probably has."""
+    if (
+        layout.plain
+        and array.__class__ is np.ndarray
+        and array.shape == layout.shape
+        and array.dtype is layout.dtype.numpy
+        and array.flags.c_contiguous
+    ):
+        return layout
+    if (
+        layout.contiguous
+        and layout.device.index is not None
+        and array.__class__ is not Coo
+        and array.strides == layout.steps
+        and array.shape == layout.shape
+        and array.dtype is layout.dtype.numpy
+    ):
+        return layout
+    return layout_of(array, layout.device)
 
 
 def from_array(array: Any, device: Device = CPU) -> Tensor:

@@ -370,6 +370,8 @@ def _typed(storage: UntypedStorage, dtype: DType) -> TypedStorage:
 
 TYPED_STORAGES: dict[str, Any] = {}
 for _dtype, _word in WORDS.items():
+    if _dtype.is_bare:
+        continue
     _name = f"{_word}Storage"
     _members = {"dtype": _dtype, "__doc__": f"Makes a TypedStorage of {_dtype.name}."}
     TYPED_STORAGES[_name] = _StorageType(_name, (), {**_members, "__module__": "fastdist"})

@@ -22,8 +22,8 @@ from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import enable_grad, tls
 from ..graph.saved_tensors import pack_one
 from ..namespace.load import NAMES
+from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap
-from ._pytree import tree_iter
 
 __all__ = [
     "CheckpointError",
@@ -405,8 +405,8 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """Run function again, recording, and send the gradients through it."""
-        task = current_graph_task()
-        if task is not None and task.exec_info:
+        task, inline = current_graph_task(), tls.inline_pass
+        if (task is not None and task.exec_info) or (inline and inline[2] is not None):
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "
                 "passing an `inputs` parameter to .backward(). To resolve this error, you can "

@@ -12,10 +12,21 @@ from typing import Any
 import numpy as np
 
 from ..core.atomic_file import atomic_file
+from ..core.dtypes import ALL, FLOATING, DType, bfloat16, bool_
 from ..core.missing import explain_missing
 from ..tensor.tensor import Tensor, from_users_array
 
 __all__ = ["load", "load_file", "save", "save_file"]
+
+
+def _word_of(dtype: DType) -> str:
+    if dtype in (bool_, bfloat16):
+        return "BOOL" if dtype is bool_ else "BF16"
+    letter = "F" if dtype.category == FLOATING else "I" if dtype.is_signed else "U"
+    return f"{letter}{8 * dtype.itemsize}"
+
+
+_DTYPES = {_word_of(dtype): dtype for dtype in ALL}
 
 
 def save_file(
@@ -55,8 +66,16 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
 
 def load(data: bytes) -> dict[str, Tensor]:
     """Return the tensors in the bytes of a file. Raises as load_file."""
-    arrays = _package("numpy").load(data)
-    return {name: _on("cpu", array.copy()) for name, array in arrays.items()}
+    found = {}
+    for name, entry in _package("").deserialize(data):
+        if entry["dtype"] not in _DTYPES:
+            raise NotImplementedError(
+                f"{name!r} is of dtype {entry['dtype']}, which fastdist does not have (it has "
+                f"{', '.join(_DTYPES)})"
+            )
+        array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]].numpy)
+        found[name] = _on("cpu", array.reshape(entry["shape"]).copy())
+    return found
 
 
 def _on(device: Any, array: np.ndarray[Any, Any]) -> Tensor:

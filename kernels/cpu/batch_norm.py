@@ -2,7 +2,7 @@
 
 Bound by memory where a channel does not stay in the second-level cache: x is then read three times,
 its deviations being summed about the mean. Sums of up to 1024 elements are made in the elements'
-dtype, several side by side; those of more are added in float64. float16 computes in float32.
+dtype, several side by side; those of more are added in float64.
 """
 
 from __future__ import annotations
@@ -122,14 +122,10 @@ def _gradients(
                     to[i] = (slope[i] - even - (row[i] - centre) * along) * scale
 
 
-def _seen(x: Array, dtype: Any) -> Array:
+def _seen(x: Array) -> Array:
     """Return x as (samples, channels, places) in C order."""
-    made = np.ascontiguousarray(x, dtype)
+    made = np.ascontiguousarray(x)
     return made.reshape(x.shape[0], x.shape[1], math.prod(x.shape[2:]))
-
-
-def _wide(dtype: Any) -> Any:
-    return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
 def _numbers(given: Array | None, value: float, like: Array) -> Array:
@@ -187,23 +183,19 @@ def channels(
     """Write (x - mean) / sqrt(variance + eps) * weight + bias into out, channel by channel, the
     channels' numbers beside it.
 
-    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), the latter
-    two float32 for float16. The variance is that over the count.
+    x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), one
+    dtype. The variance is that over the count.
     """
     if not x.size:
         mean.fill(np.nan)
         variance.fill(np.nan)
         return
-    dtype = _wide(x.dtype)
     weight, bias = _numbers(weight, 1.0, mean), _numbers(bias, 0.0, mean)
-    wide = _seen(x, dtype)
-    if wide.shape[2] == 1:
-        _normalize_columns(wide[:, :, 0], weight, bias, out, mean, variance, eps)
+    x = _seen(x)
+    if x.shape[2] == 1:
+        _normalize_columns(x[:, :, 0], weight, bias, out, mean, variance, eps)
         return
-    to = out if out.dtype == dtype else np.empty(out.shape, dtype)
-    _normalize(wide, weight, bias, to.reshape(wide.shape), mean, variance, eps)
-    if to is not out:
-        np.copyto(out, to, casting="unsafe")
+    _normalize(x, weight, bias, out.reshape(x.shape), mean, variance, eps)
 
 
 @silent
@@ -225,14 +217,10 @@ def channels_gradients(
         by_weight.fill(0)
         by_bias.fill(0)
         return
-    dtype = _wide(x.dtype)
     weight = _numbers(weight, 1.0, mean)
-    g, x = _seen(g, dtype), _seen(x, dtype)
+    g, x = _seen(g), _seen(x)
     if x.shape[2] == 1:
         _column_gradients(g, x, weight, mean, variance, out, by_weight, by_bias, eps)
         return
-    to = out if out.dtype == dtype else np.empty(out.shape, dtype)
-    seen = to.reshape(x.shape) if out.size else x
+    seen = out.reshape(x.shape) if out.size else x
     _gradients(g, x, weight, mean, variance, seen, by_weight, by_bias, eps, out.size > 0)
-    if to is not out:
-        np.copyto(out, to, casting="unsafe")

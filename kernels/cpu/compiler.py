@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import io
+import linecache
 import os
 import pickle
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -20,17 +21,19 @@ from typing import Any, BinaryIO, Final
 import numba
 import numba.core.caching
 import numba.core.ccallback
+import numba.np.linalg
 import numpy as np
-from numba.core.errors import NumbaPerformanceWarning
 
-from fastdist.core.cache_directory import cache_directory
-from fastdist.core.own_folder import is_own_file
+from fastdist.core.cache_directory import cache_directory, shipped_directory
+from fastdist.core.own_folder import is_own_file, is_trusted_file
 
-from .held_interrupt import interrupt_held
+from .parts import PART
+from .waiting import compiling
 
 # Untyped on purpose: which parts of Numba carry types changes from version to version.
 _caching: Any = numba.core.caching
 _CFunc: Any = numba.core.ccallback.CFunc
+_linalg: Any = numba.np.linalg
 
 # What a compiled function may have inlined from: a change in any of these makes all of them stale.
 _INLINED: Final = tuple(
@@ -42,11 +45,32 @@ _INLINED: Final = tuple(
         "special",
         "iteration",
         "compiler",
+        "parts",
         "vectors",
+        "row_code",
+        "row_numbers",
+        "column_code",
+        "row_steps",
     )
 )
 
 _SEAL_BYTES: Final = hashlib.sha256().digest_size
+
+
+def _import_without_scipy() -> None:
+    """Import the module of Numba's that imports scipy.linalg to find out whether it is there.
+
+    It is, fastdist needs it. Numba's own kernels for matrices import it when they are compiled; of
+    ours none does, and it takes 80 ms.
+    """
+    ensure_blas, _linalg.ensure_blas = _linalg.ensure_blas, lambda: None
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        _linalg.ensure_blas = ensure_blas
+
+
+_import_without_scipy()
 
 
 @functools.cache
@@ -62,13 +86,16 @@ def sources_stamp() -> str:
 class _Locator(_caching._CacheLocator):  # type: ignore[misc]
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._py_file = py_file
-        path = Path(py_file)
-        source = path.read_bytes() if path.exists() else b""
+        # Not from the file: of generated code there is none where nothing can be written.
+        source = "".join(linecache.getlines(py_file)).encode()
         self._stamp = hashlib.sha256(source).hexdigest()[:16] + sources_stamp()
         self._line = py_func.__code__.co_firstlineno
 
     def get_cache_path(self) -> str:
-        return str(cache_directory("numba"))
+        return str(cache_directory("numba") or shipped_directory("numba"))
+
+    def ensure_cache_path(self) -> None:
+        pass  # it was looked at when it was found
 
     def get_source_stamp(self) -> str:
         return self._stamp
@@ -97,6 +124,8 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
     stops before it: a reader that does not know of it is not disturbed.
     """
 
+    _is_trusted = staticmethod(is_own_file)
+
     def save(self, key: Any, data: Any) -> None:
         super().save(key, (self._source_stamp, key, data))
 
@@ -112,25 +141,54 @@ class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
             file.write(content.getvalue() + _seal(content.getvalue()))
 
     def _load_index(self) -> Any:
-        return super()._load_index() if _is_whole(self._index_path) else {}
+        return super()._load_index() if _is_whole(self._index_path, self._is_trusted) else {}
 
     def _load_data(self, name: str) -> Any:
-        if not _is_whole(self._data_path(name)):
+        if not _is_whole(self._data_path(name), self._is_trusted):
             raise FileNotFoundError(name)  # what our caller takes for "compile it"
         return super()._load_data(name)
+
+
+class _ShippedFile(_CacheFile):
+    """One that came with an image: root may have written it, and nobody writes to it here."""
+
+    _is_trusted = staticmethod(is_trusted_file)
+
+
+class _Places:
+    """Where a function's code may lie: in the user's own place, and in what came with an image."""
+
+    def __init__(self, name: str, stamp: str) -> None:
+        own, shipped = cache_directory("numba"), shipped_directory("numba")
+        self._own = None if own is None else _CacheFile(str(own), name, stamp)
+        self._shipped = None if shipped is None else _ShippedFile(str(shipped), name, stamp)
+
+    def load(self, key: Any) -> Any:
+        found = None if self._own is None else self._own.load(key)
+        if found is None and self._shipped is not None:
+            found = self._shipped.load(key)
+        return found
+
+    def save(self, key: Any, data: Any) -> None:
+        if self._own is not None:
+            self._own.save(key, data)
+
+    def flush(self) -> None:
+        if self._own is not None:
+            self._own.flush()
 
 
 def _seal(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def _is_whole(path: str) -> bool:
+def _is_whole(path: str, is_trusted: Callable[[os.stat_result], bool]) -> bool:
     try:
         with open(path, "rb") as file:
             # The seal is no proof of who wrote it, as all can make one. That cache_directory has
             # found the folder to be ours is; but it may have been open to others once, and still
             # hold what they put there.
-            is_ours, content = is_own_file(os.fstat(file.fileno())), file.read()
+            is_ours, content = is_trusted(os.fstat(file.fileno())), file.read()
     except FileNotFoundError:
         return False
     return is_ours and content[-_SEAL_BYTES:] == _seal(content[:-_SEAL_BYTES])
@@ -141,9 +199,7 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
 
     def __init__(self, py_func: Callable[..., Any]) -> None:
         super().__init__(py_func)
-        self._cache_file = _CacheFile(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        self._cache_file = _Places(self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         # Numba's own would pickle what a closure holds, and with a compiled function or an
@@ -163,6 +219,10 @@ class _Cache(_caching.FunctionCache):  # type: ignore[misc]
             self.disable()  # the disk is full or went away: the next process compiles again
 
 
+def _has_places() -> bool:
+    return cache_directory("numba") is not None or shipped_directory("numba") is not None
+
+
 def _closure_of(function: Any) -> Any:
     """Return what tells a function from others of the same text."""
     inside = []
@@ -173,26 +233,31 @@ def _closure_of(function: Any) -> Any:
     return function.__qualname__, inside
 
 
-def compiled(
-    *, parallel: bool = False, inline: bool = False, alone: bool = True, **options: Any
-) -> Callable[..., Any]:
+def compiled(*, inline: bool = False, alone: bool = True, **options: Any) -> Callable[..., Any]:
     """Return a decorator like numba.njit: nogil, NumPy's division, and our cache.
 
-    Note    alone=False is for parts of compiled functions, which need no cache of their own; inline
-            for those that are to be inlined always
+    Note    alone=False is for parts of compiled functions, which Python cannot call; inline for
+            those that are to be inlined always
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
         # No fastmath by default: contract (a * b + c rounded once) is for whoever asks.
         options.setdefault("error_model", "numpy")
-        if inline:
-            return numba.njit(forceinline=True, **options)(function)
-        dispatcher = numba.njit(nogil=True, parallel=parallel, **options)(function)
-        if alone and cache_directory("numba") is not None:
+        if inline or not alone:
+            return numba.njit(forceinline=inline, **PART, **options)(function)
+        dispatcher = numba.njit(nogil=True, **options)(function)
+        if _has_places():
             dispatcher._cache = _Cache(function)
+        dispatcher.compile = functools.partial(_compile, dispatcher.compile, function)
         return dispatcher
 
     return decorate
+
+
+def _compile(compile_it: Callable[[Any], Any], function: Callable[..., Any], signature: Any) -> Any:
+    """Do what a dispatcher does when it is called with types that it has not met."""
+    with compiling(f"the kernel {function.__name__}"):
+        return compile_it(signature)
 
 
 def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
@@ -200,9 +265,7 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
 
     Source  Numba's CompileResult.entry_point
     """
-    with interrupt_held(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumbaPerformanceWarning)
-        dispatcher.compile(signature)
+    dispatcher.compile(signature)
     found: Callable[..., Any] = dispatcher.overloads[signature].entry_point
     return found
 
@@ -210,7 +273,8 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
 class Loop:
     """A compiled inner loop, over gapless memory.
 
-    `elements_per_thread` is the least share for which a further thread pays.
+    `elements_per_thread` is the least share for which a further thread pays, `what` is the kernel
+    in words.
 
     Units   `address` is that of its C function, void (i64 pointers, i64 count); `sizes_address`
             that of the operands' item sizes in bytes, inputs first
@@ -221,16 +285,20 @@ class Loop:
     )  # fmt: skip
 
     def __init__(
-        self, function: Callable[..., Any], itemsizes: Sequence[int], elements_per_thread: int
+        self,
+        function: Callable[..., Any],
+        itemsizes: Sequence[int],
+        elements_per_thread: int,
+        what: str,
     ) -> None:
         self.elements_per_thread = elements_per_thread
         signature = numba.void(numba.int64, numba.int64)
         options = {"nopython": True, "error_model": "numpy"}
         # Kept: the code lives as long as its library.
         self._callback = _CFunc(function, (signature.args, signature.return_type), {}, options)
-        if cache_directory("numba") is not None:
+        if _has_places():
             self._callback._cache = _Cache(function)
-        with interrupt_held():
+        with compiling(what):
             self._callback.compile()
         self.address: int = self._callback.address
         self.was_cached: bool = self._callback.cache_hits > 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -37,11 +37,8 @@ def forward(
     """Write the sums of x under the sliding weight, and bias, into out.
 
     Shapes (n, c, *image), (o, c / groups, *kernel), (o) -> (n, o, *grid), one dtype; padding is
-    what lies before an image. float16 multiplies and adds in float32 and rounds once.
+    what lies before an image.
     """
-    if out.dtype == np.float16:
-        _in_float32(forward, (x, weight, bias), out, stride, padding, dilation, groups)
-        return
     x = np.ascontiguousarray(x)
     sliding = Sliding.of(x.shape[2:], weight.shape[2:], out.shape[2:], stride, padding, dilation)
     if _is_thin(weight, groups):
@@ -52,14 +49,6 @@ def forward(
 
 
 @silent
-def _in_float32(
-    kernel: Callable[..., None], arrays: tuple[Array | None, ...], out: Array, *how: Any
-) -> None:
-    wide = np.empty(out.shape, np.float32)
-    kernel(*[None if one is None else one.astype(np.float32) for one in arrays], wide, *how)
-    np.copyto(out, wide, casting="unsafe")
-
-
 def _is_thin(weight: Array, groups: int) -> bool:
     thin = groups > 1 and weight.shape[1] * weight.shape[0] <= _THIN * groups
     return thin and weight.dtype in COMPILED
@@ -238,9 +227,6 @@ def by_input(
 
     Shapes (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *image), one dtype.
     """
-    if out.dtype == np.float16:
-        _in_float32(by_input, (y, weight, bias), out, stride, padding, dilation, groups)
-        return
     y = np.ascontiguousarray(y)
     sliding = Sliding.of(out.shape[2:], weight.shape[2:], y.shape[2:], stride, padding, dilation)
     if _is_thin(weight, groups):
@@ -288,9 +274,6 @@ def by_weight(
 
     Shapes (n, o, *grid), (n, c, *image) -> (o, c / groups, *kernel), one dtype.
     """
-    if out.dtype == np.float16:
-        _in_float32(by_weight, (y, x), out, stride, padding, dilation, groups)
-        return
     x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
     sliding = Sliding.of(x.shape[2:], out.shape[2:], y.shape[2:], stride, padding, dilation)
     if _is_thin(out, groups):

@@ -118,12 +118,8 @@ def losses(
 
     zero_infinity writes 0 where a text cannot be.
     """
-    found = out if out.dtype != np.float16 else np.empty(out.shape, np.float32)
-    _losses(
-        _without_gaps(log_probs), *map(_without_gaps, (letters, sizes)), found, alpha, zero_infinity
-    )
-    if found is not out:
-        np.copyto(out, found, casting="unsafe")
+    given = map(np.ascontiguousarray, (log_probs, letters, sizes))
+    _losses(*given, out, alpha, zero_infinity)
 
 
 def gradient(
@@ -138,12 +134,5 @@ def gradient(
     """Write g times the gradient of losses by the numbers that log_softmax made log_probs of into
     out: the chances, less those given the text.
     """
-    found = out if out.dtype != np.float16 else np.empty(out.shape, np.float32)
-    given = [_without_gaps(one) for one in (g, log_probs, letters, sizes, alpha)]
-    _gradient(*given, found, zero_infinity)
-    if found is not out:
-        np.copyto(out, found, casting="unsafe")
-
-
-def _without_gaps(x: Array) -> Array:
-    return np.ascontiguousarray(x, np.float32 if x.dtype == np.float16 else x.dtype)
+    given = map(np.ascontiguousarray, (g, log_probs, letters, sizes, alpha))
+    _gradient(*given, out, zero_infinity)

@@ -93,12 +93,12 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
 def _add_rows(out: Array, index: Array, src: Array) -> None:
     """Add the rows of src at index of out, one after the other as np.add.at does."""
     # Numba is loaded where there is much to do.
-    from .row_loops import loop
+    from .scatter_loops import add_rows
 
     sums, rows = np.ascontiguousarray(out), np.ascontiguousarray(src)
     width = sums.size // len(sums)
     places = np.ascontiguousarray(index, np.int64)
-    loop("add_rows", out.dtype.name)(sums.reshape(-1, width), places, rows.reshape(-1, width))
+    add_rows(sums.reshape(-1, width), places, rows.reshape(-1, width))
     if sums is not out:
         np.copyto(out, sums)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numba
 import numpy as np
 
 from .compiler import compiled
-from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, stack_words
+from .machine import LOAD, STORE, call_loop, copy_bytes, load_int, on_threads, select, stack_words
 
 # Elements of a packed block: all blocks of a launch stay in the first-level cache.
 BLOCK: Final = 1024
@@ -25,8 +24,8 @@ _SHORT: Final = 16
 # NumPy's ABI fixes an array object as: header, data, nd, dimensions, strides; CPython's tuple ends
 # in its items. id() is the address in CPython, the only Python that Numba runs on. The arrays are
 # arguments of the caller, so they live until the launch returns, and nobody resizes them.
-_HEADER: Final = object.__basicsize__
-_ITEMS: Final = tuple.__basicsize__
+HEADER: Final = object.__basicsize__
+ITEMS: Final = tuple.__basicsize__
 _MAX_NDIM: Final = 64
 BAD_SHAPE: Final = 1
 OVERLAP: Final = 2
@@ -37,10 +36,16 @@ OVERLAP: Final = 2
 # and every wrapper for callers from Python and C, which the parts do not have, would add to that.
 # A plan is: bases (count), shape (64), strides (64 x count, an axis after the other).
 _step = compiled(inline=True)
-_part = compiled(alone=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_part = compiled(alone=False)
 _load8, _load16, _load32 = LOAD["int8"], LOAD["int16"], LOAD["int32"]
 _store8, _store16, _store32 = STORE["int8"], STORE["int16"], STORE["int32"]
 _get, _put = LOAD["int64"], STORE["int64"]
+
+
+@_step
+def _lesser(a: Any, b: Any) -> Any:
+    # Numba compiles a function of its own for each min.
+    return select(a < b, a, b)
 
 
 @_step
@@ -60,16 +65,16 @@ def _read(operands: Any, count: Any, plan: Any) -> Any:
     Returns the number of axes, or -1 where an input does not broadcast to the output.
     """
     shape = _shape_of(plan, count)
-    out = _get(operands + _ITEMS, count - 1)
-    ndim = load_int(out + _HEADER + 8)
-    dims = _get(out + _HEADER, 2)
+    out = _get(operands + ITEMS, count - 1)
+    ndim = load_int(out + HEADER + 8)
+    dims = _get(out + HEADER, 2)
     for axis in range(ndim):
         _put(shape, axis, _get(dims, axis))
     for i in range(count):
-        array = _get(operands + _ITEMS, i)
-        _put(plan, i, _get(array + _HEADER, 0))
-        lead = ndim - load_int(array + _HEADER + 8)
-        dims, strides = _get(array + _HEADER, 2), _get(array + _HEADER, 3)
+        array = _get(operands + ITEMS, i)
+        _put(plan, i, _get(array + HEADER, 0))
+        lead = ndim - load_int(array + HEADER + 8)
+        dims, strides = _get(array + HEADER, 2), _get(array + HEADER, 3)
         if lead < 0:
             return -1
         for axis in range(ndim):
@@ -146,7 +151,8 @@ def _simplify(ndim: Any, count: Any, plan: Any) -> Any:
 
 @_step
 def _out_step(plan: Any, count: Any, axis: Any) -> Any:
-    return abs(_get(_strides_of(plan, count, axis), count - 1))
+    step = _get(_strides_of(plan, count, axis), count - 1)
+    return select(step < 0, -step, step)
 
 
 @_part
@@ -220,10 +226,10 @@ def _run(loop: Any, count: Any, ndim: Any, plan: Any, sizes: Any, begin: Any, en
         # Where they begin alike they are the same view: see _overlaps.
         in_place = in_place or (i < out and _get(plan, i) == _get(plan, out))
     if in_place:
-        most = min(most, BLOCK)
+        most = _lesser(most, np.int64(BLOCK))
     at = begin % inner
     while begin < end:
-        n = min(inner - at, end - begin, most)
+        n = _lesser(_lesser(inner - at, end - begin), most)
         for i in range(count):
             step = _get(steps, i)
             source, size = _get(row, i) + at * step, _get(sizes, i)
@@ -304,30 +310,43 @@ def _total(count: Any, ndim: Any, plan: Any) -> Any:
     return total
 
 
+# What a share needs to know, in words: loop, count, ndim, plan, sizes, total, elements.
+@_part
+def _run_shares(first: Any, shares: Any, told: Any) -> None:
+    """Run shares from the first on, each of so many elements."""
+    total, elements = _get(told, 5), _get(told, 6)
+    begin, end = _lesser(first * elements, total), _lesser((first + shares) * elements, total)
+    _run(_get(told, 0), _get(told, 1), _get(told, 2), _get(told, 3), _get(told, 4), begin, end)
+
+
+_on_threads = on_threads(_run_shares)
+
+
 @compiled()
-def run_alone(loop: Any, operands: Any, count: Any, sizes: Any) -> Any:
+def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: Any) -> Any:
     """Run a loop over a tuple of arrays, inputs first; operands is the tuple's address.
 
-    loop is the address of its code, sizes that of the count item sizes. Returns 0, BAD_SHAPE where
-    an input does not broadcast to the output, or OVERLAP where one shares only some of its bytes.
+    loop is the address of its code, sizes that of the count item sizes, pool that of the function
+    that enters a pool of threads; one thread needs none. A thread's share is a range of elements,
+    so results do not depend on their number. Returns 0, BAD_SHAPE where an input does not broadcast
+    to the output, or OVERLAP where one shares only some of its bytes.
     """
-    plan = stack_words(count + _MAX_NDIM + _MAX_NDIM * count)
-    ndim = _prepare(operands, count, sizes, plan)
-    if ndim > 0:
-        _run(loop, count, ndim, plan, sizes, np.int64(0), _total(count, ndim, plan))
-    return max(-ndim, 0)
-
-
-@compiled(parallel=True)
-def run_on_threads(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any) -> Any:
-    """Do the same on several threads; a share is a range of elements, so results do not change."""
     plan = stack_words(count + _MAX_NDIM + _MAX_NDIM * count)
     ndim = _prepare(operands, count, sizes, plan)
     if ndim > 0:
         total = _total(count, ndim, plan)
         # Whole cache lines a thread, lest two write to one.
-        share = ((total + threads - 1) // threads + 63) // 64 * 64
-        for thread in numba.prange(threads):
-            begin = min(thread * share, total)
-            _run(loop, count, ndim, plan, sizes, begin, min(begin + share, total))
-    return max(-ndim, 0)
+        elements = ((total + threads - 1) // threads + 63) // 64 * 64
+        told = stack_words(np.int64(7))
+        _put(told, 0, loop)
+        _put(told, 1, count)
+        _put(told, 2, ndim)
+        _put(told, 3, plan)
+        _put(told, 4, sizes)
+        _put(told, 5, total)
+        _put(told, 6, elements)
+        if threads > 1:
+            _on_threads(pool, told, threads, threads)
+        else:
+            _run_shares(np.int64(0), np.int64(1), told)
+    return select(ndim < 0, -ndim, np.int64(0))

@@ -9,6 +9,7 @@ thread.
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import sys
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
+import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 import numpy as np
 from numba.np.ufunc import parallel as _parallel
@@ -23,13 +25,17 @@ from numba.np.ufunc import parallel as _parallel
 from fastdist.core.errors import ShapeError
 
 from .compiler import Loop, entry_point
-from .iteration import OVERLAP, run_alone, run_on_threads
+from .held_interrupt import interrupt_held
+from .iteration import OVERLAP
+from .iteration import run as run_loop
+from .row_loops import run as run_rows
 
 Array = Any
 
 _WORD: Final = numba.int64
+_NUMBER: Final = numba.float64
 _config: Any = numba.config
-_pool: Any = _parallel
+_numba_pool: Any = _parallel
 
 
 def _initial_threads() -> int:
@@ -39,22 +45,22 @@ def _initial_threads() -> int:
     return min(int(asked), most) if asked.isdigit() and int(asked) > 0 else most
 
 
-class _Runners:
-    """The two compiled runners, and what this process knows of its pool."""
+class _Pool:
+    """What this process knows of its pool of threads."""
 
-    alone: Callable[..., int] | None = None
-    on_threads: Callable[..., int] | None = None
-    pool_lock: AbstractContextManager[Any] = nullcontext()
+    # The address of the function that enters the pool, 0 until there is one.
+    address: int = 0
+    lock: AbstractContextManager[Any] = nullcontext()
     threads: int = _initial_threads()
     # A forked child without the threads of the pool that it inherited.
     orphaned: bool = False
-    # Held while the runners are compiled or loaded and the pool is chosen.
+    # Held while the pool is chosen.
     start_lock = threading.Lock()
 
 
 def get_num_threads() -> int:
     """Return how many threads one kernel may use."""
-    return 1 if _Runners.orphaned else _Runners.threads
+    return 1 if _Pool.orphaned else _Pool.threads
 
 
 def set_num_threads(count: int) -> None:
@@ -65,14 +71,21 @@ def set_num_threads(count: int) -> None:
     """
     if count < 1:
         raise ValueError(f"set_num_threads expects a positive integer, got {count!r}")
-    _Runners.threads = min(count, _config.NUMBA_NUM_THREADS)
+    _Pool.threads = min(count, _config.NUMBA_NUM_THREADS)
 
 
 def threading_layer() -> str:
     """Return the name of the pool that runs kernels: omp, tbb or workqueue. Starts it."""
-    with _Runners.start_lock:
+    with _Pool.start_lock:
         _start_pool()
-    return str(_pool.threading_layer())
+    return str(_numba_pool.threading_layer())
+
+
+def pool() -> tuple[int, AbstractContextManager[Any]]:
+    """Return the address of what enters the pool of threads, which is started for it, and what is
+    held meanwhile.
+    """
+    return _Pool.address or _open_pool(), _Pool.lock
 
 
 def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
@@ -82,9 +95,10 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
     Thread  any, several at once; releases the GIL
     Raises  ShapeError if they do not broadcast
     """
+    run = _runner()
     # Bound to names of the closure: looked up one by one they cost half of a short launch.
     address, sizes, share = loop.address, loop.sizes_address, loop.elements_per_thread
-    two_shares, array_type, runners = 2 * share, np.ndarray, _Runners
+    two_shares, array_type, pool = 2 * share, np.ndarray, _Pool
 
     def launch(operands: tuple[Array, ...]) -> None:
         for operand in operands:
@@ -93,14 +107,13 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
         size = operand.size
         # Addresses instead of arrays: see Note [Reading array objects]. The tuple lives in this
         # frame until the call is over, the loop as long as this function.
-        if size < two_shares or runners.threads < 2 or runners.orphaned:
-            alone = runners.alone or _load_alone()
-            status = alone(address, id(operands), len(operands), sizes)
+        if size < two_shares or pool.threads < 2 or pool.orphaned:
+            status = run(address, id(operands), len(operands), sizes, 1, 0)
         else:
-            on_threads = runners.on_threads or _load_on_threads()
-            threads = min(runners.threads, size // share)
-            with runners.pool_lock:
-                status = on_threads(address, id(operands), len(operands), sizes, threads)
+            enter = pool.address or _open_pool()
+            threads = min(pool.threads, size // share)
+            with pool.lock:
+                status = run(address, id(operands), len(operands), sizes, threads, enter)
         if status == OVERLAP:
             launch((*[array.copy() for array in operands[:-1]], operands[-1]))
         elif status:
@@ -111,28 +124,82 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
     return launch
 
 
-def _load_alone() -> Callable[..., int]:
-    with _Runners.start_lock:
-        if _Runners.alone is None:
-            _Runners.alone = entry_point(run_alone, (_WORD,) * 4)
-        return _Runners.alone
+def row_launcher(loop: Loop) -> Callable[..., None]:
+    """Return the function that runs a loop of row_code over a tuple of arrays in C order, which it
+    does not check: (operands, rows, n, a, b).
+
+    Thread  any, several at once; releases the GIL
+    """
+    run = _row_runner()
+    address, share, pool = loop.address, loop.elements_per_thread, _Pool
+    two_shares = 2 * share
+
+    def launch(operands: tuple[Array, ...], rows: int, n: int, a: float, b: float) -> None:
+        if rows * n < two_shares or rows < 2 or pool.threads < 2 or pool.orphaned:
+            run(address, id(operands), rows, n, a, b, 1, 0)
+            return
+        enter = pool.address or _open_pool()
+        threads = min(pool.threads, rows, rows * n // share)
+        with pool.lock:
+            run(address, id(operands), rows, n, a, b, threads, enter)
+
+    return launch
 
 
-def _load_on_threads() -> Callable[..., int]:
-    with _Runners.start_lock:
-        if _Runners.on_threads is None:
+_Shares: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)
+
+
+def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
+    """Call work for ranges that make up 0 to count, on so many threads of the pool.
+
+    What it raises is raised here. It may enter no pool itself, and pays where most of its time goes
+    into what releases the GIL. Threads of Python's own would wait for cores on which those of the
+    pool still spin after a launch.
+    """
+    failed: list[BaseException] = []
+
+    def run(words: int, shares: int) -> None:
+        try:
+            first = ctypes.c_int64.from_address(words + 8).value
+            work(range(first, first + shares))
+        except BaseException as error:  # raised below, in the thread that asked for the work
+            failed.append(error)
+
+    loop = _Shares(run)
+    address = ctypes.cast(loop, ctypes.c_void_p).value
+    enter, lock = pool()
+    # A KeyboardInterrupt between the two functions would be lost: ctypes prints and forgets it.
+    with interrupt_held(), lock:
+        _row_runner()(address, 0, count, 0, 0.0, 0.0, threads, enter)
+    if failed:
+        raise failed[0]
+
+
+@functools.cache
+def _row_runner() -> Callable[..., None]:
+    return entry_point(run_rows, (*[_WORD] * 4, _NUMBER, _NUMBER, _WORD, _WORD))
+
+
+@functools.cache
+def _runner() -> Callable[..., int]:
+    return entry_point(run_loop, (_WORD,) * 6)
+
+
+def _open_pool() -> int:
+    with _Pool.start_lock:
+        if not _Pool.address:
             _start_pool()
-            if _pool.threading_layer() == "workqueue":
-                _Runners.pool_lock = threading.Lock()
-            _Runners.on_threads = entry_point(run_on_threads, (_WORD,) * 5)
-        return _Runners.on_threads
+            if _numba_pool.threading_layer() == "workqueue":
+                _Pool.lock = threading.Lock()
+            _Pool.address = llvmlite.binding.address_of_symbol("numba_parallel_for")
+        return _Pool.address
 
 
 def _start_pool() -> None:
     # omp before tbb, which Numba would take first: the fork rule below is made for omp. A user's
     # NUMBA_THREADING_LAYER stands above either.
     _config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]
-    _pool._launch_threads()
+    _numba_pool._launch_threads()
 
 
 # omp_pause_hard of omp.h
@@ -144,7 +211,7 @@ def end_idle_threads() -> None:
 
     Note    a fork copies none of them, and what they leave behind makes OpenMP die in the child
     """
-    if _Runners.on_threads is None or _pool.threading_layer() != "omp":
+    if not _Pool.address or _numba_pool.threading_layer() != "omp":
         return
     # Found through what is linked to it: a process may hold the OpenMP of other packages as well.
     pause = getattr(
@@ -156,8 +223,8 @@ def end_idle_threads() -> None:
 
 def _after_fork_in_child() -> None:
     # The lock may have been held by a thread that does not exist here.
-    _Runners.start_lock = threading.Lock()
-    _Runners.orphaned = _Runners.on_threads is not None
+    _Pool.start_lock = threading.Lock()
+    _Pool.orphaned = _Pool.address != 0
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,9 +1,8 @@
-"""Softmax and layer normalisation of many rows, by compiled loops.
+"""Reductions, softmax, norms and losses of many numbers along rows, by compiled loops.
 
-NumPy makes five passes over memory for a softmax and eleven for the gradients of a layer norm, and
-sums of columns want folding besides; a loop reads each row once, and it stays in cache. float32 of
-(256, 64), one core: softmax 20 us (NumPy 70), layer norm 13 (83), the latter's gradient by the
-input 20 (98).
+NumPy passes over memory once for each step of a kernel; a loop of row_steps reads each row once,
+and finds it in cache thereafter. What is not in C order, not float32 or float64, or reduced along
+other axes than the last ones is left to the ordinary kernels.
 
 As with the kernels for small arrays Facts alone decide what runs. Numba is loaded when a loop is
 first run.
@@ -13,98 +12,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from .short import Facts, Run
+from .short import LIMIT, Facts, Run
+from .silence import silent
 
 Array = np.ndarray[Any, Any]
+Launch = Callable[..., None]
+
+# So many numbers of one row are added up by themselves, whoever else adds up others meanwhile.
+_PART: Final = 1 << 15
+_DTYPES: Final = ("float32", "float64")
+# A number is repeated by a loop from so many times on.
+_WORTH: Final = 64
 
 
-def softmax(facts: Facts) -> Run | None:
-    """Return softmax along the last axis; None for what the loops are not made for."""
-    rows = _rows(facts)
-    if rows is None:
+def loop_of(name: str, dtype: Any) -> Launch:
+    """Return the function that runs a loop over (operands, rows, length, a=0, b=0)."""
+    found: Launch | None = None
+
+    def run(operands: tuple[Array, ...], rows: int, n: int, a: float = 0.0, b: float = 0.0) -> None:
+        nonlocal found
+        if found is None:
+            from .waiting import waiting_for
+
+            with waiting_for(f"{name} of {dtype.name} along rows"):
+                from .row_code import row_loop
+
+                found = row_loop(name, dtype.name)
+        found(operands, rows, n, a, b)
+
+    return run
+
+
+def _reduced(facts: Facts) -> tuple[int, int] | None:
+    """Return number and length of the rows if the axes are the last ones, and there is much."""
+    shape, axes = facts.shapes[0], facts.numbers[0]
+    if shape is None or not facts.contiguous[0] or not facts.one_dtype:
         return None
-    shape, dtype = facts.shape, facts.dtype
-    run = _compiled("softmax", dtype.name)
-
-    def many_rows(x: Array) -> Array:
-        out = np.empty(shape, dtype)
-        run(np.ascontiguousarray(x).reshape(rows), out.reshape(rows))
-        return out
-
-    return many_rows
-
-
-def softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of softmax along the last axis, from g and the result."""
-    rows = _rows(facts)
-    if rows is None:
+    if axes is None:
+        axes = range(len(shape))
+    first = len(shape) - len(axes)
+    if math.prod(shape) <= LIMIT or tuple(axes) != tuple(range(first, len(shape))):
         return None
-    shape, dtype = facts.shape, facts.dtype
-    run = _compiled("softmax_gradient", dtype.name)
-
-    def by_input(g: Array, out: Array) -> Array:
-        found = np.empty(shape, dtype)
-        g, out = np.ascontiguousarray(g), np.ascontiguousarray(out)
-        run(g.reshape(rows), out.reshape(rows), found.reshape(rows))
-        return found
-
-    return (by_input,)
-
-
-def layer_norm(facts: Facts) -> Run | None:
-    """Return layer norm of a matrix: the result, the rows' means and their deviations."""
-    if not _is_layer_norm(facts):
-        return None
-    shape, dtype = facts.shape, facts.dtype
-    eps = float(facts.numbers[0])
-    weight_given, bias_given = (one is not None for one in facts.shapes[1:])
-    run = _compiled("layer_norm", dtype.name)
-    one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
-
-    def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
-        out, mean = np.empty(shape, dtype), np.empty((shape[0], 1), dtype)
-        deviation = np.empty((shape[0], 1), dtype)
-        weight = np.ascontiguousarray(weight) if weight_given else one
-        bias = np.ascontiguousarray(bias) if bias_given else nothing
-        run(np.ascontiguousarray(x), weight, bias, out, mean, deviation, eps)
-        return out, mean, deviation
-
-    return many_rows
-
-
-def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of layer norm by its input, weight and bias."""
-    if not _is_layer_norm(facts):
-        return None
-    shape, dtype = facts.shape, facts.dtype
-    by_row = _compiled("layer_norm_by_input", dtype.name)
-    by_column = _compiled("layer_norm_by_weight", dtype.name)
-    down = _compiled("columns", dtype.name)
-    one = np.ones(shape[1], dtype)
-
-    def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
-        out = np.empty(shape, dtype)
-        weight = one if weight is None else np.ascontiguousarray(weight)
-        g, x = np.ascontiguousarray(g), np.ascontiguousarray(x)
-        by_row(g, x, weight, *map(np.ascontiguousarray, others), out)
-        return out
-
-    def by_weight(g: Array, others: Any, x: Array) -> Array:
-        total = np.zeros(shape[1], np.float64)
-        g, x = np.ascontiguousarray(g), np.ascontiguousarray(x)
-        by_column(g, x, *map(np.ascontiguousarray, others), total)
-        return total.astype(dtype, copy=False)
-
-    def by_bias(g: Array) -> Array:
-        total = np.zeros(shape[1], np.float64)
-        down(np.ascontiguousarray(g), total)
-        return total.astype(dtype, copy=False)
-
-    return by_input, by_weight, by_bias
+    return math.prod(shape[:first]), math.prod(shape[first:])
 
 
 def _rows(facts: Facts) -> tuple[int, int] | None:
@@ -119,10 +72,312 @@ def _is_layer_norm(facts: Facts) -> bool:
     return facts.one_dtype and math.prod(facts.shape) > 0
 
 
-def _compiled(name: str, dtype: str) -> Callable[..., Any]:
-    def run(*given: Any) -> None:
-        from .row_loops import loop
+def _is_cross_entropy(facts: Facts) -> bool:
+    shape, dtype = facts.shapes[0], facts.dtypes[0]
+    return shape is not None and dtype.name in _DTYPES and math.prod(shape) > 0
 
-        loop(name, dtype)(*given)
 
-    return run
+def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[Array]:
+    """Return what run makes of parts of x, gapless, in arrays of dtypes."""
+    parts, rest = divmod(x.size, _PART)
+    x = x.reshape(-1)
+    outs = [np.empty(parts + (rest > 0), dtype) for dtype in dtypes]
+    run((x, *outs), parts, _PART, a)
+    if rest:
+        run((x[-rest:], *[out[parts:] for out in outs]), 1, rest, a)
+    return outs
+
+
+def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = None) -> Run | None:
+    """Return the reduction by the loop `name` of rows; of one long row `whole` makes a number."""
+    found = _reduced(facts)
+    if found is None:
+        return None
+    rows, n = found
+    dtype, final = facts.dtype, facts.shape if facts.seen_as is None else facts.seen_as
+    if rows == 1 and n > 8 * _PART and whole is not None:
+        make, array = whole, np.array
+        return lambda x: array(make(x), dtype).reshape(final)
+    run, empty = loop_of(name, dtype), np.empty
+
+    def reduce(x: Array) -> Array:
+        out = empty(final, dtype)
+        run((x, out), rows, n, a)
+        return out
+
+    return reduce
+
+
+@silent
+def sum(facts: Facts, scale: float = 1.0) -> Run | None:
+    """Return the sum over the last axes, or over all, times scale."""
+    run, add = loop_of("sum", facts.dtype), np.add.reduce
+
+    def whole(x: Array) -> Any:
+        return add(_of_parts(run, x, (np.float64,), 0.0)[0]) * scale
+
+    return _one_number_a_row(facts, "sum_of_rows", scale, whole)
+
+
+def mean(facts: Facts) -> Run | None:
+    """Return the mean over the last axes, or over all."""
+    found = _reduced(facts)
+    return None if found is None else sum(facts, 1.0 / found[1])
+
+
+@silent
+def extreme(facts: Facts, name: str) -> Run | None:
+    """Return the greatest ("top") or the least ("bottom") over the last axes; NaN if there is."""
+    run, dtype = loop_of(name, facts.dtype), facts.dtype
+    reduce = np.maximum.reduce if name == "top" else np.minimum.reduce
+    return _one_number_a_row(
+        facts, name, 0.0, lambda x: reduce(_of_parts(run, x, (dtype,), 0.0)[0])
+    )
+
+
+@silent
+def var(facts: Facts, name: str = "var_of_rows") -> Run | None:
+    """Return the variance over the last axes, or over all."""
+    found = _reduced(facts)
+    if found is None:
+        return None
+    n = found[1]
+    left = max(n - facts.numbers[1], 0.0)
+    scale = 1.0 / left if left else math.inf
+    total, deviate = loop_of("sum", facts.dtype), loop_of("deviations", facts.dtype)
+    number, add = facts.dtype.type, np.add.reduce
+
+    def whole(x: Array) -> Any:
+        centre = float(number(add(_of_parts(total, x, (np.float64,), 0.0)[0]) / n))
+        rest, squares = map(add, _of_parts(deviate, x, (np.float64,) * 2, centre))
+        return (squares - rest * (rest / n)) * scale
+
+    return _one_number_a_row(facts, name, scale, whole)
+
+
+@silent
+def std(facts: Facts) -> Run | None:
+    """Return the square root of the variance."""
+    square = var(facts, "std_of_rows")
+    found = _reduced(facts)
+    if square is None or found is None or found[0] > 1 or found[1] <= 8 * _PART:
+        return square
+    sqrt = np.sqrt
+
+    def root(x: Array) -> Any:
+        found = square(x)
+        return sqrt(found, found)
+
+    return root
+
+
+@silent
+def norm(facts: Facts) -> Run | None:
+    """Return the Euclidean norm over the last axes, or over all."""
+    if facts.numbers[1] != 2.0:
+        return None
+    run, add, sqrt = loop_of("squares", facts.dtype), np.add.reduce, np.sqrt
+
+    def whole(x: Array) -> Any:
+        return sqrt(add(_of_parts(run, x, (np.float64,), 0.0)[0]))
+
+    return _one_number_a_row(facts, "norm_of_rows", 0.0, whole)
+
+
+def logsumexp(facts: Facts) -> Run | None:
+    """Return log(sum(exp(x))) over the last axes."""
+    return _one_number_a_row(facts, "logsumexp", 0.0)
+
+
+def reduction_gradient(facts: Facts, name: str, a: float = 0.0) -> tuple[Run | None, ...] | None:
+    """Return the gradient of a reduction by the loop `name`, of g, x and then the result, if the
+    loop asks for it.
+    """
+    found = _reduced(facts)
+    if found is None:
+        return None
+    rows, n = found
+    dtype, gapless = facts.dtype, np.ascontiguousarray
+    shape: Any = facts.shapes[0]
+    run = loop_of(name, dtype)
+
+    def by_input(g: Array, *others: Array) -> Array:
+        made = np.empty(shape, dtype)
+        run((gapless(g), *map(gapless, others), made), rows, n, a)
+        return made
+
+    return (by_input,)
+
+
+def var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    """Return the gradient of the variance, from g and x."""
+    found = _reduced(facts)
+    left = 0.0 if found is None else found[1] - facts.numbers[1]
+    # What is divided by nothing follows the ordinary way.
+    return reduction_gradient(facts, "var_gradient", 2.0 / left) if left > 0 else None
+
+
+def mapped(facts: Facts, name: str) -> Run | None:
+    """Return what the loop `name` makes of rows along the last axis, of the same shape."""
+    rows = _rows(facts)
+    if rows is None:
+        return None
+    shape, dtype, gapless, empty = facts.shape, facts.dtype, np.ascontiguousarray, np.empty
+    run = loop_of(name, dtype)
+
+    def many_rows(*arrays: Array) -> Array:
+        made = empty(shape, dtype)
+        run((*map(gapless, arrays), made), *rows)
+        return made
+
+    return many_rows
+
+
+def layer_norm(facts: Facts) -> Run | None:
+    """Return layer norm of a matrix: the result, the rows' means and their deviations."""
+    if not _is_layer_norm(facts):
+        return None
+    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    eps = float(facts.numbers[0])
+    weight_given, bias_given = (one is not None for one in facts.shapes[1:])
+    run, column = loop_of("layer_norm", dtype), (shape[0], 1)
+    one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
+
+    def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
+        out, mean = np.empty(shape, dtype), np.empty(column, dtype)
+        deviation = np.empty(column, dtype)
+        weight = gapless(weight) if weight_given else one
+        bias = gapless(bias) if bias_given else nothing
+        run((gapless(x), weight, bias, out, mean, deviation), *shape, eps)
+        return out, mean, deviation
+
+    return many_rows
+
+
+@silent
+def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    """Return the gradients of layer norm by its input, weight and bias."""
+    if not _is_layer_norm(facts):
+        return None
+    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    along, down = loop_of("layer_norm_gradient", dtype), loop_of("normal_columns", dtype)
+    add = loop_of("sum_of_columns", dtype)
+    one = np.ones(shape[1], dtype)
+
+    def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
+        made = np.empty(shape, dtype)
+        weight = one if weight is None else gapless(weight)
+        along((gapless(g), gapless(x), weight, *map(gapless, others), made), *shape)
+        return made
+
+    def by_weight(g: Array, others: Any, x: Array) -> Array:
+        total, (mean, deviation) = np.zeros(shape[1]), others
+        scale = np.divide(dtype.type(1), deviation)
+        down((gapless(g), gapless(x), gapless(mean), gapless(scale), total), *shape)
+        return total.astype(dtype, copy=False)
+
+    def by_bias(g: Array) -> Array:
+        total = np.zeros(shape[1])
+        add((gapless(g), total), *shape)
+        return total.astype(dtype, copy=False)
+
+    return by_input, by_weight, by_bias
+
+
+def rms_norm(facts: Facts) -> Run | None:
+    """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
+    if not _is_layer_norm(facts):
+        return None
+    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    eps, run, column = float(facts.numbers[0]), loop_of("rms_norm", dtype), (shape[0], 1)
+    one = np.ones(shape[1], dtype)
+
+    def many_rows(x: Array, weight: Any) -> tuple[Array, Array]:
+        out, scale = np.empty(shape, dtype), np.empty(column, dtype)
+        run((gapless(x), one if weight is None else gapless(weight), out, scale), *shape, eps)
+        return out, scale
+
+    return many_rows
+
+
+def rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    """Return the gradients of RMS norm by its input and weight."""
+    if not _is_layer_norm(facts):
+        return None
+    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    along, down = loop_of("rms_norm_gradient", dtype), loop_of("scaled_columns", dtype)
+    one = np.ones(shape[1], dtype)
+
+    def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
+        made, (scale,) = np.empty(shape, dtype), others
+        weight = one if weight is None else gapless(weight)
+        along((gapless(g), gapless(x), weight, gapless(scale), made), *shape)
+        return made
+
+    def by_weight(g: Array, others: Any, x: Array) -> Array:
+        total, (scale,) = np.zeros(shape[1]), others
+        down((gapless(g), gapless(x), gapless(scale), total), *shape)
+        return total.astype(dtype, copy=False)
+
+    return by_input, by_weight
+
+
+def cross_entropy(facts: Facts) -> Run | None:
+    """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that."""
+    if not _is_cross_entropy(facts):
+        return None
+    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
+    run, gapless, empty = loop_of("cross_entropy", dtype), np.ascontiguousarray, np.empty
+    add, scale = loop_of("sum_of_rows", dtype), 1.0 / rows if reduction == 1 else 1.0
+
+    def many_rows(x: Array, target: Array) -> tuple[Array, Array, Array]:
+        losses, totals = empty(rows, dtype), empty(rows, dtype)
+        weights = empty((rows, classes), dtype)
+        run((gapless(x), gapless(target), losses, weights, totals), rows, classes)
+        if reduction == 0:
+            return losses, weights, totals
+        out = empty((), dtype)
+        add((losses, out), 1, rows, scale)
+        return out, weights, totals
+
+    return many_rows
+
+
+def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    """Return the gradient of cross entropy by its input."""
+    if not _is_cross_entropy(facts):
+        return None
+    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
+    run, gapless = loop_of("cross_entropy_gradient", dtype), np.ascontiguousarray
+    scale = 1.0 / rows if reduction == 1 else 1.0
+
+    def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
+        made, (weights, totals) = np.empty((rows, classes), dtype), others
+        g = gapless(np.broadcast_to(g, (rows,)))
+        run((g, gapless(target), gapless(weights), gapless(totals), made), rows, classes, scale)
+        return made
+
+    return by_input, None
+
+
+def repeat(x: Array, out: Array) -> bool:
+    """Write numbers that x repeats along its last axes into out, as a sum's gradient has them;
+    False where that is not what x is.
+
+    Note    in half of NumPy's time: 35 us for 1e6 float32, one core of an AMD EPYC (Zen 5)
+    """
+    shape = out.shape
+    if x.dtype != out.dtype or x.dtype.name not in _DTYPES or x.shape != shape:
+        return False
+    axes = 0
+    while axes < len(shape) and not x.strides[-1 - axes]:
+        axes += 1
+    n = math.prod(shape[len(shape) - axes :])
+    if not axes or n < _WORTH or not out.flags.c_contiguous:
+        return False
+    numbers = np.ascontiguousarray(x[(slice(None),) * (len(shape) - axes) + (0,) * axes])
+    _repeat[x.dtype.name]((numbers, out), numbers.size, n)
+    return True
+
+
+_repeat: Final = {name: loop_of("repeat", np.dtype(name)) for name in _DTYPES}

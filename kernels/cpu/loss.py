@@ -60,17 +60,16 @@ def nll(
     total becomes the sum of the weights.
     """
     index, counts = _chosen(x.shape, target, ignored)
-    wide = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
     if weight is None and counts is None:
         # What most training does, in a third of the time.
-        losses = np.negative(x[index], dtype=wide)
+        losses = np.negative(x[index], dtype=x.dtype)
         total.fill(target.size)
     else:
-        weights = _weights(target, weight, counts, wide)
+        weights = _weights(target, weight, counts, x.dtype)
         losses = np.negative(np.multiply(x[index], weights))
         if counts is not None:
             # Chosen away, not multiplied by 0: x of ignored samples may be infinite.
-            losses = np.where(counts, losses, np.zeros((), wide))
+            losses = np.where(counts, losses, np.zeros((), x.dtype))
         np.copyto(total, add_up(weights), casting="unsafe")
     if reduction == 0:
         np.copyto(out, losses, casting="unsafe")

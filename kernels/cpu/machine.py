@@ -109,6 +109,55 @@ def call_loop(typingctx: Any, function: Any, pointers: Any, count: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), codegen
 
 
+def on_threads(part: Any) -> Callable[..., Any]:
+    """Return the function on_threads(pool, data, count, threads), which calls the compiled part
+    part(first, count, data) for shares of 0 to count on so many threads. part may not raise.
+
+    Note    pool is the address of a pool's parallel_for, as Numba's own pools have it: it takes a
+            gufunc's loop, whose one operand is here the number of a share, an element of 1 byte
+    """
+
+    @intrinsic
+    def launch(typingctx: Any, pool: Any, data: Any, count: Any, threads: Any) -> Any:
+        part.compile((types.int64,) * 3)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pool, data, count, threads = args
+            module, word, byte = builder.module, _INT64.as_pointer(), ir.IntType(8).as_pointer()
+            compiled = part.overloads[(types.int64,) * 3]
+            context.active_code_library.add_linking_library(compiled.library)
+            kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, byte])
+            loop = ir.Function(module, kind, module.get_unique_name("share"))
+            loop.linkage = "internal"
+            inside = ir.IRBuilder(loop.append_basic_block())
+            first = inside.ptrtoint(inside.load(loop.args[0]), _INT64)
+            given = [first, inside.load(loop.args[1]), inside.ptrtoint(loop.args[3], _INT64)]
+            function, described = context.declare_function(module, compiled.fndesc), compiled.fndesc
+            context.call_conv.call_function(
+                inside, function, described.restype, described.argtypes, given
+            )
+            inside.ret_void()
+
+            none = builder.inttoptr(ir.Constant(_INT64, 0), byte)
+            firsts, counts, steps = [builder.alloca(kind) for kind in (byte, _INT64, _INT64)]
+            builder.store(none, firsts)
+            builder.store(count, counts)
+            builder.store(ir.Constant(_INT64, 1), steps)
+            pointers = [builder.bitcast(pointer, byte) for pointer in (loop, firsts, counts, steps)]
+            enter = ir.FunctionType(ir.VoidType(), [byte] * 5 + [_INT64] * 3)
+            numbers = [ir.Constant(_INT64, 0), ir.Constant(_INT64, 1), threads]
+            builder.call(
+                builder.inttoptr(pool, enter.as_pointer()),
+                [*pointers, builder.inttoptr(data, byte), *numbers],
+            )
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 4), codegen
+
+    made: Callable[..., Any] = launch
+    return made
+
+
 @intrinsic
 def stack_words(typingctx: Any, count: Any) -> Any:
     """Return the address of count 64-bit words that live until the function returns."""

@@ -1,4 +1,4 @@
-"""Layer normalisation and its gradient, on the CPU. float16 computes in float32."""
+"""Layer norm, its gradient, and RMS norm, on the CPU."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ def layer_norm(
 
     x and out: (rows, n); weight and bias: (n,); mean and deviation: (rows, 1).
     """
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
     n = max(x.shape[1], 1)
-    centre = np.divide(add_up(wide, 1, keepdims=True), n)
-    away = np.subtract(wide, centre)
+    centre = np.divide(add_up(x, 1, keepdims=True), n)
+    away = np.subtract(x, centre)
     scale = np.divide(add_up_products(away, away), n)
     scale = np.sqrt(np.add(scale, eps))
     np.copyto(mean, centre, casting="unsafe")
@@ -47,8 +46,6 @@ def layer_norm_gradient(
     g: Array, x: Array, weight: Array | None, mean: Array, deviation: Array, out: Array
 ) -> None:
     """Write the gradient of layer_norm by x into out. Shapes as there."""
-    if g.dtype == np.float16:
-        g, x = g.astype(np.float32), x.astype(np.float32)
     n = max(x.shape[1], 1)
     if weight is not None:
         g = np.multiply(g, weight)
@@ -58,3 +55,18 @@ def layer_norm_gradient(
     np.multiply(normal, along, out=normal)
     np.subtract(np.subtract(g, even), normal, out=normal)
     np.divide(normal, deviation, out=out, casting="unsafe")
+
+
+@silent
+def rms_norm(x: Array, weight: Array | None, out: Array, scale: Array, eps: float) -> None:
+    """Write x * scale * weight of rows into out, scale being one over the root of the mean square.
+
+    x and out: (rows, n); weight: (n,); scale: (rows, 1).
+    """
+    by = np.divide(add_up_products(x, x), max(x.shape[1], 1))
+    by = np.divide(1, np.sqrt(np.add(by, eps)))
+    np.copyto(scale, by, casting="unsafe")
+    found = np.multiply(x, by)
+    if weight is not None:
+        np.multiply(found, weight, out=found, casting="unsafe")
+    np.copyto(out, found, casting="unsafe")

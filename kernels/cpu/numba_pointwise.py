@@ -17,6 +17,7 @@ from fastdist.core.cache_directory import load_generated
 from fastdist.core.scalar import PRIMITIVES, Call, Literal, Name, Node, walk
 
 from .compiler import Loop, sources_stamp
+from .waiting import in_words
 
 _SAME: Final = "{0}"
 # Those of vector_math, and those among them that hold up to vector_math.FAR only.
@@ -33,6 +34,7 @@ _ARITHMETIC: Final = {
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
     "neg": "-{0}",
+    "conj": _SAME,
     "square": "{0} * {0}",
     "eq": "{0} == {1}",
     "ne": "{0} != {1}",
@@ -107,7 +109,7 @@ def value_dtype(dtypes: Sequence[Any]) -> Any:
 
 
 def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
-    """Say whether the body is for Numba in these dtypes; float16 comes as float32.
+    """Say whether the body is for Numba in these dtypes; half types come as float32.
 
     Integers that divide or take powers stay with NumPy, which looks for zeros first; so do bools.
     """
@@ -133,10 +135,11 @@ def compile_loop(tree: Node, names: Sequence[str], dtypes: Sequence[Any], out_dt
 
     Thread  any, one at a time
     """
-    source = _Source(tree, names, dtypes, out_dtype).text()
+    source = Source([tree], names, dtypes, out_dtype).text()
     itemsizes = [dtype.itemsize for dtype in (*dtypes, out_dtype)]
     share = _CHEAP_SHARE if _is_cheap(tree) else _DEAR_SHARE
-    return Loop(load_generated(source, "pointwise").loop, itemsizes, share)
+    what = in_words(tree, out_dtype)
+    return Loop(load_generated(source, "pointwise").loop, itemsizes, share, what)
 
 
 def _is_cheap(tree: Node) -> bool:
@@ -144,11 +147,15 @@ def _is_cheap(tree: Node) -> bool:
     return len(calls) < 8 and all(name in _INTEGER or name in _QUICK for name in calls)
 
 
-class _Source:
-    """The text of one generated module on its way."""
+class Source:
+    """The text of one generated module on its way: of one tree, or, in multi_tensor, of several."""
 
-    def __init__(self, tree: Node, names: Sequence[str], dtypes: Any, out_dtype: Any) -> None:
-        self._tree, self._names, self._dtypes, self._out = tree, names, dtypes, out_dtype
+    def __init__(
+        self, trees: Sequence[Node], names: Sequence[str], dtypes: Any, out_dtype: Any
+    ) -> None:
+        self._trees, self._names, self._dtypes, self._out = trees, names, dtypes, out_dtype
+        # Each node once, though several trees have it.
+        self._nodes = dict.fromkeys(node for tree in trees for node in walk(tree))
         self._value = value_dtype(dtypes)
         self._table = _FLOATING if self._value.kind == "f" else _INTEGER
         self._constants: list[str] = []
@@ -158,7 +165,18 @@ class _Source:
     def text(self) -> str:
         calls = [*self._inputs(), *self._calls()]
         lines = [
-            f"# {self._tree!r}",
+            *self._head(),
+            *(f"    p{i} = load_word(pointers + {8 * i})" for i in range(len(self._names) + 1)),
+        ]
+        if self._primitives(_NEAR):
+            lines += self._in_blocks(calls)
+        else:
+            lines += ["    for i in range(count):", *indented([*calls, self._stored()])]
+        return "\n".join(lines) + "\n"
+
+    def _head(self) -> list[str]:
+        return [
+            *(f"# {tree!r}" for tree in self._trees),
             f"# {', '.join(f'{n} {d}' for n, d in zip(self._names, self._dtypes))} -> {self._out}",
             f"# {sources_stamp()}",
             "import math",
@@ -174,13 +192,7 @@ class _Source:
             "",
             "",
             "def loop(pointers, count):",
-            *(f"    p{i} = load_word(pointers + {8 * i})" for i in range(len(self._names) + 1)),
         ]
-        if self._primitives(_NEAR):
-            lines += self._in_blocks(calls)
-        else:
-            lines += ["    for i in range(count):", *_indented([*calls, self._stored()])]
-        return "\n".join(lines) + "\n"
 
     def _in_blocks(self, calls: list[str]) -> list[str]:
         """Return the loop that looks through each block for angles that only libm can reduce."""
@@ -203,18 +215,18 @@ class _Source:
             "        stop = min(start + 256, count)",
             "        far = 0",
             "        for i in range(start, stop):",
-            *_indented(looking, 12),
+            *indented(looking, 12),
             "        if far != 0:",
             "            for i in range(start, stop):",
-            *_indented([*slow, result], 16),
+            *indented([*slow, result], 16),
             "        else:",
             "            for i in range(start, stop):",
-            *_indented([*calls, result], 16),
+            *indented([*calls, result], 16),
             "        start = stop",
         ]
 
     def _primitives(self, among: Sequence[str]) -> list[str]:
-        found = {node.primitive for node in walk(self._tree) if isinstance(node, Call)}
+        found = {node.primitive for node in self._nodes if isinstance(node, Call)}
         return sorted(found.intersection(among))
 
     def _vector_functions(self) -> list[str]:
@@ -236,7 +248,7 @@ class _Source:
 
     def _calls(self) -> list[str]:
         lines = []
-        for number, node in enumerate(walk(self._tree)):
+        for number, node in enumerate(self._nodes):
             if isinstance(node, Literal):
                 self._constants.append(f"c{number} = {self._value}({node.value!r})")
                 self._text[node], self._is_bool[node] = f"c{number}", False
@@ -273,11 +285,11 @@ class _Source:
 
     def _stored(self) -> str:
         if self._out.kind == "b":
-            result = self._as_bool(self._tree)
+            result = self._as_bool(self._trees[0])
         else:
-            result = f"{self._out}({self._text[self._tree]})"
+            result = f"{self._out}({self._text[self._trees[0]]})"
         return f"store(p{len(self._names)}, i, {result})"
 
 
-def _indented(lines: Sequence[str], by: int = 8) -> list[str]:
+def indented(lines: Sequence[str], by: int = 8) -> list[str]:
     return [" " * by + line for line in lines]

@@ -2,8 +2,7 @@
 
 A body of one ufunc over its inputs in order is that ufunc itself. Any other becomes a generated
 function, one line a primitive, in which a result that is not needed again lends its memory to the
-next one. Literals are Python's numbers, which take the dtype of what they meet. float16 bodies of
-several steps compute in float32 and round once.
+next one. Literals are Python's numbers, which take the dtype of what they meet.
 
 What PyTorch does otherwise than NumPy is in the functions at the end: sign(nan) is 0, integers
 divided by zero raise, as does a 0-d negative integer exponent.
@@ -23,7 +22,6 @@ from . import special
 from .silence import define_silent, silent
 
 Array = Any
-_HALF: Final = np.dtype(np.float16)
 
 
 def fold(tree: Node) -> Node:
@@ -95,20 +93,12 @@ class _Writer:
 
     def define(self, *, into: bool) -> Callable[..., Any]:
         names: dict[str, Any] = {f"_{name}": FUNCTIONS[name] for name in FUNCTIONS}
-        names |= {
-            "_HALF": _HALF,
-            "_in_float32": _in_float32,
-            "_full": np.full,
-            "_copyto": np.copyto,
-        }
+        names |= {"_full": np.full, "_copyto": np.copyto}
         names |= {"_inf": math.inf, "_nan": math.nan, "_broadcast": np.broadcast_shapes}
         fresh = self._lines(into=into, reuse=False)
         lines = self._lines(into=into, reuse=True)
         args = ", ".join(f"x{i}" for i in range(len(self._body.names)))
         source = [f"def function({'out, ' if into else ''}{args}):"]
-        if not into and self._needs_float32():
-            source += [f"    if {self._first_value()}.dtype is _HALF:"]
-            source += [f"        return _in_float32(function, ({args},))"]
         if self._constants:
             names["_constants"] = _Constants(tuple(self._constants))
             given = "".join(f"{name}, " for name in self._constants.values())
@@ -176,10 +166,6 @@ class _Writer:
                 return memory[arg]
         return None
 
-    def _needs_float32(self) -> bool:
-        calls = [node for node in self._order if isinstance(node, Call)]
-        return len(calls) > 1 and not gives_bool(self._tree)
-
     def _first_value(self) -> str:
         conditions = {
             node.args[0]
@@ -221,16 +207,6 @@ def _number(value: float) -> str:
     return repr(value)
 
 
-def _in_float32(function: Callable[..., Array], arrays: Iterable[Array]) -> Array:
-    wide = [array.astype(np.float32) if array.dtype == _HALF else array for array in arrays]
-    return _to_half(function(*wide))
-
-
-@silent
-def _to_half(array: Array) -> Array:
-    return array.astype(_HALF)
-
-
 _ONE: Final = _Constants(((1, 1.0),))
 
 # --- What NumPy lacks, or does otherwise than PyTorch ---------------------------------------------
@@ -262,9 +238,6 @@ def _where(condition: Array, x: Array, y: Array) -> Array:
 
 @silent
 def _sigmoid(x: Array) -> Array:
-    if x.dtype is _HALF:
-        t = np.negative(x.astype(np.float32))
-        return _to_half(np.reciprocal(np.add(np.exp(t), 1)))
     # exp may overflow to inf, whose reciprocal is the right 0.
     t = np.negative(x)
     if t.__class__ is not np.ndarray:
@@ -274,8 +247,6 @@ def _sigmoid(x: Array) -> Array:
 
 @silent
 def _rsqrt(x: Array) -> Array:
-    if x.dtype is _HALF:
-        return _to_half(np.reciprocal(np.sqrt(x.astype(np.float32))))
     return np.reciprocal(np.sqrt(x))
 
 
@@ -334,6 +305,7 @@ _SAME_NAME = (
     " logical_not logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor"
 )
 _OTHER_NAME = {
+    "conj": "conjugate",
     "sub": "subtract",
     "mul": "multiply",
     "div": "divide",

@@ -16,6 +16,8 @@ GFLOP/s of one core of an AMD EPYC (Zen 5), OpenBLAS 0.3.31 with its SkylakeX an
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -186,9 +188,21 @@ def _multiply_packed(a: Any, b: Any, room: Any, out: Any, turned: Any) -> None:
 
 _any, _line = types.Array(types.float32, 2, "A"), types.float32[::1]
 
-# multiply(a, b, out): a @ b into out. Shapes (n, k), (k, m) -> (n, m), m a multiple of LANES; rows
-# of b and of out are gapless.
-multiply: Final = entry_point(_multiply, (_any, _any, _any))
-# multiply_packed(a, b, room, out, turned): the same, with each panel of b laid together before,
-# in room for 2 * LANES * k numbers; or a @ b.T if turned, with k a multiple of LANES.
-multiply_packed: Final = entry_point(_multiply_packed, (_any, _any, _line, _any, types.boolean))
+
+@functools.cache
+def multiplier() -> Callable[[Any, Any, Any], object]:
+    """Return multiply(a, b, out), which writes a @ b into out.
+
+    Shapes (n, k), (k, m) -> (n, m), m a multiple of LANES; rows of b and of out are gapless.
+    """
+    return entry_point(_multiply, (_any, _any, _any))
+
+
+@functools.cache
+def packed_multiplier() -> Callable[[Any, Any, Any, Any, bool], object]:
+    """Return multiply_packed(a, b, room, out, turned), which does the same.
+
+    Each panel of b is laid together before, in room for 2 * LANES * k numbers. With turned it
+    writes a @ b.T, and k is a multiple of LANES.
+    """
+    return entry_point(_multiply_packed, (_any, _any, _line, _any, types.boolean))

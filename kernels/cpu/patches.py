@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -147,7 +147,7 @@ class Patches:
             view = _seen_as_columns(seen, self.sliding, block)
             np.copyto(columns.reshape(view.shape), view)
         else:
-            _loops(columns.dtype)[0](seen.reshape(-1), columns, self._words(block))
+            _loop("gather", columns.dtype)(seen.reshape(-1), columns, self._words(block))
 
     def clear(self) -> None:
         """Write zeros to images of which scatter does not write all."""
@@ -173,7 +173,9 @@ class Patches:
             given = columns.reshape(view.shape)
             _add_taps(view, given, self.sliding.kernel)
         else:
-            _loops(columns.dtype)[1](seen.reshape(-1), columns.reshape(-1), self._words(block))
+            _loop("scatter", columns.dtype)(
+                seen.reshape(-1), columns.reshape(-1), self._words(block)
+            )
         done = block.line * self.sliding.grid[2] + block.begin + block.lines * block.width
         if not self._lies_bare and done == self.sliding.places:
             self._image[block.first : last][self._part] = seen[self._inside]
@@ -255,12 +257,12 @@ def _seen_as_columns(seen: Array, sliding: Sliding, block: Block) -> Array:
     return as_strided(seen, shape, (steps[1], *taps, steps[0], *strides))
 
 
-@lru_cache(maxsize=2)
-def _loops(dtype: Any) -> Any:
+@cache
+def _loop(name: str, dtype: Any) -> Any:
     # Numba comes with these, on first use.
-    from .patch_loops import LOOPS
+    from . import patch_loops
 
-    return LOOPS[dtype]
+    return patch_loops.loop(name, dtype.name)
 
 
 def unfold(
@@ -285,13 +287,8 @@ def fold(
 ) -> None:
     """Write the sums of columns at their places of images into out: the adjoint of unfold.
 
-    Shapes (n, c * kernel, grid) -> (n, c, *image). float16 adds in float32 and rounds once.
+    Shapes (n, c * kernel, grid) -> (n, c, *image).
     """
-    if out.dtype == np.float16:
-        wide = np.empty(out.shape, np.float32)
-        fold(x.astype(np.float32), wide, kernel, grid, stride, padding, dilation)
-        np.copyto(out, wide, casting="unsafe")
-        return
     sliding = Sliding.of(out.shape[2:], kernel, grid, stride, padding, dilation)
     patches = Patches(sliding, out)
     patches.clear()

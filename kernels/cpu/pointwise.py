@@ -10,16 +10,16 @@ side calls Python's number by number, 60 ns each.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from fastdist.core.scalar import Body, Call, Literal, Name, substitute, walk
 
+from .halves import is_half, run_wide
 from .numpy_pointwise import SCALAR_FUNCTIONS, fold, gives_bool, into_function, small_function
-from .silence import silent
 
 Array = Any
 
@@ -30,12 +30,9 @@ CHEAP_LIMIT: Final = 32768
 _ORDERING: Final = frozenset({"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"})
 _CHEAP: Final = _ORDERING | {"add", "sub", "mul", "div", "neg", "abs", "square"}
 SPECIAL_LIMIT: Final = 64
-_HALF: Final = np.dtype(np.float16)
 # Of these powers, and of those in their gradients, products and roots are made. What a tensor is
 # raised to is a number nearly always, and libm's pow takes 8 ns an element.
 SHORT_EXPONENTS: Final = frozenset({2.0, 3.0, 0.5, -0.5, -1.0, -2.0})
-# Held while Numba compiles; Numba's own lock is taken inside it.
-_compile_lock = threading.Lock()
 
 
 class PointwiseKernel:
@@ -46,7 +43,7 @@ class PointwiseKernel:
     """
 
     __slots__ = (
-        "_exponent", "_into", "_loops", "_names", "_one_step", "_short", "_small", "_tree", "limit",
+        "_exponent", "_into", "_is_step", "_loops", "_names", "_short", "_small", "_tree", "limit",
         "small",
     )  # fmt: skip
 
@@ -58,10 +55,9 @@ class PointwiseKernel:
             isinstance(node, Call) and node.primitive in SCALAR_FUNCTIONS
             for node in walk(self._tree)
         )
-        self._one_step = isinstance(self._small, np.ufunc)
-        is_cheap = (
-            self._one_step and isinstance(self._tree, Call) and self._tree.primitive in _CHEAP
-        )
+        of_one = self._tree.primitive if isinstance(self._tree, Call) else ""
+        is_cheap = isinstance(self._small, np.ufunc) and of_one in _CHEAP
+        self._is_step = of_one == "nextafter"
         self.limit = SPECIAL_LIMIT if is_special else CHEAP_LIMIT if is_cheap else SMALL_LIMIT
         self.small = self._small_special if is_special else self._small
         self._into = into_function(body)
@@ -73,25 +69,34 @@ class PointwiseKernel:
     def run(self, arrays: Sequence[Array], out: Array) -> None:
         """Write the body of arrays, which broadcast to out, into out.
 
-        Note    inputs may overlap out in any way; float16 is computed in float32 and rounded once
+        Note    inputs may overlap out in any way; half types are computed in float32 and rounded
+                once
         """
+        if not is_half([out.dtype, *[array.dtype for array in arrays]]):
+            self.compute(arrays, out)
+        elif self._is_step:
+            self.run_small(arrays, out)  # the next float32 would be rounded away
+        else:
+            run_wide(self.compute, arrays, out)
+
+    def compute(self, arrays: Sequence[Array], out: Array) -> None:
+        """Do what run does where nothing is of a half type."""
         if out.size <= self.limit:
             self.run_small(arrays, out)
         else:
             self.run_large(arrays, out)
 
     def run_small(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do what run does, with NumPy."""
-        if not self._one_step:
-            arrays = [a.astype(np.float32) if a.dtype == _HALF else a for a in arrays]
+        """Do what compute does, with NumPy."""
         self._into(out, *arrays)
 
     def run_large(self, arrays: Sequence[Array], out: Array) -> None:
-        """Do what run does, with Numba where it knows the body in these dtypes."""
+        """Do what compute does, with Numba where it knows the body in these dtypes."""
         dtype, at = out.dtype, self._exponent
-        if at is not None and not arrays[at].shape and arrays[at].dtype is dtype is not _HALF:
+        if at is not None and not arrays[at].shape and arrays[at].dtype is dtype:
             exponent = arrays[at].item()
-            if exponent in SHORT_EXPONENTS:
+            # A complex 2 is equal to 2.0, but what is complex is NumPy's work.
+            if exponent.__class__ is not complex and exponent in SHORT_EXPONENTS:
                 self._with_exponent(exponent).run_large([*arrays[:at], *arrays[at + 1 :]], out)
                 return
         for array in arrays:
@@ -103,14 +108,24 @@ class PointwiseKernel:
         try:
             loop = self._loops[key]
         except KeyError:
-            if _HALF in [array.dtype for array in (*arrays, out)]:
-                self._run_half(arrays, out)
-                return
-            loop = self._compile(key, [array.dtype for array in arrays], dtype)
+            loop = self._compile_or_serve(key, [array.dtype for array in arrays], dtype)
         if loop is None:
             self.run_small(arrays, out)
         else:
             loop((*arrays, out))
+
+    def _compile_or_serve(
+        self, key: Any, dtypes: Sequence[Any], out_dtype: Any
+    ) -> Callable[..., None] | None:
+        """Return the compiled loop, or None where NumPy serves."""
+        # Here, because an import of fastdist needs nothing of what these import.
+        from .background import compile_later, numpy_serves
+
+        compile_it = partial(self._compile, key, dtypes, out_dtype)
+        if not numpy_serves():
+            return compile_it()
+        compile_later((self, key), compile_it)
+        return None
 
     def _with_exponent(self, exponent: float) -> PointwiseKernel:
         """Return the kernel that has a number for the exponent, of which it makes products."""
@@ -131,31 +146,25 @@ class PointwiseKernel:
         self.run_large(arrays, out)
         return out
 
-    def _run_half(self, arrays: Sequence[Array], out: Array) -> None:
-        if isinstance(self._tree, Call) and self._tree.primitive == "nextafter":
-            self.run_small(arrays, out)  # the next float32 would be rounded away
-            return
-        wide = [array.astype(np.float32) if array.dtype == _HALF else array for array in arrays]
-        result = np.empty(out.shape, np.float32) if out.dtype == _HALF else out
-        self.run_large(wide, result)
-        if result is not out:
-            _copy(out, result)
-
     def _compile(
         self, key: Any, dtypes: Sequence[Any], out_dtype: Any
     ) -> Callable[..., None] | None:
-        # Here, because this imports Numba: 0.3 s that small tensors never need.
-        from .launch import launcher
-        from .numba_pointwise import can_compile, compile_loop
+        from .waiting import compiling, in_words, waiting_for
 
-        with _compile_lock:
-            if key not in self._loops:
-                found = None
-                if dtypes and can_compile(self._tree, dtypes):
-                    loop = compile_loop(self._tree, self._names, dtypes, out_dtype)
-                    found = launcher(loop)
-                self._loops[key] = found
-            return self._loops[key]
+        what = in_words(self._tree, out_dtype)
+        with waiting_for(what):
+            # Here, because this imports Numba: 0.2 s that small tensors never need.
+            from .launch import launcher
+            from .numba_pointwise import can_compile, compile_loop
+
+            with compiling(what):
+                if key not in self._loops:
+                    found = None
+                    if dtypes and can_compile(self._tree, dtypes):
+                        loop = compile_loop(self._tree, self._names, dtypes, out_dtype)
+                        found = launcher(loop)
+                    self._loops[key] = found
+                return self._loops[key]
 
 
 def _exponent_of(body: Body) -> int | None:
@@ -163,11 +172,6 @@ def _exponent_of(body: Body) -> int | None:
     powers = [one for one in walk(body.tree) if isinstance(one, Call) and one.primitive == "pow"]
     names = {one.id for power in powers for one in walk(power.args[1]) if isinstance(one, Name)}
     return body.names.index(names.pop()) if len(names) == 1 < len(body.names) else None
-
-
-@silent
-def _copy(out: Array, result: Array) -> None:
-    np.copyto(out, result, casting="unsafe")
 
 
 def kernel_for(body: Body) -> PointwiseKernel:

@@ -45,32 +45,38 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
         return np.dot
     from . import panels
 
-    return panels.multiply
+    return panels.multiplier()
 
 
-def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
+def _is_for_us(n: int, k: int, m: int, dtype: Any, alone: bool = False) -> bool:
     if not suits_panels(n, k, m, dtype):
         return False
+    if alone:
+        return True
     from . import launch
 
     return n * k * m <= _MOST_BESIDE_THREADS or launch.get_num_threads() == 1
 
 
-def multiply(a: Array, b: Array, to: Array) -> None:
-    """Write a @ b of matrices of one dtype into `to`."""
+def multiply(a: Array, b: Array, to: Array, *, alone: bool = False) -> None:
+    """Write a @ b of matrices of one dtype into `to`; alone means that other threads have products
+    of their own, with which a BLAS of several threads would meet.
+    """
     (n, k), m = a.shape, b.shape[1]
-    if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, to)):
+    if not (_is_for_us(n, k, m, a.dtype, alone) and _has_gapless_rows(b, to)):
         _into(to, a, b)
     elif n < _MANY_ROWS:
-        multiplier(n, k, m, a.dtype)(a, b, to)
+        from . import panels
+
+        panels.multiplier()(a, b, to)
     else:
         _in_packed_panels(a, b, to, turned=False)
 
 
-def multiply_turned(a: Array, b: Array, to: Array) -> None:
-    """Write a @ b.T of matrices of one dtype into `to`."""
+def multiply_turned(a: Array, b: Array, to: Array, *, alone: bool = False) -> None:
+    """Write a @ b.T of matrices of one dtype into `to`; alone as multiply has it."""
     (n, k), m = a.shape, len(b)
-    fits = _is_for_us(n, k, m, a.dtype) and n >= _FEWEST_ROWS and k % _LANES == 0
+    fits = _is_for_us(n, k, m, a.dtype, alone) and n >= _FEWEST_ROWS and k % _LANES == 0
     if fits and _has_gapless_rows(b, to):
         _in_packed_panels(a, b, to, turned=True)
     else:
@@ -97,20 +103,15 @@ def _has_gapless_rows(b: Array, out: Array) -> bool:
 def _in_packed_panels(a: Array, b: Array, out: Array, *, turned: bool) -> None:
     from . import panels
 
-    panels.multiply_packed(a, b, np.empty(2 * _LANES * a.shape[1], np.float32), out, turned)
+    panels.packed_multiplier()(a, b, np.empty(2 * _LANES * a.shape[1], np.float32), out, turned)
 
 
 @silent
 def matmul(x: Array, y: Array, out: Array) -> None:
     """Write x @ y into out; batch axes broadcast. Shapes (..., n, k), (..., k, m) -> (..., n, m),
     one dtype.
-
-    float16 multiplies and adds in float32 and rounds once.
     """
-    if x.dtype == np.float16:
-        wide = np.matmul(x.astype(np.float32), y.astype(np.float32))
-        np.copyto(out, wide, casting="unsafe")
-    elif x.ndim == y.ndim == 2:
+    if x.ndim == y.ndim == 2:
         multiply(x, y, out)
     else:
         np.matmul(x, y, out=out)
@@ -119,10 +120,6 @@ def matmul(x: Array, y: Array, out: Array) -> None:
 @silent
 def linear(x: Array, weight: Array, bias: Array | None, out: Array) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
-    if x.dtype == np.float16:
-        wide = np.dot(x.astype(np.float32), weight.T.astype(np.float32))
-        np.copyto(out, wide if bias is None else np.add(wide, bias), casting="unsafe")
-        return
     if x.size * len(weight) > _LEAST:
         multiply_turned(x, weight, out)
     else:

@@ -38,20 +38,22 @@ def sequence(
     weight: Array,
     bias: Array | None,
     out: Array,
+    last_h: Array,
+    last_c: Array,
     saved: Array,
     before: Array,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Walk a layer through packed rows: write each step's h, then the last h, then the last c.
+    """Walk a layer through packed rows: write each step's h, the last h, and for lstm the last c.
 
-    gates: (rows, n * hidden), the inputs' part of them; hx and cx: (batch, hidden); weight: (n *
-    hidden, hidden); bias: (n * hidden,); out: (rows + batch, hidden), for lstm rows + 2 * batch.
-    saved and before, (rows, ...), are for the gradient. A step takes the first rows of the batch.
-    All inputs have the dtype of saved, which out is rounded from.
+    gates: (rows, n * hidden), the inputs' part of them; hx, cx, last_h and last_c: (batch, hidden);
+    weight: (n * hidden, hidden); bias: (n * hidden,); out: (rows, hidden). saved and before,
+    (rows, ...), are for the gradient. A step takes the first rows of the batch. All inputs have
+    the dtype of saved, which the results are rounded from.
     """
-    from .recurrent_cells import cell_of
+    from .recurrent_cells import forward_of
 
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
@@ -60,7 +62,7 @@ def sequence(
     if len(batch_sizes) > _MANY_STEPS:
         transposed = np.ascontiguousarray(transposed)
         multiply = multiplier(len(hx), hx.shape[1], len(weight), saved.dtype)
-    forward = cell_of(cell, saved.dtype).forward
+    forward = forward_of(cell, saved.dtype.name)
     product = np.empty((len(hx), len(weight)), saved.dtype)
     for rows, count in steps_of(batch_sizes, reverse):
         mine, over = h[:count], product[:count]
@@ -70,18 +72,20 @@ def sequence(
             np.add(over, bias, out=over)
         forward(gates[rows], over, saved[rows], mine, c[:count])
         out[rows] = mine
-    total, batch = len(gates), len(hx)
-    out[total : total + batch] = h
+    last_h[:] = h
     if cx is not None:
-        out[total + batch :] = c
+        last_c[:] = c
 
 
 @silent
 def sequence_gradient(
-    g: Array,
+    hx: Array,
     saved: Array,
     before: Array,
     weight: Array,
+    g: Array | None,
+    last_h: Array | None,
+    last_c: Array | None,
     out: Array,
     over: Array,
     d_hx: Array,
@@ -93,17 +97,21 @@ def sequence_gradient(
     """Walk back through sequence: write the gradients by gates, by what the product adds to them
     (for gru alone, for it is the same else: over has no rows then), by hx and by cx.
 
-    g is of the shape of sequence's out; d_cx has no rows but for lstm; over has saved's dtype.
+    g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has no rows
+    but for lstm; over has saved's dtype.
     """
-    from .recurrent_cells import cell_of
+    from .recurrent_cells import backward_of
 
     rows, batch = len(saved), len(d_hx)
-    g, weight = np.ascontiguousarray(g), np.ascontiguousarray(weight)
+    weight = np.ascontiguousarray(weight)
+    g = np.zeros((rows, hx.shape[1]), saved.dtype) if g is None else np.ascontiguousarray(g)
     wide = out if out.dtype == saved.dtype else np.empty(out.shape, saved.dtype)
     to_product = over if len(over) == rows else wide
-    dh = np.array(g[rows : rows + batch])
-    dc = np.array(g[rows + batch :]) if len(d_cx) else dh
-    backward, direct = cell_of(cell, saved.dtype).backward, np.empty_like(dh)
+    dh = np.zeros(hx.shape, saved.dtype) if last_h is None else np.array(last_h, order="C")
+    dc = dh
+    if len(d_cx):
+        dc = np.zeros(hx.shape, saved.dtype) if last_c is None else np.array(last_c, order="C")
+    backward, direct = backward_of(cell, saved.dtype.name), np.empty_like(dh)
     multiply = multiplier(batch, len(weight), weight.shape[1], saved.dtype)
     for here, count in steps_of(batch_sizes, not reverse):
         mine, d = dh[:count], to_product[here]

@@ -7,75 +7,74 @@ in a handful of comparisons whether what is written overlaps what is read.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numba
 import numpy as np
 
 from .compiler import compiled, entry_point
+from .machine import LOAD, STORE
 from .vector_math import functions
 
 Array = np.ndarray[Any, Any]
 Run = Callable[..., Any]
 
-# Held while Numba compiles or loads.
-_lock = threading.Lock()
-
-
-class Cell(NamedTuple):
-    """The compiled steps of one kind of cell in one dtype.
-
-    `forward(gates, product, saved, h, c)` changes h and c; `backward(g, saved, before, dh, dc,
-    d_gates, d_product)` leaves in dh what does not pass through the product. All are matrices in C
-    order with a row for each member of the batch; those without c are given h and dh for it.
-    """
-
-    forward: Run
-    backward: Run
-
-
-def cell_of(name: str, dtype: np.dtype[Any]) -> Cell:
-    """Return the steps of "lstm", "gru", "tanh" or "relu" for float32 or float64."""
-    with _lock:
-        return _cell_of(name, dtype.name)
+# forward(gates, product, saved, h, c) changes h and c; backward(g, saved, before, dh, dc, d_gates,
+# d_product) leaves in dh what does not pass through the product. All are matrices in C order with a
+# row for each member of the batch; those without c are given h and dh for it.
 
 
 @functools.cache
-def _cell_of(name: str, dtype: str) -> Cell:
-    matrix = getattr(numba, dtype)[:, ::1]
-    forward, backward = _MAKERS[name](dtype)
-    return Cell(entry_point(forward, (matrix,) * 5), entry_point(backward, (matrix,) * 7))
+def forward_of(name: str, dtype: str) -> Run:
+    """Return the step of "lstm", "gru", "tanh" or "relu", compiled for float32 or float64."""
+    return entry_point(_made(name, dtype)[0], (getattr(numba, dtype)[:, ::1],) * 5)
+
+
+@functools.cache
+def backward_of(name: str, dtype: str) -> Run:
+    """Return that of its gradient."""
+    return entry_point(_made(name, dtype)[1], (getattr(numba, dtype)[:, ::1],) * 7)
+
+
+@functools.cache
+def _made(name: str, dtype: str) -> tuple[Any, Any]:
+    return _MAKERS[name](dtype)
 
 
 def _lstm(dtype: str) -> tuple[Any, Any]:
     sigmoid, tanh = functions(dtype)["sigmoid"], functions(dtype)["tanh"]
     one = np.dtype(dtype).type(1)
 
+    load, store, size = LOAD[dtype], STORE[dtype], np.dtype(dtype).itemsize
+
     @compiled()
     def forward(gates: Any, product: Any, saved: Any, h: Any, c: Any) -> None:
         rows, n = h.shape
-        for row in range(rows):
-            x, y, kept = gates[row], product[row], saved[row]
+        step, most = n * size, 4 * n * size
+        # Of addresses, since Numba takes its time for each part of an array.
+        x, y, kept = gates.ctypes.data, product.ctypes.data, saved.ctypes.data
+        state, output = c.ctypes.data, h.ctypes.data
+        for _ in range(rows):
+            g, o, before = kept + 2 * step, kept + 3 * step, kept + most
+            bent = before + step
             for k in range(2 * n):
-                kept[k] = sigmoid(x[k] + y[k])
-            i, f, g, o = kept[:n], kept[n : 2 * n], kept[2 * n : 3 * n], kept[3 * n : 4 * n]
-            x_g, y_g, x_o, y_o = x[2 * n : 3 * n], y[2 * n : 3 * n], x[3 * n :], y[3 * n :]
+                store(kept, k, sigmoid(load(x, k) + load(y, k)))
+            for k in range(2 * n, 3 * n):
+                store(kept, k, tanh(load(x, k) + load(y, k)))
+            for k in range(3 * n, 4 * n):
+                store(kept, k, sigmoid(load(x, k) + load(y, k)))
             for k in range(n):
-                g[k] = tanh(x_g[k] + y_g[k])
+                store(before, k, load(state, k))
             for k in range(n):
-                o[k] = sigmoid(x_o[k] + y_o[k])
-            before, bent = kept[4 * n : 5 * n], kept[5 * n :]
-            state, output = c[row], h[row]
+                new = load(kept, n + k) * load(state, k) + load(kept, k) * load(g, k)
+                store(state, k, new)
             for k in range(n):
-                before[k] = state[k]
+                store(bent, k, tanh(load(state, k)))
             for k in range(n):
-                state[k] = f[k] * state[k] + i[k] * g[k]
-            for k in range(n):
-                bent[k] = tanh(state[k])
-            for k in range(n):
-                output[k] = o[k] * bent[k]
+                store(output, k, load(o, k) * load(bent, k))
+            x, y, kept = x + most, y + most, kept + most + 2 * step
+            state, output = state + step, output + step
 
     @compiled()
     def backward(

@@ -1,6 +1,6 @@
 """Reductions over axes, on the CPU.
 
-`out` has x's shape without the axes. float16 computes in float32 and rounds once.
+`out` has x's shape without the axes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ def sum(x: Array, out: Array, axes: Axes) -> None:
     """Write the sums of x over axes into out, whose shape is x's without them.
 
     Adds in out's dtype, in pairs or parts (see add_up; the same order for any number of threads).
-    float16 adds in float32.
     """
-    if x.dtype == np.float16:
-        # copyto with C's cast: a sum beyond float16 is inf, as it is everywhere else.
-        np.copyto(out, add_up(x, axes, dtype=np.float32), casting="unsafe")
-        return
     add_up(x, axes, dtype=out.dtype, out=out)
 
 
@@ -35,27 +30,25 @@ def sum(x: Array, out: Array, axes: Axes) -> None:
 def mean(x: Array, out: Array, axes: Axes) -> None:
     """Write the means of x over axes into out; NaN of nothing."""
     n = math.prod([x.shape[axis] for axis in axes])
-    wide = np.float32 if x.dtype == np.float16 else x.dtype
-    total = np.asarray(add_up(x, axes, dtype=wide))
+    total = np.asarray(add_up(x, axes, dtype=x.dtype))
     np.divide(total, n, out=out, casting="unsafe")
 
 
 @silent
 def prod(x: Array, out: Array, axes: Axes) -> None:
     """Write the products of x over axes into out; 1 of nothing."""
-    wide = np.float32 if x.dtype == np.float16 else x.dtype
-    np.copyto(out, np.multiply.reduce(x, axis=axes, dtype=wide), casting="unsafe")
+    np.copyto(out, np.multiply.reduce(x, axis=axes, dtype=x.dtype), casting="unsafe")
 
 
 @silent
-def amax(x: Array, out: Array, axes: Axes) -> None:
-    """Write the largest of x over axes into out; NaN if there is one."""
+def amax(x: Array, out: Array, axes: Axes | None) -> None:
+    """Write the largest of x over axes, or over all, into out; NaN if there is one."""
     np.copyto(out, np.maximum.reduce(x, axis=axes))
 
 
 @silent
-def amin(x: Array, out: Array, axes: Axes) -> None:
-    """Write the smallest of x over axes into out; NaN if there is one."""
+def amin(x: Array, out: Array, axes: Axes | None) -> None:
+    """Write the smallest of x over axes, or over all, into out; NaN if there is one."""
     np.copyto(out, np.minimum.reduce(x, axis=axes))
 
 
@@ -80,8 +73,6 @@ def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
 @silent
 def _deviate(x: Array, out: Array, axes: Axes, correction: float) -> None:
     n = math.prod([x.shape[axis] for axis in axes])
-    if x.dtype == np.float16:
-        x = x.astype(np.float32)
     centre = np.divide(add_up(x, axes, keepdims=True), n)
     squares = np.square(np.subtract(x, centre))
     total = np.asarray(add_up(squares, axes))
@@ -107,8 +98,6 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
     if math.prod([x.shape[axis] for axis in axes]) == 0:
         out.fill(-np.inf)
         return
-    if x.dtype == np.float16:
-        x = x.astype(np.float32)
     top = np.maximum.reduce(x, axis=axes, keepdims=True)
     # An infinite maximum says it all: shifting by it would give inf - inf.
     shift = np.where(np.isinf(top), np.zeros_like(top), top)
@@ -119,8 +108,6 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
 @silent
 def norm(x: Array, out: Array, axes: Axes, order: float) -> None:
     """Write (sum of |x|**order)**(1/order) over axes into out; 0 counts, inf is the largest."""
-    if x.dtype == np.float16:
-        x = x.astype(np.float32)
     if order == 2.0:
         np.sqrt(add_up(np.square(x), axes), out=out, casting="unsafe")
         return

@@ -16,8 +16,8 @@ Array = np.ndarray[Any, Any]
 
 
 def _lines(x: Array, axis: int) -> Array:
-    """Return x as (outer, length, inner) without gaps; float16, which no loop has, as float64."""
-    x = np.ascontiguousarray(x.astype(np.float64) if x.dtype == np.float16 else x)
+    """Return x as (outer, length, inner) without gaps."""
+    x = np.ascontiguousarray(x)
     axis %= x.ndim
     inner = int(np.prod(x.shape[axis + 1 :], dtype=np.int64))
     return x.reshape(-1, x.shape[axis], inner)

@@ -12,10 +12,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from fastdist.core.dtypes import WIDE
+
 from .compiler import compiled
 from .places import require_inside
 
 Array = np.ndarray[Any, Any]
+
+
+@compiled()
+def add_rows(into: Any, index: Any, x: Any) -> None:
+    """Add the rows of the matrix x to those at index of the matrix into, one after the other."""
+    for i in range(len(index)):
+        to, row = into[index[i]], x[i]
+        for j in range(len(to)):
+            to[j] += row[j]
 
 
 @compiled(alone=False)
@@ -119,8 +130,8 @@ def _scatter(way: str) -> Callable[..., int]:
 def gather(x: Array, index: Array, into: Array, axis: int) -> None:
     """Write x's element at index along axis into `into`."""
     found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
-    read = _lines(_bits(x), index.shape, axis)
-    if _gather(read, _lines(index, index.shape, axis), _lines(_bits(found), index.shape, axis)):
+    read = _lines(as_bits(x), index.shape, axis)
+    if _gather(read, _lines(index, index.shape, axis), _lines(as_bits(found), index.shape, axis)):
         require_inside(index, x.shape[axis], axis)
     if found is not into:
         np.copyto(into, found)
@@ -129,7 +140,7 @@ def gather(x: Array, index: Array, into: Array, axis: int) -> None:
 def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
     """Write src at index along axis into `into`: "set" there, or as scattering.reduce has it.
 
-    Note    src broadcasts to index; float16, which no loop has, can only be set
+    Note    src broadcasts to index; half types, which no loop has, can only be set
     """
     part = tuple(slice(None if i == axis else n) for i, n in enumerate(index.shape))
     whole = into[part]
@@ -137,16 +148,16 @@ def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
     given = np.broadcast_to(
         src[tuple(slice(n) for n in index.shape)] if src.ndim else src, index.shape
     )
-    lines = [_lines(one, index.shape, axis) for one in (index, _bits(given), _bits(written))]
+    lines = [_lines(one, index.shape, axis) for one in (index, as_bits(given), as_bits(written))]
     if _scatter(way)(*lines):
         require_inside(index, into.shape[axis], axis)
     if written is not whole:
         np.copyto(whole, written)
 
 
-def _bits(x: Array) -> Array:
+def as_bits(x: Array) -> Array:
     """Return x with numbers that no loop has seen as integers of as many bits."""
-    if x.dtype == np.float16:
+    if x.dtype in WIDE:
         return x.view(np.int16)
     return x.view(np.uint8) if x.dtype == np.bool_ else x
 

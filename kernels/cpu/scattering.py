@@ -35,39 +35,35 @@ def reduce(
     """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
     mean, prod, amax or amin, with what stood there if include_self.
 
-    float16 is computed in float32, and the mean of integers is rounded down.
+    The mean of integers is rounded down.
     """
     x, index, src, out = with_axes(x, index, src, out)
     if out.dtype == np.bool_ and way == "sum":
         way = "amax"
-    wide: Any = np.float32 if out.dtype == np.float16 else out.dtype
-    made = out if out.dtype == wide else np.empty(out.shape, wide)
-    np.copyto(made, x)
-    src = src[tuple(slice(n) for n in index.shape)].astype(wide, copy=False)
-    start = np.asarray(_start(way, made.dtype))
+    np.copyto(out, x)
+    src = src[tuple(slice(n) for n in index.shape)].astype(out.dtype, copy=False)
+    start = np.asarray(_start(way, out.dtype))
     one = np.ones((), np.int64)
     count = np.full(out.shape, int(include_self)) if way == "mean" else None
     if index.size >= MANY:
         from .scatter_loops import scatter
 
         if not include_self:
-            scatter(index, start, made, axis, "set")
-        scatter(index, src, made, axis, way)
+            scatter(index, start, out, axis, "set")
+        scatter(index, src, out, axis, way)
         if count is not None:
             scatter(index, one, count, axis, "sum")
     else:
         require_inside(index, out.shape[axis], axis)
         places = grid_of(index, axis)
         if not include_self:
-            made[places] = start
-        _UFUNCS[way].at(made, places, src)
+            out[places] = start
+        _UFUNCS[way].at(out, places, src)
         if count is not None:
             np.add.at(count, places, one)
     if count is not None:
         np.maximum(count, 1, out=count)
-        if made.dtype.kind == "f":
-            np.divide(made, count.astype(made.dtype), out=made)
+        if out.dtype.kind == "f":
+            np.divide(out, count.astype(out.dtype), out=out)
         else:
-            np.floor_divide(made, count, out=made, casting="unsafe")
-    if made is not out:
-        np.copyto(out, made, casting="unsafe")
+            np.floor_divide(out, count, out=out, casting="unsafe")

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from . import long_columns, long_rows
 from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
 
 
 def _axes(facts: Facts) -> tuple[Any, Any, tuple[int, ...]]:
     """Return the first input's shape, how many elements go into one result, and the axes."""
-    shape, axes = facts.shapes[0], facts.numbers[0]
-    return shape, math.prod([shape[axis] for axis in axes]), axes  # type: ignore[index]
+    shape, axes = facts.shapes[0] or (), facts.numbers[0]
+    axes = tuple(range(len(shape))) if axes is None else axes
+    return shape, math.prod([shape[axis] for axis in axes]), axes
 
 
 def _final(facts: Facts) -> tuple[int, ...]:
@@ -29,10 +31,20 @@ def _seen(run: Run, shape: tuple[int, ...], final: tuple[int, ...]) -> Run:
 @silent
 def _summed(facts: Facts) -> Run | None:
     shape, n, axes = _axes(facts)
-    if not facts.small or facts.dtype != facts.dtypes[0] or n > TERMS:
+    if not facts.small or facts.dtype != facts.dtypes[0]:
         return None
     final, dtype, ndim = _final(facts), facts.dtype, len(shape)
-    one, empty = ones(n, dtype), np.empty
+    empty = np.empty
+    reduce: Run = np.add.reduce
+    if n > TERMS:
+
+        def many(x: Any) -> Any:
+            out = empty((), dtype)
+            reduce(x, None, None, out)
+            return out
+
+        return _seen(many, (), final) if len(axes) == ndim else None
+    one = ones(n, dtype)
     if len(axes) == ndim:
 
         def all_of_it(x: Any) -> Any:
@@ -56,14 +68,14 @@ def _summed(facts: Facts) -> Run | None:
 
 @short("reduce.sum")
 def _sum(facts: Facts) -> Run | None:
-    return _summed(facts)
+    return _summed(facts) or long_columns.sum(facts) or long_rows.sum(facts)
 
 
 @short("reduce.mean")
 def _mean(facts: Facts) -> Run | None:
     total = _summed(facts)
     if total is None:
-        return None
+        return long_columns.sum(facts, is_mean=True) or long_rows.mean(facts)
     n, divide = number(_axes(facts)[1], facts.dtype), np.divide
 
     def mean(x: Any) -> Any:
@@ -106,8 +118,7 @@ def _sum_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 @gradients("reduce.mean")
 def _mean_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     repeat = _repeated(facts)
-    # A float16 counts to 2048 only.
-    if repeat is None or facts.dtype == np.float16:
+    if repeat is None:
         return None
     n, divide, array = number(_axes(facts)[1], facts.dtype), np.divide, np.asarray
     return (lambda g: repeat(array(divide(g, n))),)
@@ -134,12 +145,19 @@ def _extreme(facts: Facts, best: Any) -> Run | None:
 
 @short("reduce.amax")
 def _amax(facts: Facts) -> Run | None:
-    return _extreme(facts, np.ndarray.argmax)
+    return _extreme(facts, np.ndarray.argmax) or long_rows.extreme(facts, "top")
 
 
 @short("reduce.amin")
 def _amin(facts: Facts) -> Run | None:
-    return _extreme(facts, np.ndarray.argmin)
+    return _extreme(facts, np.ndarray.argmin) or long_rows.extreme(facts, "bottom")
+
+
+@gradients("reduce.amax", "reduce.amin")
+def _extreme_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    # max and min of all elements, which name no axes, take NaN for an extreme like any other.
+    of_all = facts.numbers[0] is None
+    return long_rows.reduction_gradient(facts, "max_gradient" if of_all else "extreme_gradient")
 
 
 def _with_places(facts: Facts, best: Any) -> Run | None:
@@ -208,7 +226,7 @@ def _var(facts: Facts) -> Run | None:
     shape, n, axes = _axes(facts)
     correction = facts.numbers[1]
     if not facts.small or n > TERMS or n - correction <= 0 or (len(shape), axes) != (2, (1,)):
-        return None
+        return long_rows.var(facts)
     one, count = ones(n, facts.dtype), number(n, facts.dtype)
     left = number(n - correction, facts.dtype)
     column, final = (shape[0], 1), _final(facts)
@@ -223,11 +241,21 @@ def _var(facts: Facts) -> Run | None:
     return _seen(var, (shape[0],), final)
 
 
+@gradients("reduce.var")
+def _var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    return long_rows.var_gradient(facts)
+
+
+@short("reduce.std")
+def _std(facts: Facts) -> Run | None:
+    return long_rows.std(facts)
+
+
 @short("reduce.norm")
 def _norm(facts: Facts) -> Run | None:
     shape, n, axes = _axes(facts)
     if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
-        return None
+        return long_rows.norm(facts)
     dtype, empty, sqrt = facts.dtype, np.empty, np.sqrt
 
     def norm(x: Any) -> Any:
@@ -236,6 +264,23 @@ def _norm(facts: Facts) -> Run | None:
         return sqrt(out, out)
 
     return _seen(norm, (), _final(facts))
+
+
+@gradients("reduce.norm")
+def _norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    if facts.numbers[1] != 2.0:
+        return None
+    return long_rows.reduction_gradient(facts, "norm_gradient")
+
+
+@short("reduce.logsumexp")
+def _logsumexp(facts: Facts) -> Run | None:
+    return long_rows.logsumexp(facts)
+
+
+@gradients("reduce.logsumexp")
+def _logsumexp_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
+    return long_rows.reduction_gradient(facts, "logsumexp_gradient")
 
 
 @short("scan.cumsum")

@@ -14,10 +14,9 @@ Array = np.ndarray[Any, Any]
 
 @silent
 def _shifted(x: Array, out: Array, axis: int) -> Array:
-    """Return x less its maximum along axis, in out, or in float32 where out is float16."""
-    wide = np.empty(x.shape, np.float32) if x.dtype == np.float16 else out
-    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=wide, dtype=wide.dtype)
-    return wide
+    """Return x less its maximum along axis, in out."""
+    np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), out=out)
+    return out
 
 
 @silent
@@ -25,18 +24,15 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
     """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
     overflows.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf. float16 computes
-    in float32.
+    A row with NaN, or with +inf, gives NaN, as in PyTorch; -inf entries give -inf.
     """
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 0.0, np.nan)
         return
     if x.shape[axis] == 0:
         return
-    wide = _shifted(x, out, axis)
-    np.subtract(wide, np.log(add_up(np.exp(wide), axis, keepdims=True)), out=wide)
-    if wide is not out:
-        np.copyto(out, wide, casting="unsafe")
+    _shifted(x, out, axis)
+    np.subtract(out, np.log(add_up(np.exp(out), axis, keepdims=True)), out=out)
 
 
 @silent
@@ -44,16 +40,14 @@ def softmax(x: Array, out: Array, axis: int) -> None:
     """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum so that nothing
     overflows.
 
-    A row with NaN, or with +inf, gives NaN, as in PyTorch; so does one of nothing but -inf. float16
-    computes in float32.
+    A row with NaN, or with +inf, gives NaN, as in PyTorch; so does one of nothing but
+    -inf.
     """
     if x.ndim == 0:
         out[...] = np.where(np.isfinite(x), 1.0, np.nan)
         return
     if x.shape[axis] == 0:
         return
-    wide = _shifted(x, out, axis)
-    np.exp(wide, out=wide)
-    np.divide(wide, add_up(wide, axis, keepdims=True), out=wide)
-    if wide is not out:
-        np.copyto(out, wide, casting="unsafe")
+    _shifted(x, out, axis)
+    np.exp(out, out=out)
+    np.divide(out, add_up(out, axis, keepdims=True), out=out)

@@ -32,7 +32,7 @@ def add_entries(values: Array, indices: Array, out: Array) -> None:
     if not axes:
         np.add(out, values.sum(0, out.dtype), out)
         return
-    # float16 and bool are not for compiled loops, and memory with gaps is walked by NumPy.
+    # Half types and bool are not for compiled loops, and memory with gaps is walked by NumPy.
     if not out.flags.c_contiguous or out.dtype.itemsize < 4:
         np.add.at(out, tuple(indices), values)
         return
@@ -60,14 +60,10 @@ def _gather_add(x: Any, starts: Any, places: Any, weights: Any, weighed: Any, ou
 def gather_add(x: Array, starts: Array, places: Array, weights: Array | None, out: Array) -> None:
     """Write into row i of out the sum of the rows of x at places[starts[i]:starts[i + 1]], each
     times its weight, if there are weights. Each sum is added in the order of its places.
-
-    float16 adds in float32.
     """
     if not out.size:
         return
-    wide: Any = out.dtype if out.dtype.itemsize >= 4 or out.dtype.kind not in "f" else np.float32
-    if out.dtype == np.bool_:
-        wide = np.int64
+    wide: Any = np.int64 if out.dtype == np.bool_ else out.dtype
     read = np.ascontiguousarray(x, wide)
     total = out if out.dtype == wide and out.flags.c_contiguous else np.empty(out.shape, wide)
     given = np.empty(0, wide) if weights is None else np.ascontiguousarray(weights, wide)

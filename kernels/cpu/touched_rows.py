@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdist.core.dtypes import WIDE
+
 from .compiler import compiled
 from .silence import silent
 
@@ -24,14 +26,15 @@ def _run(
 ) -> None:
     """Run a loop over rows of arrays with numbers of their dtype."""
     dtype = rows[0].dtype
-    if dtype.itemsize >= 4:
+    if dtype not in WIDE:
         loop(values, places, order, *rows, *[dtype.type(number) for number in numbers])
         return
-    # float16 is not for compiled loops: a copy of the rows that are touched is.
+    # Half types are not for compiled loops: a copy of the rows that are touched is.
     touched, number = np.unique(places, return_inverse=True)
-    wide = [np.ascontiguousarray(one[touched], np.float32) for one in rows]
-    given = np.ascontiguousarray(values, np.float32)
-    loop(given, number.reshape(-1), order, *wide, *[np.float32(one) for one in numbers])
+    to = WIDE[dtype]
+    wide = [np.ascontiguousarray(one[touched], to) for one in rows]
+    given = np.ascontiguousarray(values, to)
+    loop(given, number.reshape(-1), order, *wide, *[to.type(one) for one in numbers])
     for one, copy in zip(rows, wide, strict=True):
         one[touched] = copy
 

@@ -58,7 +58,7 @@ def _weigh(x: Any, out: Any, deep: Any, high: Any, wide: Any, even: Any) -> None
 
 
 def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, ...]) -> None:
-    """Write the weighted sums along the last len(taps) axes into out. float16 adds in float32.
+    """Write the weighted sums along the last len(taps) axes into out.
 
     The rows that make one row of out are added first, many elements at once; what they make stays
     in the first-level cache while the sums along it are taken.
@@ -67,20 +67,16 @@ def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, .
     if not x.size or not out.size:
         out.fill(0)
         return
-    read = x.astype(np.float32) if x.dtype == np.float16 else np.ascontiguousarray(x)
-    written = np.empty(out.shape, np.float32) if out.dtype == np.float16 else out
     ones = (1,) * (3 - axes)
     tables = list(_tables(table, weights, ones + out.shape[-axes:], ones + taps))
     counts = np.diff(tables[-1][0])
     even = int(counts[0]) if (counts == counts[0]).all() else 0
     _weigh(
-        read.reshape(-1, *ones, *x.shape[-axes:]),
-        written.reshape(-1, *ones, *out.shape[-axes:]),
+        np.ascontiguousarray(x).reshape(-1, *ones, *x.shape[-axes:]),
+        out.reshape(-1, *ones, *out.shape[-axes:]),
         *tables,
         even,
     )
-    if written is not out:
-        np.copyto(out, written, casting="unsafe")
 
 
 def _tables(

@@ -15,12 +15,15 @@ import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
-from .compiler import compiled
-from .machine import LOAD, STORE, intrinsic
+from .compiler import compiled, entry_point
+from .iteration import HEADER
+from .machine import LOAD, STORE, intrinsic, select
+from .scatter_loops import as_bits
 from .vectors import INT32, INT64, Vectors
 
 Array = np.ndarray[Any, Any]
 Windows = tuple[tuple[int, int, int, int], ...]
+_get = LOAD["int64"]
 
 
 def _planes(x: Array, axes: int) -> Array:
@@ -35,8 +38,19 @@ def _flat(x: Array, axes: int) -> Array:
     return np.ascontiguousarray(x).reshape([int(np.prod(one, dtype=np.int64)) for one in shape])
 
 
-def _three(windows: Windows) -> Array:
-    return np.array([(1, 1, 0, 1)] * (3 - len(windows)) + list(windows), np.int64)
+def _three(windows: Windows) -> Windows:
+    return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
+
+
+@compiled(inline=True)
+def _four(words: Any) -> Any:
+    return _get(words, 0), _get(words, 1), _get(words, 2), _get(words, 3)
+
+
+@compiled(inline=True)
+def _lesser(a: Any, b: Any) -> Any:
+    # Numba compiles a function of its own for each min.
+    return select(a < b, a, b)
 
 
 @compiled(inline=True)
@@ -45,7 +59,7 @@ def _window(i: Any, length: Any, count: Any, one: Any) -> Any:
     if one[0] == 0:
         return i * length // count, ((i + 1) * length + count - 1) // count, np.int64(1)
     first = i * one[1] - one[2]
-    end = min(first + (one[0] - 1) * one[3] + 1, length)
+    end = _lesser(first + (one[0] - 1) * one[3] + 1, length)
     if first < 0:
         first += (-first + one[3] - 1) // one[3] * one[3]
     return first, end, one[3]
@@ -114,7 +128,7 @@ def _one_by_one(dtype: str) -> Any:
         height, width, count = sizes
         for ow in range(begin, end):
             left, right, step = _window(ow, width, count, across)
-            top, place = low, (d[0] * height + h[0]) * width + min(left, width - 1)
+            top, place = low, (d[0] * height + h[0]) * width + _lesser(left, width - 1)
             for i in range(d[0], d[1], d[2]):
                 for j in range(h[0], h[1], h[2]):
                     line = (i * height + j) * width
@@ -141,7 +155,7 @@ def _side_by_side(rows: int, columns: int, stride: int) -> Any:
     ) -> None:
         lanes = 8 if count >= 8 else 4
         for begin in range(0, count, lanes):
-            n = min(begin, count - lanes)
+            n = _lesser(begin, count - lanes)
             at = n * stride
             if lanes == 8:
                 eight(x + at * size, best + n * size, places + n * 8, width, place + at, low)
@@ -157,36 +171,38 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
     many at once where they lie inside; rows 0 stands for windows of any other kind.
     """
     one_by_one, inside = _one_by_one(dtype), _side_by_side(rows, columns, stride)
+    size = np.dtype(dtype).itemsize
 
     @compiled()
-    def largest(x: Any, out: Any, places: Any, windows: Any, low: Any) -> None:
-        planes, depth, height, width = x.shape
-        _, lines_d, lines_h, count = out.shape
-        size, sizes = x.itemsize, (height, width, count)
-        flat, best, theirs = x.ctypes.data, out.ctypes.data, places.ctypes.data
-        deep = (windows[0, 0], windows[0, 1], windows[0, 2], windows[0, 3])
-        down = (windows[1, 0], windows[1, 1], windows[1, 2], windows[1, 3])
-        across = (windows[2, 0], windows[2, 1], windows[2, 2], windows[2, 3])
+    def largest(x: Any, out: Any, places: Any, words: Any, low: Any) -> None:
+        # See Note [Reading array objects] in iteration.py.
+        flat, best, theirs = _get(x + HEADER, 0), _get(out + HEADER, 0), _get(places + HEADER, 0)
+        words = _get(words + HEADER, 0)
+        planes, depth, height, width = _four(words)
+        _, lines_d, lines_h, count = _four(words + 32)
+        deep, down, across = _four(words + 64), _four(words + 96), _four(words + 128)
+        sizes = (height, width, count)
+        none: Any = np.int64(0)  # a literal would have Numba compile what takes it once more
         begin = inner = count
         if rows:
-            begin = min((across[2] + stride - 1) // stride, count)
-            inner = max(min((width - columns + across[2]) // stride + 1, count), begin)
+            begin = _lesser((across[2] + stride - 1) // stride, count)
+            inner = _lesser((width - columns + across[2]) // stride + 1, count)
             if inner - begin < 4:
                 begin = inner = count
         for _ in range(planes):
             for od in range(lines_d):
                 first, end, by = _window(od, depth, lines_d, deep)
-                d = (min(first, depth - 1), end, by)
+                d = (_lesser(first, depth - 1), end, by)
                 for oh in range(lines_h):
                     first, end, by = _window(oh, height, lines_h, down)
-                    h = (min(first, height - 1), end, by)
+                    h = (_lesser(first, height - 1), end, by)
                     left, right = count, count
                     if rows and end - first == rows:
                         left, right = begin, inner
                         place = (d[0] * height + h[0]) * width + begin * stride - across[2]
                         at, to, many = flat + place * size, best + begin * size, inner - begin
                         inside(at, to, theirs + begin * 8, size, width, place, many, low)
-                    one_by_one(flat, sizes, d, h, 0, left, best, theirs, across, low)
+                    one_by_one(flat, sizes, d, h, none, left, best, theirs, across, low)
                     one_by_one(flat, sizes, d, h, right, count, best, theirs, across, low)
                     best += count * size
                     theirs += count * 8
@@ -195,32 +211,36 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
     return largest
 
 
+@functools.cache
+def _entry(rows: int, columns: int, stride: int, dtype: str) -> Any:
+    loop = _loop(rows, columns, stride, dtype)
+    return entry_point(loop, (*[types.int64] * 4, getattr(types, dtype)))
+
+
 # Those of most models: rows, columns, stride.
 _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
-def _loop_for(windows: Array, plane: int, dtype: str) -> Any:
-    (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows.tolist()
+def _entry_for(windows: Windows, plane: int, dtype: str) -> Any:
+    (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows
     usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
-    usual = usual and windows[1, 3] == 1
-    return _loop(*(rows, columns, stride) if usual else (0, 0, 1), dtype)
+    usual = usual and windows[1][3] == 1
+    return _entry(*(rows, columns, stride) if usual else (0, 0, 1), dtype)
 
 
 def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
     """Write the largest element of each window into out, and where it stands into places.
 
-    NaN is larger than all. A window that lies in the padding alone gives the lowest number. float16
-    is compared in float32.
+    NaN is larger than all. A window that lies in the padding alone gives the lowest
+    number.
     """
     axes = len(windows)
-    wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    result = np.empty(out.shape, np.float32) if wide is not x else out
-    low = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
-    outs = [_planes(one, axes) for one in (result, places)]
-    planes, three = _planes(wide, axes), _three(windows)
-    _loop_for(three, planes[:1].size, wide.dtype.name)(planes, *outs, three, wide.dtype.type(low))
-    if result is not out:
-        np.copyto(out, result)
+    low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    outs = [_planes(one, axes) for one in (out, places)]
+    planes, three = _planes(x, axes), _three(windows)
+    words = np.array([planes.shape, outs[0].shape, *three], np.int64)
+    run = _entry_for(three, planes[:1].size, x.dtype.name)
+    run(id(planes), *map(id, outs), id(words), x.dtype.type(low))
 
 
 @compiled()
@@ -233,10 +253,7 @@ def _pick(x: Any, places: Any, out: Any) -> None:
 def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
     """Write the elements of x that stand at places of each plane into out."""
     axes = len(windows)
-    if x.dtype == np.float16:
-        _pick(_flat(x, axes).view(np.int16), _flat(places, axes), _flat(out, axes).view(np.int16))
-    else:
-        _pick(*[_flat(one, axes) for one in (x, places, out)])
+    _pick(as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes)))
 
 
 @compiled()
@@ -253,7 +270,4 @@ def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
     that its own position names: the adjoint of pick.
     """
     axes = len(windows)
-    wide = out if out.dtype != np.float16 else np.empty(out.shape, np.float32)
-    _spread(_flat(x.astype(wide.dtype, copy=False), axes), _flat(places, axes), _flat(wide, axes))
-    if wide is not out:
-        np.copyto(out, wide, casting="unsafe")
+    _spread(*[_flat(one, axes) for one in (x, places, out)])

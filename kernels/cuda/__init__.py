@@ -4,7 +4,7 @@
 Python beside it looks at shapes and strides and returns `Launch`es: text, name, grid, arguments.
 Planning touches no device and imports no CuPy. So the same plan and the same text run on a GPU
 through CuPy (`launch.py`), on the CPU in the tests' fibres, and through NVIDIA's compiler alone
-(`compile.py`).
+(`compile.py`). What was planned for some layouts is kept without its arrays (`prepared.py`).
 
 Results do not depend on the GPU: grids are chosen from shapes, and nothing is added by atomics.
 """

@@ -11,10 +11,19 @@ import numpy as np
 
 from fastdist.core.scalar import parse
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    adding_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 from .patches import plan_fold, plan_unfold, three_axes
-from .pointwise import plan
-from .reduce import plan_sum
+from .pointwise import pointwise
+from .reduce import plan_reduce
 
 Sizes = tuple[int, ...]
 
@@ -115,10 +124,11 @@ def by_weight(
             launch(plan_unfold(images, columns, *sliding[1:]))
             products = cupy.matmul(_flat(given), columns.transpose((0, 2, 1)))
             if part.start not in begun:
-                launch(plan_sum(products, matrix, (0,)))
+                launch(plan_reduce("Adding", products, matrix, (0,)))
             else:
                 more = cupy.empty(matrix.shape, matrix.dtype)
-                launch([*plan_sum(products, more, (0,)), *plan(_SUM, [matrix, more], matrix)])
+                launch(plan_reduce("Adding", products, more, (0,)))
+                pointwise(_SUM, [matrix, more], matrix)
             begun.add(part.start)
 
 
@@ -154,7 +164,10 @@ def _flat(images: Any) -> Any:
 
 
 def _store(product: Any, column: Any, out: Any) -> None:
-    launch(plan(_SAME, [product], out) if column is None else plan(_SUM, [product, column], out))
+    if column is None:
+        pointwise(_SAME, [product], out)
+    else:
+        pointwise(_SUM, [product, column], out)
 
 
 def _direct(name: str, arrays: tuple[Any, ...], out: Any, how: tuple[Any, ...]) -> None:
@@ -186,7 +199,7 @@ def plan_direct(
 @functools.lru_cache(maxsize=256)
 def source_of_convolution(dtype: np.dtype[Any], *, wide: bool = False) -> str:
     """Return the text for arrays of one dtype."""
-    real = {"f": "double" if dtype.itemsize == 8 else "float"}.get(dtype.kind, "long long")
+    real = adding_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;

@@ -2,25 +2,121 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
+
+import numpy as np
 
 from fastdist.core.scalar import parse
 
-from .launch import launch
-from .pointwise import plan
+from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .layout import element_strides
+from .pointwise import plan, pointwise
+from .prepared import on_device_of_out, only_launches
 
 _ZERO: Final = parse("T(0)", ())
 _SAME: Final = parse("x", ("x",))
+_FAR: Final = 1 << 62
 
 
+@only_launches
 def cast(x: Any, out: Any) -> None:
     """Write x into out, as C casts its dtype to out's. Same shape."""
     launch(plan(_SAME, [x], out))
 
 
+@on_device_of_out
 def place(x: Any, out: Any, index: Any) -> None:
     """Write x into out[index] and zero everywhere else. index holds integers, slices, None and
     Ellipsis.
     """
     # What index names is written twice; that costs less than finding out what it leaves.
-    launch([*plan(_ZERO, [], out), *plan(_SAME, [x], out[index])])
+    pointwise(_ZERO, [], out)
+    pointwise(_SAME, [x], out[index])
+
+
+@on_device_of_out
+def cat(x: Any, out: Any, axis: int, start: int) -> None:
+    """Write x into the part of out that begins at start along axis."""
+    part = [slice(None)] * out.ndim
+    part[axis] = slice(start, start + x.shape[axis])
+    pointwise(_SAME, [x], out[tuple(part)])
+
+
+@only_launches
+def flip(x: Any, out: Any, axes: tuple[int, ...]) -> None:
+    """Write x into out with the order along axes turned round."""
+    turned = {axis % max(x.ndim, 1) for axis in axes}
+    begins = [n - 1 if axis in turned else 0 for axis, n in enumerate(x.shape)]
+    signs = [-1 if axis in turned else 1 for axis in range(x.ndim)]
+    launch(plan_move(x, out, begins, signs))
+
+
+@only_launches
+def roll(x: Any, out: Any, shifts: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
+    """Write x moved by shifts along axes into out; axes None: along the flattened x."""
+    if axes is None:
+        launch(plan_move(x, out, turn=-shifts[0] % max(out.size, 1)))
+        return
+    begins = [0] * x.ndim
+    for shift, axis in zip(shifts, axes, strict=True):
+        begins[axis % x.ndim] -= shift
+    begins = [begin % max(n, 1) for begin, n in zip(begins, x.shape, strict=True)]
+    launch(plan_move(x, out, begins))
+
+
+@only_launches
+def triangle(x: Any, out: Any, diagonal: int, upper: bool) -> None:
+    """Write x into out, with zeros below (upper) or above the diagonal of the last two axes."""
+    band = (diagonal, _FAR) if upper else (-_FAR, diagonal)
+    launch(plan_move(x, out, band=(x.ndim - 2, x.ndim - 1, *band)))
+
+
+@only_launches
+def place_diagonal(x: Any, out: Any, offset: int, dim1: int, dim2: int) -> None:
+    """Write x, whose last axis is the diagonal of dim1 and dim2, into out, and zeros beside it."""
+    dim1, dim2 = dim1 % out.ndim, dim2 % out.ndim
+    *steps, along = element_strides(x)
+    kept = iter(steps)
+    # Along the rows it goes forward; columns follow.
+    read = [
+        along if axis == dim1 else 0 if axis == dim2 else next(kept) for axis in range(out.ndim)
+    ]
+    first = -max(-offset, 0) * along
+    launch(plan_move(x, out, band=(dim1, dim2, offset, offset), steps=read, first=first))
+
+
+def plan_move(
+    x: Any,
+    out: Any,
+    begins: Any = None,
+    signs: Any = None,
+    *,
+    turn: int = 0,
+    band: tuple[int, int, int, int] = (0, 0, -_FAR, _FAR),
+    steps: Any = None,
+    first: int = 0,
+) -> list[Launch]:
+    """Return the launch of move, none if out is empty; what its arguments are moves.cu says.
+
+    Note    steps, x's unless given, are those with which x is read along out's axes
+    """
+    if not out.size:
+        return []
+    dims, read = max(out.ndim, 1), element_strides(x) if steps is None else steps
+    task = int64_fields(
+        *(out.size, turn, first, *band),
+        *(*(out.shape or (1,)), *(begins or [0] * dims), *(signs or [1] * dims)),
+        *(*(read or (0,)), *(element_strides(out) or (0,))),
+    )
+    grid = (-(-out.size // THREADS), 1)
+    return [Launch(source_of_move(out.dtype, dims), "move", grid, (x, out, task))]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_move(dtype: np.dtype[Any], dims: int = 1) -> str:
+    """Return the text for elements of a dtype and a number of axes."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+constexpr int DIMS = {dims};
+{text_of("moves.cu")}"""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+from fastdist.core.dtypes import WIDE
+from fastdist.core.errors import NoKernelError
 
 from .compile import OPTIONS, header_options
 
@@ -15,18 +19,49 @@ THREADS: Final = 256
 """Threads of a block. Fixed, so that sums group the same elements on every GPU."""
 
 _FOLDER: Final = Path(__file__).parent
-# NumPy's dtypes as memory holds them.
-C_TYPES: Final = {
-    np.dtype(np.bool_): "bool",
-    np.dtype(np.uint8): "unsigned char",
-    np.dtype(np.int8): "signed char",
-    np.dtype(np.int16): "short",
-    np.dtype(np.int32): "int",
-    np.dtype(np.int64): "long long",
-    np.dtype(np.float16): "__half",
-    np.dtype(np.float32): "float",
-    np.dtype(np.float64): "double",
-}
+
+
+class _Types(dict["np.dtype[Any]", str]):
+    """NumPy's dtypes -> the C types as which memory holds them."""
+
+    def __missing__(self, dtype: np.dtype[Any]) -> str:
+        if dtype.kind == "c":
+            raise NoKernelError("complex numbers are on the CPU alone so far: call .cpu()")
+        # bfloat16, which NumPy has once ml_dtypes is imported.
+        return "__nv_bfloat16" if dtype in WIDE else dict.__getitem__(self, dtype)
+
+
+C_TYPES: Final = _Types(
+    {
+        np.dtype(np.bool_): "bool",
+        np.dtype(np.uint8): "unsigned char",
+        np.dtype(np.int8): "signed char",
+        np.dtype(np.int16): "short",
+        np.dtype(np.int32): "int",
+        np.dtype(np.int64): "long long",
+        np.dtype(np.float16): "__half",
+        np.dtype(np.float32): "float",
+        np.dtype(np.float64): "double",
+        np.dtype(np.uint16): "unsigned short",
+        np.dtype(np.uint32): "unsigned int",
+        np.dtype(np.uint64): "unsigned long long",
+    }
+)
+
+
+def computing_type(dtype: np.dtype[Any]) -> str:
+    """Return the C type in which a kernel computes elements of dtype."""
+    return C_TYPES[WIDE.get(dtype, dtype)]
+
+
+def adding_type(dtype: np.dtype[Any]) -> str:
+    """Return the C type in which a kernel adds elements of dtype: integers in 64 bits."""
+    return computing_type(dtype) if is_real(dtype) else "long long"
+
+
+def is_real(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements of dtype are floating numbers."""
+    return dtype.kind == "f" or dtype in WIDE
 
 
 class Struct(NamedTuple):
@@ -38,14 +73,49 @@ class Struct(NamedTuple):
 class Scratch:
     """A contiguous array that one call needs between its launches. Compared by identity."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("dtype", "ndim", "shape", "strides")
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape, self.dtype = shape, dtype
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+        self.strides = tuple(
+            [dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        )
+
+
+class Slot:
+    """An array to come: its layout, and its place among those of a call. `launches` gets what
+    kernels launch over it.
+
+    A number, which is passed by value, may be one as well.
+    """
+
+    def __init__(self, place: int, like: Any, launches: list[Launch], *, aligned: bool) -> None:
+        self.place, self.launches = place, launches
+        self.dtype, self.shape, self.strides = like.dtype, tuple(like.shape), tuple(like.strides)
+        self.ndim, self.size = like.ndim, like.size
+        self.by_value = is_number(like)
+        # What an array's memory is asked for: where it begins.
+        self.data, self.ptr = self, 0 if aligned else 1
+
+
+def is_number(array: Any) -> bool:
+    """Return whether a kernel takes array by value: a NumPy array of shape (), or its slot."""
+    if isinstance(array, Slot):
+        return array.by_value
+    return isinstance(array, np.ndarray) and array.shape == ()
+
+
+class ByValue(NamedTuple):
+    """An argument of a launch: the number of a slot, as an element of a type."""
+
+    slot: Slot
+    kind: type[np.generic]
 
 
 class Launch(NamedTuple):
-    """One kernel of a text on a grid. Arguments are arrays, NumPy scalars, Struct and Scratch."""
+    """One kernel of a text on a grid. Arguments are arrays, NumPy scalars, Struct and Scratch, or
+    Slot and ByValue in their place.
+    """
 
     source: str
     name: str
@@ -75,21 +145,31 @@ def text_of(*file_names: str) -> str:
 
 def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
     """Return what every text begins with that loads and stores these dtypes."""
-    half = np.dtype(np.float16) in dtypes
-    return text_of("memory.cuh", "half.cuh") if half else text_of("memory.cuh")
+    halves = [C_TYPES[dtype] for dtype in dtypes if dtype in WIDE]
+    if "__nv_bfloat16" in halves:
+        return text_of("memory.cuh", "half.cuh", "bfloat16.cuh")
+    return text_of("memory.cuh", "half.cuh") if halves else text_of("memory.cuh")
 
 
-def launch(launches: Sequence[Launch]) -> None:
-    """Run launches one after the other on the current stream of the device of their arrays.
+def launch(launches: Sequence[Launch], on: Any = None) -> None:
+    """Run launches one after the other on the current stream of the device of their arrays, or of
+    the array `on`.
 
     Thread  any; does not wait for the device
+    Note    of slots in the place of arrays nothing runs: see Note [Prepared launches]
     """
     if not launches:
         return
+    slot = next((arg for step in launches for arg in step.args if isinstance(arg, Slot)), None)
+    if slot is not None:
+        slot.launches.extend(launches)
+        return
     import cupy
 
-    arrays = [arg for step in launches for arg in step.args if isinstance(arg, cupy.ndarray)]
-    with arrays[0].device:
+    if on is None:
+        given = (arg for step in launches for arg in step.args)
+        on = next(arg for arg in given if isinstance(arg, cupy.ndarray))
+    with on.device:
         scratch: dict[Scratch, Any] = {}
         for step in launches:
             for arg in step.args:
@@ -98,7 +178,7 @@ def launch(launches: Sequence[Launch]) -> None:
                     # work of the same stream only.
                     scratch[arg] = cupy.empty(arg.shape, arg.dtype)
             args = tuple(_plain(arg, scratch) for arg in step.args)
-            _kernel(step.source, step.name)(step.grid, (THREADS,), args)
+            kernel_of(step.source, step.name)(step.grid, (THREADS,), args)
 
 
 def _plain(arg: Any, scratch: dict[Scratch, Any]) -> Any:
@@ -108,7 +188,8 @@ def _plain(arg: Any, scratch: dict[Scratch, Any]) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _kernel(source: str, name: str) -> Any:
+def kernel_of(source: str, name: str) -> Any:
+    """Return a kernel of a text, compiled when it is first launched."""
     # A RawKernel compiles for the device that is current at a call, and keeps one binary for each.
     import cupy
 

@@ -7,12 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    adding_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 from .layout import element_strides
+from .prepared import only_launches
 
 Sizes = tuple[int, ...]
 
 
+@only_launches
 def unfold(
     x: Any, out: Any, kernel: Sizes, grid: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> None:
@@ -20,6 +31,7 @@ def unfold(
     launch(plan_unfold(x, out, kernel, grid, stride, padding, dilation))
 
 
+@only_launches
 def fold(
     x: Any, out: Any, kernel: Sizes, grid: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> None:
@@ -66,7 +78,7 @@ def three_axes(*sliding: Sizes) -> list[int]:
 @functools.lru_cache(maxsize=256)
 def source_of_patches(dtype: np.dtype[Any], *, wide: bool = False) -> str:
     """Return the text for arrays of one dtype."""
-    real = {"f": "double" if dtype.itemsize == 8 else "float"}.get(dtype.kind, "long long")
+    real = adding_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;

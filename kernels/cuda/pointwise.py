@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from fastdist.core.scalar import Body
 
-from .launch import THREADS, Launch, address_of, int64_fields, launch
+from .launch import (
+    THREADS,
+    ByValue,
+    Launch,
+    Slot,
+    address_of,
+    int64_fields,
+    is_number,
+    launch,
+)
 from .layout import broadcast_strides, walk
 from .pointwise_source import Operand, compute_dtype, pack_size, source_of, value_dtype
+from .prepared import PreparedTable, key_of, only_launches
 
 # Blocks of a grid: enough to fill every GPU; beyond that each thread takes several elements.
 _MOST_BLOCKS: Final = 1 << 16
@@ -21,9 +31,27 @@ _MOST_BLOCKS: Final = 1 << 16
 def pointwise(body: Body, arrays: Sequence[Any], out: Any) -> None:
     """Write the body's value into out; arrays broadcast to out's shape.
 
-    Thread  any; queued on the current stream of out's device
+    Thread  any; queued on the current stream of out's device, which is the current one
     """
-    launch(plan(body, arrays, out))
+    given = (*arrays, out)
+    table = _table_of(body)
+    found = table.get(key := key_of(given))
+    (found or table.prepare(key, given)).run(given)
+
+
+@functools.lru_cache(maxsize=1024)
+def _table_of(body: Body) -> PreparedTable:
+    return PreparedTable(kernel_of_body(body))
+
+
+def kernel_of_body(body: Body) -> Callable[..., None]:
+    """Return the kernel of a body, a function of its arrays and out."""
+
+    @only_launches
+    def kernel(*given: Any) -> None:
+        launch(plan(body, given[:-1], given[-1]))
+
+    return kernel
 
 
 def plan(body: Body, arrays: Sequence[Any], out: Any) -> list[Launch]:
@@ -33,8 +61,8 @@ def plan(body: Body, arrays: Sequence[Any], out: Any) -> list[Launch]:
     out may be one of them, element for element.
     """
     read = [a for name, a in zip(body.names, arrays, strict=True) if name in body.used]
-    operands = tuple(Operand(array.dtype, _is_number(array)) for array in read)
-    moved = [*(array for array in read if not _is_number(array)), out]
+    operands = tuple(Operand(array.dtype, is_number(array)) for array in read)
+    moved = [*(array for array in read if not is_number(array)), out]
     form = _form(
         body,
         operands,
@@ -47,14 +75,14 @@ def plan(body: Body, arrays: Sequence[Any], out: Any) -> list[Launch]:
         return []
     compute = compute_dtype(operands, out.dtype)
     args = [
-        value_dtype(array.dtype, compute).type(array[()]) if operand.by_value else array
+        _value(array, value_dtype(array.dtype, compute)) if operand.by_value else array
         for array, operand in zip(read, operands, strict=True)
     ]
     return [Launch(form.source, form.name, form.grid, (*args, out, form.extent))]
 
 
-def _is_number(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.shape == ()
+def _value(number: Any, dtype: np.dtype[Any]) -> Any:
+    return ByValue(number, dtype.type) if isinstance(number, Slot) else dtype.type(number[()])
 
 
 class _Form(NamedTuple):
@@ -64,7 +92,6 @@ class _Form(NamedTuple):
     extent: Any
 
 
-@functools.lru_cache(maxsize=8192)
 def _form(
     body: Body,
     operands: tuple[Operand, ...],

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, render, walk
 
 from .launch import C_TYPES, THREADS, headers_for, text_of
@@ -50,16 +51,26 @@ def source_of(
     """
     compute = compute_dtype(operands, out)
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
-    special = any(isinstance(n, Call) and n.primitive in _IN_SPECIAL for n in walk(body.tree))
     text = _Text(operands, values, out)
     return "\n".join(
         (
             f"// {body.text}",
-            headers_for([out, *(operand.dtype for operand in operands)]),
+            preamble([body], [out, *(operand.dtype for operand in operands)], compute, out),
+            body_function("body", body, values, compute),
+            text.contiguous() if dims == 0 else text.strided(dims, wide),
+        )
+    )
+
+
+def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, out: DType) -> str:
+    """Return what the functions of bodies need before them; memory holds elements of `stored`."""
+    pieces = (piece for body in bodies for piece in walk(body.tree))
+    special = any(isinstance(n, Call) and n.primitive in _IN_SPECIAL for n in pieces)
+    return "\n".join(
+        (
+            headers_for(stored),
             text_of("primitives.cuh", "special.cuh") if special else text_of("primitives.cuh"),
             f"typedef {C_TYPES[compute]} T;\ntypedef {C_TYPES[out]} Out;",
-            _body_function(body, values, compute),
-            text.contiguous() if dims == 0 else text.strided(dims, wide),
         )
     )
 
@@ -71,7 +82,8 @@ def compute_dtype(operands: Sequence[Operand], out: DType) -> DType:
     """
     dtypes = [operand.dtype for operand in operands if operand.dtype != _BOOL]
     chosen = np.result_type(*dtypes) if dtypes else out
-    return np.dtype(np.float32) if chosen == np.float16 else chosen
+    wide: DType = WIDE.get(chosen, chosen)
+    return wide
 
 
 def value_dtype(dtype: DType, compute: DType) -> DType:
@@ -85,7 +97,8 @@ def pack_size(operands: Sequence[Operand], out: DType) -> int:
     return 16 // max(*widths, out.itemsize, 1)
 
 
-def _body_function(body: Body, values: Sequence[DType], compute: DType) -> str:
+def body_function(called: str, body: Body, values: Sequence[DType], compute: DType) -> str:
+    """Return a body as a function of C++, of values of these dtypes for the names that it uses."""
     names = [name for name in body.names if name in body.used]
     boolean = {f"x{i}": dtype == _BOOL for i, dtype in enumerate(values)}
     real = compute.kind == "f"
@@ -106,7 +119,7 @@ def _body_function(body: Body, values: Sequence[DType], compute: DType) -> str:
     result = render(body.tree, emit)
     parameters = ", ".join(f"{C_TYPES[dtype]} x{i}" for i, dtype in enumerate(values))
     lines.append(f"    return cast<Out>({result});")
-    return "\n".join((f"__device__ __forceinline__ Out body({parameters}) {{", *lines, "}"))
+    return "\n".join((f"__device__ __forceinline__ Out {called}({parameters}) {{", *lines, "}"))
 
 
 def _call(node: Call, args: list[str], boolean: list[bool], real: bool) -> tuple[str, bool]:

@@ -43,6 +43,7 @@ UNARY abs(T x) {
     if constexpr (Is<T>::real) return ::fabs(x);
     return x < T(0) ? neg(x) : x;
 }
+UNARY conj(T x) { return x; }
 UNARY sign(T x) { return T((T(0) < x) - (x < T(0))); }
 
 // The lowest integer divided by -1 overflows, so -1 never divides.

@@ -27,13 +27,15 @@ def sequence(
     weight: Any,
     bias: Any,
     out: Any,
+    last_h: Any,
+    last_c: Any,
     saved: Any,
     before: Any,
     cell: str,
     batch_sizes: tuple[int, ...],
     reverse: bool,
 ) -> None:
-    """Walk a layer through packed rows: write each step's h, then the last h, then the last c.
+    """Walk a layer through packed rows: write each step's h, the last h, and for lstm the last c.
 
     Shapes and dtypes as of the twin on the CPU.
 
@@ -53,17 +55,19 @@ def sequence(
             state = mine if cx is None else c[:count]
             results = saved[rows], before[rows], mine, state, out[rows]
             launch(plan_step(gates[rows], over, bias, *results, cell))
-        rows, batch = gates.shape[0], hx.shape[0]
-        out[rows : rows + batch] = h
+        last_h[...] = h
         if cx is not None:
-            out[rows + batch :] = c
+            last_c[...] = c
 
 
 def sequence_gradient(
-    g: Any,
+    hx: Any,
     saved: Any,
     before: Any,
     weight: Any,
+    g: Any,
+    last_h: Any,
+    last_c: Any,
     out: Any,
     over: Any,
     d_hx: Any,
@@ -79,14 +83,16 @@ def sequence_gradient(
     """
     import cupy
 
-    rows, batch, real = saved.shape[0], d_hx.shape[0], saved.dtype
+    real, shape = saved.dtype, hx.shape
     with out.device:
-        g = cupy.ascontiguousarray(g)
+        g = _zeros(before.shape, real) if g is None else cupy.ascontiguousarray(g)
         wide = out if out.dtype == real else cupy.empty(out.shape, real)
         is_gru = cell == "gru"
         to_product = over if is_gru else wide
-        dh = _copied(g[rows : rows + batch])
-        dc = _copied(g[rows + batch :]) if d_cx.shape[0] else dh
+        dh = _zeros(shape, real) if last_h is None else _copied(last_h)
+        dc = dh
+        if d_cx.shape[0]:
+            dc = _zeros(shape, real) if last_c is None else _copied(last_c)
         through = cupy.empty(dh.shape, real)
         for here, count in _steps_of(batch_sizes, not reverse):
             mine, d = dh[:count], to_product[here]
@@ -102,6 +108,14 @@ def sequence_gradient(
         d_hx[...] = dh
         if d_cx.shape[0]:
             d_cx[...] = dc
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    import cupy
+
+    made = cupy.empty(shape, dtype)
+    made.fill(0)
+    return made
 
 
 def _copied(array: Any) -> Any:

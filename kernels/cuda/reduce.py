@@ -1,4 +1,10 @@
-"""Reductions over axes, on CUDA arrays."""
+"""Reductions over axes, on CUDA arrays.
+
+`out` has x's shape without the axes; both have any strides. Which elements are joined in which
+order follows from the shapes alone. No atomics.
+
+Thread  any; queued on the current stream of out's device
+"""
 
 from __future__ import annotations
 
@@ -9,60 +15,206 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, Scratch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    Scratch,
+    computing_type,
+    headers_for,
+    int64_fields,
+    is_real,
+    launch,
+    text_of,
+)
 from .layout import Walk, element_strides, walk
+from .prepared import only_launches
 
 DType = np.dtype[Any]
-# Blocks that a sum is cut into chunks for, and how much is left to each thread of a chunk. Numbers
-# of ours rather than of the GPU: the order of additions must not depend on the machine.
+Axes = tuple[int, ...]
+# Blocks that a reduction is cut into chunks for, and how much is left to each thread of a chunk.
+# Numbers of ours rather than of the GPU: the order of additions must not depend on the machine.
 _ENOUGH_BLOCKS: Final = 1024
 _LEAST_PER_LANE: Final = 32
 
 
-def sum(x: Any, out: Any, axes: tuple[int, ...]) -> None:
-    """Write the sums of x over axes into out, whose shape is x's without them.
+@only_launches
+def sum(x: Any, out: Any, axes: Axes) -> None:
+    """Write the sums of x over axes into out.
 
-    x and out have any strides. float32 and float64 add in float64, float16 in float32, integers and
-    bool in int64, rounded to out's dtype once at the end. No atomics: the order of additions
-    follows from the shapes alone.
-
-    Thread  any; queued on the current stream of out's device
+    float32 and float64 add in float64, float16 in float32, integers and bool in int64, rounded to
+    out's dtype once at the end.
     """
-    launch(plan_sum(x, out, axes))
+    launch(plan_reduce("Adding", x, out, axes))
 
 
-def plan_sum(x: Any, out: Any, axes: tuple[int, ...]) -> list[Launch]:
-    """Return the one or two launches of sum; none if out is empty."""
+@only_launches
+def mean(x: Any, out: Any, axes: Axes) -> None:
+    """Write the means of x over axes into out; NaN of nothing.
+
+    x is of a real dtype, added as sum adds; the quotient is rounded once.
+    """
+    launch(plan_reduce("Averaging", x, out, axes))
+
+
+@only_launches
+def prod(x: Any, out: Any, axes: Axes) -> None:
+    """Write the products of x over axes into out, in the dtypes of sum; 1 of nothing."""
+    launch(plan_reduce("Multiplying", x, out, axes))
+
+
+@only_launches
+def amax(x: Any, out: Any, axes: Axes | None) -> None:
+    """Write the largest of x over axes, or over all, into out; NaN if there is one."""
+    launch(plan_reduce("Extreme<true>", x, out, axes))
+
+
+@only_launches
+def amin(x: Any, out: Any, axes: Axes | None) -> None:
+    """Write the smallest of x over axes, or over all, into out; NaN if there is one."""
+    launch(plan_reduce("Extreme<false>", x, out, axes))
+
+
+@only_launches
+def all(x: Any, out: Any, axes: Axes) -> None:
+    """Write whether all of x over axes are not 0; out is bool or uint8."""
+    launch(plan_reduce("Holding<true>", x, out, axes))
+
+
+@only_launches
+def any(x: Any, out: Any, axes: Axes) -> None:
+    """Write whether any of x over axes is not 0; out is bool or uint8."""
+    launch(plan_reduce("Holding<false>", x, out, axes))
+
+
+@only_launches
+def count_nonzero(x: Any, out: Any, axes: Axes) -> None:
+    """Write how many of x over axes are not 0; out is int64."""
+    launch(plan_reduce("Counting", x, out, axes))
+
+
+@only_launches
+def var(x: Any, out: Any, axes: Axes, correction: float) -> None:
+    """Write the sums of squared deviations over axes / max(n - correction, 0) into out, in the
+    dtypes of sum.
+    """
+    launch(plan_reduce("Deviating<false>", x, out, axes, correction))
+
+
+@only_launches
+def std(x: Any, out: Any, axes: Axes, correction: float) -> None:
+    """Write the square roots of what var writes into out."""
+    launch(plan_reduce("Deviating<true>", x, out, axes, correction))
+
+
+@only_launches
+def logsumexp(x: Any, out: Any, axes: Axes) -> None:
+    """Write log(sum(exp(x))) over axes into out, shifted by the maximum; -inf of nothing."""
+    launch(plan_reduce("LogSumming", x, out, axes))
+
+
+@only_launches
+def norm(x: Any, out: Any, axes: Axes, order: float) -> None:
+    """Write (sum of |x|**order)**(1/order) over axes into out, in the dtypes of sum; 0 counts, inf
+    is the largest.
+    """
+    launch(plan_reduce(f"Norming<{_ORDERS.get(order, 'POWER')}>", x, out, axes, order))
+
+
+@only_launches
+def argmax(x: Any, out: Any, axis: int | None) -> None:
+    """Write where x is largest first, NaN being the largest; axis None: of the flattened x."""
+    launch(plan_reduce("Place<true>", x, out, None if axis is None else (axis,)))
+
+
+@only_launches
+def argmin(x: Any, out: Any, axis: int | None) -> None:
+    """Write where x is smallest first, NaN being the smallest; axis None: of the flattened x."""
+    launch(plan_reduce("Place<false>", x, out, None if axis is None else (axis,)))
+
+
+@only_launches
+def max_along(x: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write the largest of x along axis, and where it is first, NaN being the largest."""
+    launch(plan_reduce("Placing<true>", x, out, (axis,), places=indices))
+
+
+@only_launches
+def min_along(x: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write the smallest of x along axis, and where it is first, NaN being the smallest."""
+    launch(plan_reduce("Placing<false>", x, out, (axis,), places=indices))
+
+
+_ORDERS: Final = {
+    0.0: "NONZERO",
+    1.0: "ABSOLUTE",
+    2.0: "EUCLIDEAN",
+    math.inf: "LARGEST",
+    -math.inf: "SMALLEST",
+}
+# The folds whose States are larger than 8 bytes, and by how many words of 8 bytes.
+_WORDS: Final = {"Place": 2, "Placing": 2, "Deviating": 3, "LogSumming": 2}
+
+
+def plan_reduce(
+    fold: str,
+    x: Any,
+    out: Any,
+    axes: Axes | None,
+    argument: float = 0.0,
+    places: Any | None = None,
+) -> list[Launch]:
+    """Return the one or two launches of a fold of folds.cuh over axes, None: over all; none if out
+    is empty.
+
+    `argument` is the correction of Deviating and the order of Norming; `places` gets where what out
+    holds was found.
+    """
+    # A 0-d x is a row of one.
+    axes = tuple(range(x.ndim)) if axes is None or not x.ndim else tuple(a % x.ndim for a in axes)
     steps, out_steps = element_strides(x), element_strides(out)
-    axes = tuple(axis % len(steps) for axis in axes)
-    kept = [axis for axis in range(len(steps)) if axis not in axes]
+    place_steps = out_steps if places is None else element_strides(places)
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
     # Read rather than written side by side: x is the larger one.
-    across = walk([x.shape[a] for a in kept], [out_steps, [steps[a] for a in kept]])
-    along = walk([x.shape[a] for a in axes], [[steps[a] for a in axes]])
+    across = walk([x.shape[a] for a in kept], [out_steps, place_steps, [steps[a] for a in kept]])
+    lengths = [x.shape[a] for a in axes]
+    # The order of places is that of the axes.
+    in_order = [_c_order(lengths)] if "Plac" in fold else []
+    along = walk(lengths, [[steps[a] for a in axes], *in_order])
     if across.size == 0:
         return []
     cut = _cut(across, along)
+    task = _Task(fold, along.size, argument, places)
     if cut.chunks == 1:
-        return [_launch(x, out, across, along, cut, (x.dtype, out.dtype))]
-    added = sum_dtype(x.dtype)
-    partial = Scratch((cut.chunks, *across.shape), added)
-    out_strides, x_strides = across.strides
+        return [_launch(task, x, out, across, along, cut, x.dtype)]
+    states = Scratch(
+        (cut.chunks, *across.shape, _WORDS.get(fold.partition("<")[0], 1)), np.dtype(np.int64)
+    )
     rows = _c_order(across.shape)
-    first = Walk(across.shape, (rows, x_strides))
-    second = Walk(across.shape, (out_strides, rows))
+    first = Walk(across.shape, (rows, rows, across.strides[2]))
+    second = Walk(across.shape, (*across.strides[:2], rows))
     chunks = Walk((cut.chunks,), ((across.size,),))
     joined = _cut(second, chunks)._replace(chunks=1, chunk=cut.chunks)
     return [
-        _launch(x, partial, first, along, cut, (x.dtype, added)),
-        _launch(partial, out, second, chunks, joined, (added, out.dtype)),
+        _launch(task, x, states, first, along, cut, x.dtype, stage="states"),
+        _launch(task, states, out, second, chunks, joined, x.dtype, stage="joined"),
     ]
 
 
 def sum_dtype(dtype: DType) -> DType:
     """Return the dtype in which elements of a dtype are added."""
-    if dtype.kind != "f":
+    if not is_real(dtype):
         return np.dtype(np.int64)
     return np.dtype(np.float32 if dtype.itemsize == 2 else np.float64)
+
+
+class _Task(NamedTuple):
+    """What is wanted, of how many elements each."""
+
+    fold: str
+    size: int
+    argument: float
+    places: Any
 
 
 class _Cut(NamedTuple):
@@ -76,7 +228,7 @@ class _Cut(NamedTuple):
 
 def _cut(across: Walk, along: Walk) -> _Cut:
     length = along.size
-    together = across.size == 1 or _finest(along.strides[0]) < _finest(across.strides[1])
+    together = across.size == 1 or _finest(along.strides[0]) < _finest(across.strides[-1])
     # Otherwise up to 32 neighbouring sums read together, and what is left of the block are lanes.
     most = THREADS if together else THREADS // min(32, _power_of_two(across.size))
     elements_per_lane = 4 if together else 16
@@ -102,33 +254,73 @@ def _c_order(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _launch(
-    x: Any, out: Any, across: Walk, along: Walk, cut: _Cut, dtypes: tuple[DType, DType]
+    task: _Task,
+    x: Any,
+    out: Any,
+    across: Walk,
+    along: Walk,
+    cut: _Cut,
+    dtype: DType,
+    stage: str = "",
 ) -> Launch:
-    wide = max(across.size, along.size) >= 2**32
-    source = source_of_sum(*dtypes, len(across.shape), len(along.shape), wide)
-    task = int64_fields(
-        *(across.size, along.size, cut.chunk, cut.lanes, cut.together),
-        *(*across.shape, *across.strides[0], *across.strides[1]),
+    """Return a launch over elements of a dtype; one that leaves the `states` of chunks, or reads
+    what such a one has left.
+    """
+    has_places = stage != "states" and task.places is not None
+    source = source_of_reduce(
+        task.fold,
+        dtype,
+        None if stage == "states" else out.dtype,
+        len(across.shape),
+        len(along.shape),
+        joined=stage == "joined",
+        places=has_places,
+        wide=max(across.size, along.size) >= 2**32,
+    )
+    argument = int(np.float64(task.argument).view(np.int64))
+    fields = int64_fields(
+        *(across.size, along.size, cut.chunk, cut.lanes, cut.together, task.size, argument),
+        *(*across.shape, *across.strides[0], *across.strides[1], *across.strides[2]),
         *(*along.shape, *along.strides[0]),
     )
-    blocks = -(-across.size * cut.lanes // THREADS)
-    return Launch(source, "sum", (blocks, cut.chunks), (x, out, task))
+    grid = (-(-across.size * cut.lanes // THREADS), cut.chunks)
+    # A kernel that writes no places is given what it does not touch.
+    return Launch(source, "reduce", grid, (x, out, task.places if has_places else out, fields))
 
 
 @functools.lru_cache(maxsize=1024)
-def source_of_sum(
-    read: DType, written: DType, kept: int = 1, reduced: int = 1, wide: bool = False
+def source_of_reduce(
+    fold: str,
+    read: DType,
+    written: DType | None,
+    kept: int = 1,
+    reduced: int = 1,
+    *,
+    joined: bool = False,
+    places: bool = False,
+    wide: bool = False,
 ) -> str:
-    """Return the text of sum for these dtypes and numbers of merged axes.
+    """Return the text of a fold of elements of a dtype, for numbers of merged axes.
 
-    A text that is not wide counts elements in 32 bits, which divides faster.
+    written=None writes the States of chunks, and joined=True reads them. A text that is not wide
+    counts elements in 32 bits, which divides faster.
     """
-    total = sum_dtype(read)
-    return f"""{headers_for([read, written])}
+    total, real = sum_dtype(read), is_real(read)
+    small = not real and read.itemsize < 4
+    return f"""{headers_for([read] if written is None else [read, written])}
 typedef {C_TYPES[read]} In;
-typedef {"unsigned long long" if total.kind == "i" else C_TYPES[total]} Sum;
+typedef {"int" if small else computing_type(read)} Value;
+typedef {computing_type(read) if real else "double"} Real;
+typedef {C_TYPES[total] if real else "unsigned long long"} Sum;
 typedef {C_TYPES[total]} Total;
-typedef {C_TYPES[written]} Out;
+{text_of("folds.cuh", *["real_folds.cuh"] * real)}
+typedef {fold} Fold;
+typedef {C_TYPES[written or read]} Out;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept}, REDUCED = {reduced};
+constexpr bool JOINED = {_word(joined)}, FINISHED = {_word(written)}, PLACES = {_word(places)};
 {text_of("reduce.cu")}"""
+
+
+def _word(value: object) -> str:
+    return "true" if value is not None and value is not False else "false"

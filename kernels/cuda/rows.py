@@ -2,10 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-from .launch import THREADS, Launch, int64_fields
+import numpy as np
+
+from .launch import THREADS, Launch, headers_for, int64_fields, text_of
 from .layout import Walk, element_strides, walk
+
+# Of a row, in the registers of each of its threads.
+_MOST_HELD: Final = 16
+
+
+class Sharing(NamedTuple):
+    """How many threads share a row, and how many of its elements each holds; 0: none."""
+
+    lanes: int
+    held: int
+
+    def grid(self, rows: int) -> tuple[int, int]:
+        """Return the grid for so many rows."""
+        return (-(-rows * self.lanes // THREADS), 1)
+
+
+def shared(length: int) -> Sharing:
+    """Return how a row of a length is shared: four elements a thread, more where it is long."""
+    lanes = min(THREADS, 1 << max(-(-length // 4) - 1, 0).bit_length())
+    held = 1 << max(-(-length // lanes) - 1, 0).bit_length()
+    return Sharing(lanes, held if held <= _MOST_HELD else 0)
+
+
+def rows_header(dtypes: Sequence[np.dtype[Any]], real: str, held: int) -> str:
+    """Return what texts of rows.cuh begin with, that load and store these dtypes."""
+    return f"""{headers_for(dtypes)}
+typedef {real} Real;
+constexpr int HELD = {held};
+{text_of("rows.cuh")}"""
 
 
 class Rows(NamedTuple):

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, Launch, headers_for, launch, text_of
+from .launch import C_TYPES, Launch, adding_type, headers_for, is_real, launch, text_of
+from .prepared import only_launches
 from .rows import rows_along
 
 
+@only_launches
 def cumsum(x: Any, out: Any, axis: int) -> None:
     """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
     float32, or in float64 what is that long, and the groups' sums in float64.
@@ -18,6 +20,7 @@ def cumsum(x: Any, out: Any, axis: int) -> None:
     launch(plan_scan(x, out, axis, joined="SUM"))
 
 
+@only_launches
 def cumprod(x: Any, out: Any, axis: int) -> None:
     """Write the products of x[..., :k + 1, ...] along axis into out; floating numbers are computed
     as in cumsum.
@@ -25,6 +28,7 @@ def cumprod(x: Any, out: Any, axis: int) -> None:
     launch(plan_scan(x, out, axis, joined="PRODUCT"))
 
 
+@only_launches
 def logcumsumexp(x: Any, out: Any, axis: int) -> None:
     """Write log(sum(exp(x[..., :k + 1, ...]))) along axis into out; computed as in cumsum."""
     launch(plan_scan(x, out, axis, joined="LOG_SUM"))
@@ -45,11 +49,11 @@ def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
 @functools.lru_cache(maxsize=256)
 def source_of_scan(dtype: np.dtype[Any], kept: int = 1, *, joined: str, wide: bool = False) -> str:
     """Return the text for x and out of one dtype and a number of merged axes that stay."""
-    real = {"f": "double" if dtype.itemsize == 8 else "float"}.get(dtype.kind, "long long")
+    real = adding_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;
-typedef {"double" if dtype.kind == "f" else real} Carry;
+typedef {"double" if is_real(dtype) else real} Carry;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
 enum Joining {{ SUM, PRODUCT, LOG_SUM }};
@@ -57,6 +61,7 @@ constexpr Joining JOINED = {joined};
 {text_of("scan.cu")}"""
 
 
+@only_launches
 def cummax(x: Any, out: Any, indices: Any, axis: int) -> None:
     """Write the largest of x[..., :k + 1, ...] along axis into out, and where it stands into
     indices: the last of equals; NaN from the first one on.
@@ -64,6 +69,7 @@ def cummax(x: Any, out: Any, indices: Any, axis: int) -> None:
     launch(plan_extremes(x, out, indices, axis, largest=True))
 
 
+@only_launches
 def cummin(x: Any, out: Any, indices: Any, axis: int) -> None:
     """Write the smallest of x[..., :k + 1, ...] along axis into out, and where it stands into
     indices: the last of equals; NaN from the first one on.
@@ -86,7 +92,7 @@ def source_of_extremes(
     dtype: np.dtype[Any], kept: int = 1, *, largest: bool, wide: bool = False
 ) -> str:
     """Return the text for x and out of one dtype and a number of merged axes that stay."""
-    real = {"f": "double" if dtype.itemsize == 8 else "float"}.get(dtype.kind, "long long")
+    real = adding_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;
@@ -96,6 +102,7 @@ constexpr bool LARGEST = {str(largest).lower()};
 {text_of("extremes.cu")}"""
 
 
+@only_launches
 def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> None:
     """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
     backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.

@@ -9,8 +9,10 @@ import numpy as np
 
 from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
 from .layout import element_strides
+from .prepared import only_launches
 
 
+@only_launches
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
     """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
     mean, prod, amax or amin, with what stood there if include_self.

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, launch, text_of
-from .rows import rows_along
+from .launch import C_TYPES, Launch, computing_type, launch, text_of
+from .prepared import only_launches
+from .rows import rows_along, rows_header, shared
 
 
+@only_launches
 def log_softmax(x: Any, out: Any, axis: int) -> None:
     """Write x - log(sum(exp(x))) along axis into out, shifted by the maximum so that nothing
     overflows.
@@ -21,6 +23,7 @@ def log_softmax(x: Any, out: Any, axis: int) -> None:
     launch(plan_softmax(x, out, axis, logarithm=True))
 
 
+@only_launches
 def softmax(x: Any, out: Any, axis: int) -> None:
     """Write exp(x) / sum(exp(x)) along axis into out, shifted by the maximum so that nothing
     overflows.
@@ -36,19 +39,20 @@ def plan_softmax(x: Any, out: Any, axis: int, *, logarithm: bool) -> list[Launch
     rows = rows_along((x,), out, axis)
     if rows is None:
         return []
-    lanes = min(THREADS, 1 << max(-(-rows.length // 4) - 1, 0).bit_length())
-    source = source_of_softmax(x.dtype, rows.kept, logarithm=logarithm, wide=rows.wide)
+    lanes, held = shared(rows.length)
+    source = source_of_softmax(x.dtype, rows.kept, held, logarithm=logarithm, wide=rows.wide)
     return [rows.launch(source, "softmax", lanes)]
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_softmax(
-    dtype: np.dtype[Any], kept: int = 1, *, logarithm: bool, wide: bool = False
+    dtype: np.dtype[Any], kept: int = 1, held: int = 0, *, logarithm: bool, wide: bool = False
 ) -> str:
-    """Return the text for x and out of a floating dtype and a number of merged axes that stay."""
-    return f"""{headers_for([dtype])}
+    """Return the text for x and out of a floating dtype, a number of merged axes that stay, and one
+    of elements in registers.
+    """
+    return f"""{rows_header([dtype], computing_type(dtype), held)}
 typedef {C_TYPES[dtype]} Stored;
-typedef {"double" if dtype.itemsize == 8 else "float"} Real;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
 constexpr bool LOGARITHM = {str(logarithm).lower()};

@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    computing_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 
 
 def gather_add(x: Any, starts: Any, places: Any, weights: Any, out: Any) -> None:
@@ -56,7 +65,7 @@ def plan_add_entries(values: Any, indices: Any, out: Any) -> list[Launch]:
 @functools.lru_cache(maxsize=256)
 def source_of(dtype: np.dtype[Any], axes: int = 1) -> str:
     """Return the text for elements of a dtype and a number of axes of places."""
-    real = "float" if dtype == np.float16 else C_TYPES[dtype]
+    real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;

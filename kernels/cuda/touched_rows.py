@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    computing_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 
 
 def adagrad(
@@ -56,7 +65,7 @@ def plan(
 @functools.lru_cache(maxsize=256)
 def source_of(dtype: np.dtype[Any]) -> str:
     """Return the text for elements of a dtype."""
-    real = "float" if dtype == np.float16 else C_TYPES[dtype]
+    real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;

@@ -7,10 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    computing_type,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 from .planes import planes_of
+from .prepared import only_launches
 
 
+@only_launches
 def weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]) -> None:
     """Write the weighted sums along the last len(taps) axes into out. float16 adds in float32."""
     launch(plan_weigh(x, table, weights, out, taps))
@@ -46,7 +57,7 @@ def plan_weigh(x: Any, table: Any, weights: Any, out: Any, taps: tuple[int, ...]
 @functools.lru_cache(maxsize=256)
 def source_of_weigh(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
     """Return the text for x and out of a dtype and a number of merged axes of planes."""
-    real = "float" if dtype == np.float16 else C_TYPES[dtype]
+    real = computing_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;

@@ -10,12 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    computing_type,
+    headers_for,
+    int64_fields,
+    is_real,
+    launch,
+    text_of,
+)
 from .planes import planes_of
+from .prepared import only_launches
 
 Windows = tuple[tuple[int, int, int, int], ...]
 
 
+@only_launches
 def largest(x: Any, out: Any, places: Any, windows: Windows) -> None:
     """Write the largest element of each window into out, and where it stands into places.
 
@@ -25,11 +37,13 @@ def largest(x: Any, out: Any, places: Any, windows: Windows) -> None:
     launch(plan_windows("largest", x, out, places, out.size, windows))
 
 
+@only_launches
 def pick(x: Any, places: Any, out: Any, windows: Windows) -> None:
     """Write the elements of x that stand at places of each plane into out."""
     launch(plan_windows("pick", x, out, places, out.size, windows))
 
 
+@only_launches
 def spread(x: Any, places: Any, out: Any, windows: Windows) -> None:
     """Write zeros into out and add x at places of each plane, each of which stands in the window
     that its own position names: the adjoint of pick.
@@ -62,9 +76,9 @@ def plan_windows(
 @functools.lru_cache(maxsize=256)
 def source_of_windows(dtype: np.dtype[Any], kept: int = 1, *, wide: bool = False) -> str:
     """Return the text for x and out of a dtype and a number of merged axes of planes."""
-    real = "float" if dtype == np.float16 else C_TYPES[dtype]
+    real = computing_type(dtype)
     lowest = "-__longlong_as_double(0x7ff0000000000000LL)"
-    if dtype.kind != "f":
+    if not is_real(dtype):
         lowest = f"({np.iinfo(dtype).min + 1}LL - 1)" if dtype.kind == "i" else "0"
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

@@ -102,12 +102,22 @@ def test_it_decorates_and_is_a_matter_of_one_thread() -> None:
     assert product(fd.ones(2, 2)).dtype is fd.float16 and elsewhere == [fd.float32]
 
 
+def test_the_cpu_casts_to_bfloat16_unless_told_otherwise() -> None:
+    x = fd.ones(2, 2, requires_grad=True)
+    with fd.autocast("cpu"):
+        found = x @ x
+    assert found.dtype is fd.bfloat16
+    found.sum().backward()
+    assert x.grad is not None and x.grad.dtype is fd.float32
+    assert x.grad.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+
+
 def test_what_is_not_there_is_said_and_casts_nothing() -> None:
     x = fd.ones(2, 2)
     with pytest.warns(
         UserWarning, match=r"In CPU autocast, but the target dtype is not supp.*bflo"
     ):
-        block = fd.autocast("cpu")
+        block = fd.autocast("cpu", dtype=fd.float64)
     with block:
         assert (x @ x).dtype is fd.float32
     with pytest.raises(RuntimeError, match="User specified an unsupported autocast device_type"):

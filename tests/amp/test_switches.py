@@ -49,6 +49,7 @@ def test_what_is_switched_on_in_a_block_ends_with_it() -> None:
 
 def test_a_dtype_that_is_not_there_is_warned_of() -> None:
     assert fd.get_autocast_cpu_dtype() is fd.bfloat16
+    fd.set_autocast_cpu_dtype(fd.float64)
     with pytest.warns(UserWarning, match="target dtype is not supported"):
         fd.set_autocast_cpu_enabled(True)
     assert not fd.is_autocast_cpu_enabled()

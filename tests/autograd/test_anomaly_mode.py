@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -145,3 +146,16 @@ def test_ops_are_told_once_though_two_threads_switch_the_mode(
     other.join(10.0)
     set_detect_anomaly(False)
     assert modes.special == before
+
+
+def test_nodes_are_noted_in_the_mode_though_their_saved_tensors_are_packed_as_well() -> None:
+    x = fd.tensor([0.0], requires_grad=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with detect_anomaly(), fd.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            y = (x / x).sum()
+        with detect_anomaly(), pytest.raises(RuntimeError, match="returned nan values"):
+            y.backward()
+    (text,) = [str(one.message) for one in told]
+    # As a traceback is shown: a line for each place, and what stands there.
+    assert "Traceback of forward call" in text and "\n    y = (x / x).sum()\n" in text

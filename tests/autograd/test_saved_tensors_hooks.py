@@ -91,20 +91,21 @@ def test_gradients_of_gradients_pass_through_hooks() -> None:
     np.testing.assert_allclose(second.numpy(), [12.0], rtol=1e-5)
 
 
+class Cube(fd.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: fd.Tensor) -> fd.Tensor:
+        out = x * x * x
+        ctx.save_for_backward(x, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, g: fd.Tensor) -> fd.Tensor:
+        x, out = ctx.saved_tensors
+        assert out.grad_fn.next_functions == ctx.next_functions
+        return g * 3 * out / x
+
+
 def test_a_function_s_saved_tensors_go_through_hooks() -> None:
-    class Cube(fd.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, x: fd.Tensor) -> fd.Tensor:
-            out = x * x * x
-            ctx.save_for_backward(x, out)
-            return out
-
-        @staticmethod
-        def backward(ctx: Any, g: fd.Tensor) -> fd.Tensor:
-            x, out = ctx.saved_tensors
-            assert out.grad_fn.next_functions == ctx.next_functions
-            return g * 3 * out / x
-
     recorder, x = Recorder(), leaf(2.0, 3.0)
     with recorder.hooks():
         y = Cube.apply(x)
@@ -128,9 +129,10 @@ def test_the_innermost_hooks_count_and_blocks_end() -> None:
     with outer.hooks():
         with inner.hooks():
             leaf(1.0).exp()
+            Cube.apply(leaf(1.0))
         leaf(1.0).exp()
     leaf(1.0).exp()
-    assert len(inner.packed) == len(outer.packed) == 1
+    assert len(inner.packed) == 3 and len(outer.packed) == 1
     assert modes.tracers == modes.special == 0
 
 
@@ -186,3 +188,13 @@ def test_saved_tensors_may_wait_on_the_cpu() -> None:
         y = x.exp() * x
     y.sum().backward()
     np.testing.assert_allclose(x.grad.cpu().numpy(), [2 * np.e, 3 * np.e**2], rtol=1e-6)
+
+
+def test_a_constant_that_was_packed_is_a_tensor_to_a_pass_that_records_itself() -> None:
+    recorder, a, constant = Recorder(), leaf(1.0, 2.0), fd.tensor([3.0, 4.0])
+    with recorder.hooks():
+        y = a * a * constant
+    (first,) = fd.autograd.grad(y.sum(), a, create_graph=True)
+    assert first is not None and first.tolist() == [6.0, 16.0]
+    (second,) = fd.autograd.grad(first.sum(), a)
+    assert second is not None and second.tolist() == [6.0, 8.0]

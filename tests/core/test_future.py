@@ -16,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from fastdist.core.errors import FutureError
+from fastdist.core.future import outcomes
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.futures import Future, collect_all, wait_all
 from tests.interrupts import each_ctrl_c
@@ -284,3 +285,18 @@ def test_a_handler_of_a_signal_may_complete_the_future_that_its_thread_waits_for
 
     for place in each_ctrl_c(prepare, lambda: futures[-1].try_complete(3)):
         assert futures[-1].wait(0) == 3, f"place {place}"
+
+
+def test_outcomes_are_waited_for_after_an_error_which_comes_with_the_later_ones() -> None:
+    futures: list[Future[int]] = [Future() for _ in range(4)]
+    futures[0].set_result(0)
+    futures[1].set_exception(ValueError("the first"))
+    futures[2].set_exception(KeyError("another"))
+    late = threading.Thread(target=lambda: futures[3].set_result(3))
+    late.start()
+    with pytest.raises(ValueError, match="the first") as raised:
+        outcomes(futures)
+    assert futures[3].done()
+    assert raised.value.__notes__ == ["and another failed: KeyError: 'another'"]
+    late.join()
+    assert outcomes([futures[0], futures[3]]) == [0, 3]

@@ -69,13 +69,82 @@ def test_a_module_moves_the_tensors_that_have_channels() -> None:
     module.kernel = fd.nn.Parameter(x())
     assert module.to(memory_format=fd.channels_last).kernel.stride() == LAST
     assert module.weight.stride() == (2, 1)
+    assert module.to(memory_format=fd.contiguous_format).kernel.stride() == (60, 20, 5, 1)
+    with pytest.raises(RuntimeError, match="required rank 5 tensor to use channels_last_3d"):
+        module.to(memory_format=fd.channels_last_3d)
+
+
+CASTS = {
+    "float": fd.float32,
+    "double": fd.float64,
+    "half": fd.float16,
+    "bfloat16": fd.bfloat16,
+    "long": fd.int64,
+    "int": fd.int32,
+    "short": fd.int16,
+    "char": fd.int8,
+    "byte": fd.uint8,
+    "bool": fd.bool,
+    "cfloat": fd.complex64,
+    "cdouble": fd.complex128,
+    "cpu": fd.float32,
+}
+
+
+@pytest.mark.parametrize("name", CASTS)
+def test_casts_lie_as_asked(name: str) -> None:
+    cast = getattr(x(), name)
+    assert cast().stride() == cast(memory_format=fd.preserve_format).stride() == (60, 20, 5, 1)
+    found = cast(memory_format=fd.channels_last)
+    assert found.stride() == LAST and found.dtype is CASTS[name]
+    assert fd.equal(found, x().to(CASTS[name]))
+    assert getattr(found, name)(memory_format=fd.contiguous_format).stride() == (60, 20, 5, 1)
+    assert getattr(found, name)() is found
+
+
+def test_other_sizes_lie_as_asked() -> None:
+    small = fd.arange(2.0)
+    assert small.resize_(2, 3, 4, 5, memory_format=fd.channels_last) is small
+    assert small.stride() == LAST and small.reshape(-1)[0] == 0
+    assert small[0, 1, 0, 0] == 1  # the numbers stay where they are in memory
+    assert small.resize_((2, 3, 4, 5)).stride() == LAST
+    assert small.resize_(2, 3, 4, 5, memory_format=fd.contiguous_format).stride() == (60, 20, 5, 1)
+    with pytest.raises(RuntimeError, match="required rank 5 tensor to use channels_last_3d"):
+        small.resize_(2, 3, memory_format=fd.channels_last_3d)
+    with pytest.raises(RuntimeError, match=r"unsupported memory format Preserve: .* contiguous_fo"):
+        small.resize_(2, 3, memory_format=fd.preserve_format)
+
+
+def test_sizes_of_another_may_come_with_its_channels_last() -> None:
+    last = x().to(memory_format=fd.channels_last)
+    assert fd.empty(0).resize_as_(last).stride() == (60, 20, 5, 1)
+    assert fd.empty(0).resize_as_(last, memory_format=fd.preserve_format).stride() == LAST
+    assert fd.empty(0).resize_as_(x(), memory_format=fd.channels_last).stride() == LAST
+    assert fd.empty(0).resize_as_(x(), memory_format=fd.preserve_format).stride()[1] == 20
+
+
+def test_made_tensors_lie_as_asked() -> None:
+    assert fd.empty(2, 3, 4, 5, memory_format=fd.channels_last).stride() == LAST
+    made = fd.testing.make_tensor(2, 3, 4, 5, dtype=fd.float32, memory_format=fd.channels_last)
+    assert made.stride() == LAST
+    assert fd.equal(made, fd.testing.make_tensor(2, 3, 4, 5, dtype=fd.float32))
+    with pytest.raises(RuntimeError, match="unsupported memory format Preserve"):
+        fd.empty(2, 3, memory_format=fd.preserve_format)
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        fd.testing.make_tensor(
+            2, 3, dtype=fd.int64, noncontiguous=True, memory_format=fd.channels_last
+        )
 
 
 def test_other_ranks_are_refused() -> None:
     with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
         fd.ones(2, 3).clone(memory_format=fd.channels_last)
     with pytest.raises(RuntimeError, match="preserve memory format is unsupported by the contig"):
-        fd.ones(2).contiguous(memory_format=fd.preserve_format)
+        fd.ones(2, 3).t().contiguous(memory_format=fd.preserve_format)
+    one = fd.ones(2, 3)
+    assert one.contiguous(memory_format=fd.preserve_format) is one
+    assert one.is_contiguous(memory_format=fd.preserve_format)
+    assert not one.t().is_contiguous(memory_format=fd.preserve_format)
     assert not fd.ones(2).is_contiguous(memory_format=fd.channels_last)
     assert fd.ones(1, 2, 3, 4, 5).clone(memory_format=fd.channels_last_3d).stride()[1] == 1
 
@@ -90,17 +159,3 @@ def test_formats_are_one_object_each_and_strided_is_the_layout() -> None:
         fd.zeros(2, pin_memory=True)
     with pytest.raises(TypeError, match=r"argument 'layout' must be fastdist\.strided"):
         fd.zeros(2, layout="sparse")
-
-
-def test_dtypes_that_are_not_there_can_be_named_and_say_so_when_used() -> None:
-    known = {fd.float32: 1, fd.bfloat16: 2, fd.complex64: 3}
-    assert known[fd.bfloat16] == 2 and fd.ones(1).dtype != fd.bfloat16
-    assert pickle.loads(pickle.dumps(fd.bfloat16)) is fd.bfloat16
-    for use in (
-        lambda: fd.zeros(2, dtype=fd.bfloat16), lambda: fd.ones(2).to(fd.bfloat16),
-        lambda: fd.finfo(fd.bfloat16), lambda: fd.set_default_dtype(fd.bfloat16),
-        lambda: fd.ones(2).to(fd.complex128), lambda: fd.nn.Linear(2, 2).to(fd.bfloat16),
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match=r"fastdist.(bfloat16|complex128) is not there yet"):
-            use()
-    assert fd.get_default_dtype() is fd.float32

@@ -94,9 +94,9 @@ def test_every_name_that_a_module_lists_can_be_had(name: str) -> None:
 
 
 def test_a_name_that_is_nowhere_is_no_attribute_either() -> None:
-    assert not hasattr(fastdist.distributed, "profiler")
-    with pytest.raises(AttributeError, match=r"distributed' has no attribute 'profiler'"):
-        _ = fastdist.distributed.profiler
+    assert not hasattr(fastdist.distributed, "tracer")
+    with pytest.raises(AttributeError, match=r"distributed' has no attribute 'tracer'"):
+        _ = fastdist.distributed.tracer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,13 @@ from types import SimpleNamespace
 import pytest
 
 from fastdist.core import own_folder
-from fastdist.core.own_folder import ForeignFolderError, is_own_file, make_own_folder
+from fastdist.core.own_folder import (
+    ForeignFolderError,
+    is_own_file,
+    is_trusted_file,
+    make_own_folder,
+    require_trusted_folder,
+)
 
 NOBODY = 65_534
 
@@ -201,3 +207,20 @@ def test_where_the_system_knows_no_users_the_folder_is_made(
     monkeypatch.delattr(own_folder.os, "geteuid")
     make_own_folder(str(base / "a" / "b"))
     assert (base / "a" / "b").is_dir() and is_own_file(base.stat())
+
+
+def test_a_folder_that_is_only_read_may_be_roots_and_is_not_made(base: Path) -> None:
+    require_trusted_folder("/usr")
+    require_trusted_folder(str(base))
+    assert is_trusted_file(os.stat("/usr"))
+    with pytest.raises(FileNotFoundError):
+        require_trusted_folder(str(base / "missing"))
+    assert not (base / "missing").exists()
+
+
+def test_a_folder_that_is_only_read_is_nobody_elses(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_away(base, monkeypatch)
+    with pytest.raises(ForeignFolderError, match="belongs to user"):
+        require_trusted_folder(str(base))

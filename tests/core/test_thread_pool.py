@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -10,7 +11,17 @@ from queue import SimpleQueue
 
 import pytest
 
-from fastdist.core.thread_pool import INITIAL_LIMIT, ThreadPool, Work, hand_on_lead, lend_slot
+from fastdist.core import thread_pool
+from fastdist.core.pool_watcher import LOOK_EVERY_S
+from fastdist.core.thread_pool import (
+    INITIAL_LIMIT,
+    LAZY_LOOK_EVERY_S,
+    LOOKS_IN_VAIN,
+    ThreadPool,
+    Work,
+    hand_on_lead,
+    lend_slot,
+)
 
 DEADLINE_S = 10
 
@@ -60,6 +71,32 @@ def test_work_that_the_watcher_sees_but_once_stays_on_one_thread(
     for _ in range(20):
         source.give(be_seen)
     assert {names.get(timeout=DEADLINE_S) for _ in range(20)} == {"fastdist-test-pool-0"}
+
+
+def test_looks_become_rare_where_leaders_are_at_work_and_never_stuck(
+    pool: ThreadPool, source: QueueSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool._watcher, "attend", lambda *, hurry: None)
+    naps_s: SimpleQueue[float] = SimpleQueue()
+    seen = 0
+
+    def be_seen(times: int) -> None:
+        nonlocal seen
+        for _ in range(times):
+            seen, _, nap_s = pool.look(seen)
+        naps_s.put(nap_s)
+
+    def next_naps(count: int) -> list[float]:
+        return [naps_s.get(timeout=DEADLINE_S) for _ in range(count)]
+
+    for _ in range(LOOKS_IN_VAIN + 9):
+        source.give(functools.partial(be_seen, 1))
+    source.give(functools.partial(be_seen, 2))  # stuck
+    source.give(functools.partial(be_seen, 1))
+    assert next_naps(LOOKS_IN_VAIN - 1) == [LOOK_EVERY_S] * (LOOKS_IN_VAIN - 1)
+    # The second of two finds out whether it is the same work as at the first.
+    assert next_naps(10) == [LOOK_EVERY_S, LAZY_LOOK_EVERY_S] * 5
+    assert next_naps(2) == [LOOK_EVERY_S] * 2
 
 
 def test_the_source_is_read_on_while_a_work_is_stuck(pool: ThreadPool, source: QueueSource) -> None:
@@ -126,6 +163,58 @@ def test_uncounted_work_never_waits_behind_counted_work(
         submit(ran.set)
         assert ran.wait(DEADLINE_S)
     release.set()
+
+
+class _Idle(list[threading.Lock]):
+    """The waiters of a pool's idle threads; tells when there are so many."""
+
+    def __init__(self, number: int) -> None:
+        self._number, self.are_there = number, threading.Event()
+
+    def append(self, waiter: threading.Lock) -> None:
+        super().append(waiter)
+        if len(self) == self._number:
+            self.are_there.set()
+
+
+def _all_at_once(pool: ThreadPool, number: int) -> None:
+    """Run works that wait for each other, and return when their threads have nothing to do."""
+    pool._idle, together = _Idle(number), threading.Barrier(number)
+    for _ in range(number):
+        pool.submit_uncounted(together.wait, DEADLINE_S)
+    assert pool._idle.are_there.wait(DEADLINE_S)
+
+
+def test_threads_that_one_step_needed_are_there_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert thread_pool.IDLE_S >= 1
+    monkeypatch.setattr(thread_pool, "IDLE_S", 10.0 * DEADLINE_S)
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    _all_at_once(pool, 12)
+    idle, together = pool._idle, threading.Barrier(12)
+    assert len(idle) == 12
+    for _ in range(12):
+        pool.submit_uncounted(together.wait, DEADLINE_S)
+    assert pool.stop(DEADLINE_S) == [] and not together.broken
+    assert pool._threads_made == 12
+
+
+def test_threads_that_nobody_needs_for_long_end_but_for_a_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thread_pool, "IDLE_S", 10.0 * DEADLINE_S)
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    _all_at_once(pool, 12)
+    monkeypatch.setattr(thread_pool, "IDLE_S", 0.01)
+    together = threading.Barrier(12)
+    for _ in range(12):
+        pool.submit_uncounted(together.wait, DEADLINE_S)
+    with pool._lock:
+        assert pool._all_left.wait_for(lambda: len(pool._threads) <= 4, DEADLINE_S)
+    ran = threading.Event()
+    assert pool.submit_uncounted(ran.set) and ran.wait(DEADLINE_S)
+    assert pool.num_threads() == 4 and pool.stop(DEADLINE_S) == []
 
 
 def test_a_pool_with_max_one_runs_one_user_function_at_a_time() -> None:

@@ -12,10 +12,9 @@ from fastdist import Tensor
 from fastdist.core.errors import DeclarationError
 from fastdist.devices.find_kernel import find_kernel
 from fastdist.dispatch.op import OPS
-from fastdist.dispatch.pointwise import PointwiseOp
+from fastdist.dispatch.pointwise import PointwiseOp, pointwise
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.dispatch.view import ViewOp
-from fastdist.namespace.attach import has_short_way
 
 
 def negative(input: Tensor) -> Tensor:
@@ -50,15 +49,34 @@ def test_a_partial_over_an_unknown_name_is_refused() -> None:
         _ = op.gradient_bodies
 
 
+def test_a_home_that_there_is_not_is_refused() -> None:
+    with pytest.raises(DeclarationError) as caught:
+        pointwise("-input", homes="function methods")(negative)
+    assert str(caught.value) == (
+        "negative: a word of homes= is 'methods', expected one of 'function', 'method', 'inplace', "
+        "'functional', 'activation', 'special', 'nowhere'; did you mean 'method'?"
+    )
+    assert "negative" not in OPS
+
+
+def test_an_op_is_found_where_its_declaration_says() -> None:
+    homes = {
+        "function": fd,
+        "method": fd.Tensor,
+        "functional": fd.nn.functional,
+        "special": fd.special,
+    }
+    said = [(home, name) for name, op in OPS.items() for home in op.homes & homes.keys()]
+    assert [one for one in said if not hasattr(homes[one[0]], one[1])] == []
+    inplace = {name for name, op in OPS.items() if "inplace" in op.homes}
+    assert {"exp", "tril"} <= inplace and "relu6" not in inplace
+    assert [name for name in inplace if not hasattr(fd.Tensor, f"{name}_")] == []
+
+
 def test_the_texts_of_all_ops_can_be_read() -> None:
     # They are read at the first call, so none is read by the import.
     ops = [op for op in OPS.values() if isinstance(op, PointwiseOp)]
     assert all(op.body.tree is not None and op.gradient_bodies for op in ops)
-
-
-def test_the_ops_that_have_a_short_way_use_their_tensors_in_order() -> None:
-    ops = [op for op in OPS.values() if isinstance(op, PointwiseOp) and has_short_way(op)]
-    assert all(op.plain is not None and op.plain.run_body.names == op.tensors for op in ops)
 
 
 def annotated(annotation: Any) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -51,9 +52,71 @@ def test_an_out_over_part_of_what_is_read_is_refused() -> None:
     assert fd.exp(x, out=x) is x
 
 
+def test_an_out_that_fits_is_filled_at_once() -> None:
+    x, out = fd.ones(1 << 20), fd.empty(1 << 20)
+    fd.add(x, x)  # loads or compiles the kernel
+    version = out._version
+    tracemalloc.start()
+    try:
+        fd.add(x, x, out=out)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < out.nbytes / 2  # no second array of its size
+    assert out._version == version + 1 and bool((out == 2).all())
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        lambda: fd.empty(64, 64).t(),
+        lambda: fd.empty(64, 128)[:, ::2],
+        lambda: fd.empty(64, 64, dtype=fd.float64),
+    ],
+)
+def test_an_out_of_other_strides_or_dtype_holds_the_same(strange: Any) -> None:
+    x, out = fd.rand(64, 64), strange()
+    assert fd.mul(x, x.t(), out=out) is out
+    assert bool((out == x * x.t()).all())
+
+
+def test_an_out_with_gaps_over_what_is_read_holds_what_was_read() -> None:
+    base = fd.arange(10.0)
+    fd.neg(base[:-2:2], out=base[2::2])
+    assert base[2::2].tolist() == [0.0, -2.0, -4.0, -6.0]
+
+
+def test_an_out_that_fits_but_has_a_gradient_is_refused_untouched() -> None:
+    out = fd.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        fd.exp(fd.ones(3), out=out)
+    assert out.tolist() == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", ["abs", "ceil", "floor", "neg", "sign", "trunc", "bitwise_not"])
 def test_what_keeps_the_dtype_takes_no_other_as_out(name: str) -> None:
     integers = fd.tensor([1, 2])
     getattr(fd, name)(integers, out=fd.empty(2, dtype=fd.int64))
     with pytest.raises(RuntimeError, match="Found dtype float32 but expected int64"):
         getattr(fd, name)(integers, out=fd.empty(2))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda wrong: fd.argmax(fd.arange(300.0), out=wrong),
+        lambda wrong: fd.topk(fd.arange(300.0), 2, out=(fd.empty(0), wrong)),
+        lambda wrong: fd.max(fd.ones(2, 2), 1, out=(fd.empty(0), wrong)),
+        lambda wrong: fd.sort(fd.ones(3), out=(fd.empty(0), wrong)),
+    ],
+)
+def test_an_out_for_places_is_of_their_dtype(write: Any) -> None:
+    for dtype in (fd.uint8, fd.float16, fd.float32):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype int64, but got"):
+            write(fd.empty(0, dtype=dtype))
+    write(fd.empty(0, dtype=fd.int64))
+
+
+def test_what_no_op_takes_is_named_in_place_too() -> None:
+    with pytest.raises(TypeError, match=r"add_\(\): expected .* got \['Tensor', 'str'\]"):
+        fd.ones(2).add_("a")  # type: ignore[arg-type]

@@ -11,11 +11,21 @@ from fastdist.distributed import rpc
 from tests.distributed.workers import Group
 
 
-def join(options: dict[str, Any]) -> None:
-    """Come into the group as w0, w1 and so on."""
+def init(**options: Any) -> int:
+    """Come into the group as w0, w1 and so on, and return the rank; `options` are those of rpc."""
+    rank, size = int(os.environ["RANK"]), os.environ.get("WORLD_SIZE")
     rpc.init_rpc(
-        f"w{os.environ['RANK']}", rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options)
+        f"w{rank}",
+        rank=rank,
+        world_size=None if size is None else int(size),
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
     )
+    return rank
+
+
+def join(options: dict[str, Any]) -> None:
+    """Come into the group with options that were sent here."""
+    init(**options)
 
 
 def leave() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,11 +13,13 @@ import pytest
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor, optim
-from fastdist.core.errors import ContextError
+from fastdist.core.errors import ContextError, RpcError
 from fastdist.distributed import rpc
 from fastdist.distributed.optim import DistributedOptimizer
+from fastdist.distributed.rpc.agent import get_current_agent
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.members import members
+from tests.distributed.remote_parameters import parameter, times, value_of
 from tests.distributed.workers import Group
 
 
@@ -26,19 +30,6 @@ def group() -> Iterator[Group]:
 
 
 # ---- what workers run for others ----------------------------------------------------------------
-
-
-def parameter(seed: int) -> Tensor:
-    values = np.random.default_rng(seed).standard_normal((3, 4))
-    return fastdist.tensor(values, requires_grad=True)
-
-
-def times(rref: Any, x: Tensor) -> Tensor:
-    return rref.local_value() * x
-
-
-def value_of(rref: Any) -> np.ndarray[Any, Any]:
-    return rref.local_value().detach().numpy().copy()
 
 
 def loss_of(w: Tensor, v: Tensor, x: Tensor) -> Tensor:
@@ -145,6 +136,52 @@ def test_a_worker_that_fails_does_not_keep_others_from_stepping() -> None:
     assert (rpc.rpc_sync("w2", value_of, (rrefs[1],)) != before).any()
 
 
+class FailsHere(optim.SGD):
+    """Notes the thread that steps, and fails on worker 0."""
+
+    steppers: ClassVar[list[int]] = []
+
+    def step(self, closure: Any = None) -> Any:
+        if rpc.get_worker_info().name == "w0":
+            self.steppers.append(threading.get_ident())
+            raise ArithmeticError("on purpose")
+        return super().step(closure)
+
+
+@on_worker(0)
+def test_what_lives_here_is_stepped_in_the_caller_s_thread_and_may_fail_as_others() -> None:
+    here, there = rpc.RRef(parameter(1)), rpc.remote("w1", parameter, (2,))
+    optimizer = DistributedOptimizer(FailsHere, [here, there], lr=0.1)
+    before = rpc.rpc_sync("w1", value_of, (there,))
+    with da.context() as context_id:
+        product = rpc.rpc_sync("w1", times, (there, here.local_value())).sum()
+        da.backward(context_id, [product])
+        with pytest.raises(ArithmeticError, match="on purpose"):
+            optimizer.step(context_id)
+    assert FailsHere.steppers == [threading.get_ident()]
+    assert (rpc.rpc_sync("w1", value_of, (there,)) != before).any()
+
+
+@on_worker(0)
+def test_what_lives_here_is_stepped_once_while_other_owners_step_theirs() -> None:
+    w, v = parameter(1), parameter(2)
+    optimizer = DistributedOptimizer(optim.SGD, [rpc.RRef(w), *parameters_of_two_workers()])
+    agent: Any = get_current_agent()
+    for side_effect in (None, RpcError("it cannot be asked")):
+        before = w.detach().numpy().copy()
+        with da.context() as context_id:
+            da.backward(context_id, [(w * v).sum()])
+            if side_effect is None:
+                optimizer.step(context_id)
+            else:
+                with (
+                    mock.patch.object(agent.client, "begin", side_effect=side_effect),
+                    pytest.raises(RpcError, match="it cannot be asked"),
+                ):
+                    optimizer.step(context_id)
+        np.testing.assert_allclose(w.detach().numpy(), before - 1e-3 * v.detach().numpy())
+
+
 @on_worker(0)
 def test_an_unknown_context_is_an_error_that_names_it() -> None:
     optimizer = DistributedOptimizer(optim.SGD, parameters_of_two_workers(), lr=0.1)
@@ -166,6 +203,8 @@ def test_arguments_of_the_wrong_kind_are_refused() -> None:
         DistributedOptimizer(optim.SGD, [parameter(1)], lr=0.1)  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"^optimizer got an empty parameter list"):
         DistributedOptimizer(optim.SGD, [], lr=0.1)
+    with pytest.raises(TypeError, match=r"LBFGS looks at all parameters at once"):
+        DistributedOptimizer(optim.LBFGS, parameters_of_two_workers())
     with pytest.raises(TypeError, match=r"expected a list of RRefs, got one RRef"):
         DistributedOptimizer(optim.SGD, rpc.RRef(parameter(1)), lr=0.1)  # type: ignore[arg-type]
 
@@ -185,10 +224,11 @@ def is_sparse_there(context_id: int) -> list[bool]:
     return [g.is_sparse for g in da.get_gradients(context_id).values()]
 
 
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adagrad, optim.SparseAdam])
 @on_worker(0)
-def test_a_table_on_another_worker_is_stepped_by_its_touched_rows() -> None:
+def test_a_table_on_another_worker_is_stepped_by_its_touched_rows(kind: Any) -> None:
     rref = rpc.remote("w1", sparse_table)
-    optimizer = DistributedOptimizer(optim.SGD, [rref], lr=0.5)
+    optimizer = DistributedOptimizer(kind, [rref], lr=0.5)
     with da.context() as context_id:
         rows = rpc.rpc_sync("w1", looked_up, (rref, fastdist.tensor([1, 4, 1])))
         more = rpc.rpc_sync("w1", looked_up, (rref, fastdist.tensor([4])))
@@ -196,5 +236,6 @@ def test_a_table_on_another_worker_is_stepped_by_its_touched_rows() -> None:
         assert rpc.rpc_sync("w1", is_sparse_there, (context_id,)) == [True]
         optimizer.step(context_id)
     expected = np.arange(20.0).reshape(10, 2)
-    expected[[1, 4]] -= 1.0
-    np.testing.assert_allclose(rpc.rpc_sync("w1", value_of, (rref,)), expected)
+    # The first step of the others is as long as the rate, whatever the gradient is.
+    expected[[1, 4]] -= 1.0 if kind is optim.SGD else 0.5
+    np.testing.assert_allclose(rpc.rpc_sync("w1", value_of, (rref,)), expected, rtol=1e-5)

@@ -139,10 +139,43 @@ def test_torchruns_own_store_keeps_its_port() -> None:
 
 def test_a_restarted_round_does_not_share_keys_with_the_one_before() -> None:
     rounds = [
-        from_env(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": count, "TORCHELASTIC_RUN_ID": run})
+        from_env(TORCHRUN | {"FASTDIST_RESTART_COUNT": count, "TORCHELASTIC_RUN_ID": run})
         for count, run in (("0", "a"), ("1", "a"), ("0", "b"))
     ]
     assert len({place.round_name for place in rounds}) == 3
+
+
+def test_torchrun_s_count_of_a_node_s_own_failures_keeps_no_nodes_apart() -> None:
+    nodes = [from_env(TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": count}) for count in ("0", "1")]
+    assert [place.incarnation for place in nodes] == [0, 1]
+    assert nodes[0].round_name == nodes[1].round_name
+
+
+def test_a_worker_that_comes_back_alone_finds_the_keys_of_those_who_live_on() -> None:
+    counts = [{"FASTDIST_RESTART_COUNT": count} for count in ("0", "1")]
+    alone = {"FASTDIST_ALLOW_RESTART": "worker"}
+    first, again = (from_env(FASTDIST | count | alone) for count in counts)
+    assert first.round_name == again.round_name
+    assert (first.incarnation, again.incarnation) == (0, 1)
+    with pytest.raises(RendezvousError, match="FASTDIST_ALLOW_RESTART is 'yes'; expected worker"):
+        from_env(FASTDIST | {"FASTDIST_ALLOW_RESTART": "yes"})
+
+
+@pytest.mark.parametrize("kind", ["tcp", "file"])
+def test_a_group_that_was_started_again_sees_none_of_its_earlier_rounds_keys(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, port = host_store()
+    monkeypatch.setenv("FASTDIST_STORE_HOSTED", "1")
+    url = f"tcp://127.0.0.1:{port}" if kind == "tcp" else f"file://{tmp_path}/store"
+    found = []
+    for count in ("0", "1", "2", "2"):
+        monkeypatch.setenv("FASTDIST_RESTART_COUNT", count)
+        with rendezvous(url, 0, 2).store as store:
+            found.append(store.check(["key"]))
+            store.set("key", count)
+    host.close()
+    assert found == [False, False, False, True]
 
 
 def test_all_workers_of_a_slurm_job_agree_on_the_port_and_other_jobs_do_not() -> None:

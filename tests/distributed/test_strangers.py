@@ -15,7 +15,7 @@ import pytest
 import zmq
 
 from fastdist.distributed import rpc
-from fastdist.distributed.pipe.message import Message, decode
+from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.sockets import (
     CurveSecurity,
     JobSecret,

@@ -95,15 +95,20 @@ class Group:
         self, file: str, world_size: int, environment: Mapping[str, str] | None = None
     ) -> None:
         self.port = KeptPort()
-        shared = {
+        self._file = file
+        self._shared = {
             "WORLD_SIZE": str(world_size),
             "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(self.port.number),
             **(environment or {}),
         }
-        self.workers = [
-            Worker(file, rank, {**shared, "RANK": str(rank)}) for rank in range(world_size)
-        ]
+        self._started: list[Worker] = []
+        self.workers = [self.another(rank) for rank in range(world_size)]
+
+    def another(self, rank: int) -> Worker:
+        """Start one more process of a rank: it is no worker of the group, unless it is put in."""
+        self._started.append(Worker(self._file, rank, {**self._shared, "RANK": str(rank)}))
+        return self._started[-1]
 
     def __getitem__(self, rank: int) -> Worker:
         return self.workers[rank]
@@ -122,7 +127,7 @@ class Group:
     def kill(self) -> None:
         """End what is left of the group, at once."""
         self.port.close()
-        for worker in self.workers:
+        for worker in {*self._started, *self.workers}:
             if worker.process.poll() is None:
                 worker.process.kill()
                 worker.process.wait()

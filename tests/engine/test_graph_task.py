@@ -8,9 +8,10 @@ import pytest
 
 import fastdist as fd
 from fastdist import Tensor
-from fastdist.engine.graph_task import GraphRoot, GraphTask, oldest
+from fastdist.engine.graph_task import GraphRoot, GraphTask
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import ReadyQueue
+from fastdist.graph.node import oldest
 
 
 def task(**options: bool) -> GraphTask:

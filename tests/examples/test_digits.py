@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -16,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 import fastdist
-from fastdist.distributed.rpc import shutdown_notice
+from fastdist.distributed.rpc.workers import shutdown_notice
 from fastdist.examples import digits
 from tests.standstill import Standstill
 
@@ -123,6 +124,19 @@ def test_the_pictures_are_there(done: Done, name: str) -> None:
     picture = ElementTree.fromstring((done.folder / "fastdist-demo" / name).read_text())
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
     assert f"fastdist-demo/{name}" in done.output
+
+
+def test_the_time_line_of_all_workers_is_a_page_with_the_critical_path(done: Done) -> None:
+    page = (done.folder / "fastdist-demo" / "timeline.html").read_text()
+    assert "fastdist-demo/timeline.html" in done.output
+    (found,) = re.findall(r"const data = (\{.*\});\n", page)
+    shown = json.loads(found)
+    assert {worker for worker, _ in shown["lanes"]} == set(_WORKERS)
+    events = shown["events"]
+    passes = [event for event in events if event[1] == "distributed backward"]
+    assert len(passes) == 3 and shown["arrows"]
+    critical = {shown["lanes"][event[0]][0] for event in events if event[5]}
+    assert critical == set(_WORKERS)
 
 
 def test_a_killed_worker_ends_the_demo_and_is_named(tmp_path: Path) -> None:

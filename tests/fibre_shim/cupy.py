@@ -154,7 +154,8 @@ def seen(
         "strides": tuple(strides),
         "data": (start.ptr, False),
     }
-    return np.asarray(SimpleNamespace(__array_interface__=described))
+    # The interface knows of bfloat16 no more than its size.
+    return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
 
 
 class ndarray:
@@ -183,6 +184,9 @@ class ndarray:
 
     def __setitem__(self, index: Any, value: ndarray) -> None:
         self.host[index] = value.host
+
+    def fill(self, value: float) -> None:
+        self.host.fill(value)
 
     def astype(self, dtype: Any) -> ndarray:
         return array(self.host.astype(dtype))
@@ -218,6 +222,14 @@ def ascontiguousarray(values: ndarray) -> ndarray:
 
 def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
     return values._view(np.broadcast_to(values.host, shape))
+
+
+def argsort(x: ndarray, axis: int = -1) -> ndarray:
+    return array(np.argsort(x.host, axis, kind="stable"))
+
+
+def take(x: ndarray, index: ndarray) -> ndarray:
+    return array(np.take(x.host, index.host))
 
 
 def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
@@ -265,6 +277,7 @@ cuda = SimpleNamespace(
     driver=SimpleNamespace(CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
+        getDevice=lambda: state.device,
         getDeviceCount=lambda: DEVICES,
         getDeviceProperties=lambda number: {"name": b"fibres"},
         driverGetVersion=lambda: 12080,

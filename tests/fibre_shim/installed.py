@@ -9,7 +9,8 @@ import pytest
 
 from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
-from fastdist.kernels.cuda import launch
+from fastdist.engine.engine import engine
+from fastdist.kernels.cuda import launch, pointwise
 from tests.fibre_shim import cupy
 
 
@@ -22,6 +23,9 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     cuda = load()
     monkeypatch.setitem(backend._loaded, "cuda", cuda)
     yield cuda
+    # A device's thread holds what it computed last until its next task, and what it holds would be
+    # given back when there is no CuPy any more.
+    engine().device_threads.shutdown()
     cuda.close()
     forget_cupy()
 
@@ -29,4 +33,5 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 def forget_cupy() -> None:
     """Let the next use import CuPy, and compile, anew."""
     library.cupy.cache_clear()
-    launch._kernel.cache_clear()
+    launch.kernel_of.cache_clear()
+    pointwise._table_of.cache_clear()

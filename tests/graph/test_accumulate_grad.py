@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -50,3 +51,61 @@ def test_a_leaf_that_two_threads_freeze_and_thaw_keeps_its_gradient(
     accumulator = x.edge
     meet(monkeypatch, lambda: freeze(x), lambda: accumulator_of(x))
     assert x.edge is accumulator and x.grad is not None and x.grad.tolist() == [1.0, 1.0]
+
+
+def test_gradients_that_have_histories_are_added_and_keep_both() -> None:
+    x = fastdist.tensor([3.0], requires_grad=True)
+    for _ in range(2):
+        (x * x * x).sum().backward(create_graph=True)
+    assert x.grad is not None and x.grad.tolist() == [54.0]
+    (second,) = fastdist.autograd.grad(x.grad.sum(), x)
+    assert second.tolist() == [36.0]
+
+
+def embed(weight: Tensor) -> Tensor:
+    index = fastdist.tensor([0, 2])
+    found: Tensor = fastdist.nn.functional.embedding(index, weight, sparse=True)
+    return found.sum()
+
+
+@pytest.mark.parametrize("loss", [Tensor.sum, embed], ids=["dense", "sparse"])
+def test_a_gradient_that_has_grown_since_a_graph_saved_it_is_not_taken_for_what_it_was(
+    loss: Callable[[Tensor], Tensor],
+) -> None:
+    x = fastdist.ones(3, 2, requires_grad=True)
+    loss(x).backward()
+    assert x.grad is not None and x.grad._version == 0
+    loss(x).backward()
+    assert x.grad._version == 1
+
+
+def test_a_pass_through_a_gradient_that_has_grown_meanwhile_is_refused() -> None:
+    x, w = (fastdist.ones(3, requires_grad=True) for _ in range(2))
+    x.sum().backward()
+    assert x.grad is not None
+    saved = (w * x.grad).sum()
+    x.sum().backward()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.backward()
+
+
+def test_a_gradient_that_is_kept_of_a_result_needs_one_that_has_a_gradient() -> None:
+    with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad="):
+        fastdist.ones(2).retain_grad()
+
+
+def test_a_gradient_that_is_no_tensor_or_one_of_another_dtype_is_refused() -> None:
+    x: Any = fastdist.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match="expected to be a Tensor or None but got int"):
+        x.grad = 5
+    with pytest.raises(RuntimeError, match="attempting to assign a gradient with dtype 'float64'"):
+        x.grad = fastdist.ones(2, dtype=fastdist.float64)
+
+
+def test_the_gradient_of_a_result_that_is_kept_grows_with_each_pass() -> None:
+    x = fastdist.ones(2, requires_grad=True)
+    y = x * 2.0
+    y.retain_grad()
+    for passes in (1.0, 2.0):
+        y.sum().backward(retain_graph=True)
+        assert y.grad is not None and y.grad.tolist() == [passes, passes]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from fastdist.core.errors import GraphError
+from fastdist.graph import forward_grad
 from fastdist.graph.forward_grad import ForwardADLevel, ForwardGrad, adopt
 from fastdist.graph.modes import modes
 
@@ -325,6 +326,16 @@ def test_own_level_that_comes_back_by_its_global_id_is_not_mirrored(level: int) 
     assert ForwardADLevel.try_get_by_global_id(7) is None
 
 
+def test_level_whose_global_id_is_forgotten_gets_another_one(level: int) -> None:
+    own = ForwardADLevel.get_by_idx(level)
+    assert own.get_or_assign_global_id(lambda: 5) == 5
+    without_one = ForwardADLevel.get_next_idx()
+    ForwardADLevel.forget_global_ids()
+    assert ForwardADLevel.try_get_by_global_id(5) is None
+    assert own.get_or_assign_global_id(lambda: 6) == 6
+    ForwardADLevel.release_idx(without_one)
+
+
 def test_current_level_of_a_thread_that_works_for_a_caller_is_the_callers(level: int) -> None:
     mirror = ForwardADLevel.get_or_create_mirror(MIRROR)
     assert ForwardADLevel.current() is ForwardADLevel.get_by_idx(level)
@@ -340,3 +351,25 @@ def test_current_level_of_a_thread_that_works_for_a_caller_is_the_callers(level:
 
 def test_current_level_is_none_where_no_level_is_open() -> None:
     assert ForwardADLevel.current() is None
+
+
+def test_who_keeps_tangents_of_a_level_elsewhere_hears_of_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(forward_grad, "end_callbacks", [ended.append])
+    for global_id in (7, None):
+        level = ForwardADLevel.get_next_idx()
+        ForwardADLevel.get_by_idx(level).global_id = global_id
+        ForwardADLevel.release_idx(level)
+    assert ended == [7]
+
+
+def test_the_level_of_another_worker_is_found_by_its_id_until_it_ends() -> None:
+    mirror = ForwardADLevel.get_or_create_mirror(7)
+    try:
+        assert ForwardADLevel.try_get_by_global_id(7) is mirror
+        assert ForwardADLevel.try_get_by_global_id(8) is None
+    finally:
+        assert ForwardADLevel.release_mirror(7)
+    assert ForwardADLevel.try_get_by_global_id(7) is None

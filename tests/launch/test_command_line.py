@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import socket
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 import fastdist
 from fastdist.launch.options import parse_options
+from fastdist.launch.torchrun_flags import INSTEAD
 
 
 def test_a_script_that_is_missing_is_an_error_before_anything_starts(run_command: Any) -> None:
@@ -68,7 +70,10 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
         (("-n", "100000000"), "--nproc-per-node 100000000 is more than this machine holds: it has"),
         (("--nproc", "2"), "unknown: --nproc; did you mean --nproc-per-node?"),
         (("--nodes=2",), "unknown: --nodes=2; did you mean --nnodes?"),
-        (("--rdzv-backend", "c10d"), "unknown: --rdzv-backend for example: "),
+        (("--rdzv-backend", "c10d"), "--rdzv-backend is not done here: leave it out: nodes meet"),
+        (("--max-restart=2",), "unknown: --max-restart=2; did you mean --max-restarts?"),
+        (("--nnodes", "1:4"), "--nnodes 1:4: a job has a fixed number of nodes here: say how many"),
+        (("--standalone", "--master-port=29500"), "leave out --master-port 29500"),
         (("--node-rank", "1"), "--node-rank must be from 0 to 0 (--nnodes is 1), got '1'"),
         (("--master-port", "70000"), "--master-port must be from 1 to 65535, got '70000'"),
         (("--nnodes", "2", "--node-rank", "0"), "--nnodes 2 needs --master-addr and --master-port"),
@@ -94,6 +99,31 @@ def test_underscores_do_for_torchrun_and_stay_out_of_the_help(
     with pytest.raises(SystemExit):
         parse_options(["--help"])
     assert "_per_" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", INSTEAD)
+@pytest.mark.parametrize("style", ["{}={}", "{} {}", "under"])
+def test_a_flag_of_torchrun_s_that_is_not_done_is_an_error_that_says_what_to_do(
+    flag: str, style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = flag if style != "under" else "--" + flag[2:].replace("-", "_")
+    form = "{}={}" if style == "under" else style
+    with pytest.raises(SystemExit) as told:
+        parse_options([*form.format(written, "x").split(), "-n2", __file__])
+    assert told.value.code == 2
+    assert capsys.readouterr().err == f"fastdist run: {flag} is not done here: {INSTEAD[flag]}\n"
+
+
+def test_what_is_not_done_is_none_of_what_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_options(["--help"])
+    taken = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    assert taken and not taken & set(INSTEAD)
+
+
+def test_flags_that_say_what_is_done_anyway_are_taken() -> None:
+    options = parse_options(["--standalone", "--nnodes=1:1", "--node_rank=0", __file__])
+    assert (options.nodes, options.master_port) == (1, None)
 
 
 def test_a_port_that_is_taken_is_an_error_before_anything_starts(start_run: Any) -> None:

@@ -101,13 +101,17 @@ def test_a_failure_ends_both_nodes_with_its_status_and_name(start_node: StartNod
 
 
 def test_a_worker_that_is_killed_is_named_first_on_the_other_node_as_well(
-    start_node: StartNode,
+    start_node: StartNode, watch: Callable[[int], Any]
 ) -> None:
-    # All of node 0 end by its loss, sooner than node 1 can say what happened.
+    # All of node 0 end by its loss, sooner than node 1 can say what happened: it lies stopped.
     text = ENDLESS.replace("rank == 0 and", "rank < 2 and")
     nodes = first, second = [start_node(node, text, transports="uv") for node in (0, 1)]
     pids = [nodes[rank // 2].number_after(f"pid of {rank} is") for rank in range(3)]
+    left = [watch(pid) for pid in pids[:2]]
+    second.process.send_signal(signal.SIGSTOP)
     os.kill(pids[2], signal.SIGKILL)
+    assert all(worker.ends_within(_LOST_BOUND_S) for worker in left)
+    second.process.send_signal(signal.SIGCONT)
     assert [second.end(_LOST_BOUND_S), first.end(_LOST_BOUND_S)] == [137, 137]
     lines = first.err.decode().splitlines()
     headline = next(line for line in lines if line.startswith("python -m fastdist.run: "))
@@ -306,6 +310,27 @@ def test_a_ctrl_c_on_one_node_ends_both(start_node: StartNode, node: int) -> Non
     assert nodes[node].end(3.0) == 130
     assert nodes[1 - node].end(_LOST_BOUND_S) in (1, 130)
     assert f"node {node} (127.0.0.{node + 1})".encode() in nodes[1 - node].err
+
+
+def test_a_ctrl_c_on_a_node_whose_workers_have_ended_well_ends_both(
+    start_node: StartNode, watch: Callable[[int], Any]
+) -> None:
+    text = """
+        import os, signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+        print("pid of", os.environ["RANK"], "is", os.getpid())
+        signal.sigwait([signal.SIGUSR1])
+        """
+    first, second = start_node(0, _WAITING), start_node(1, text)
+    first.number_after("pid of 1 is")
+    pid = second.number_after("pid of 2 is")
+    worker = watch(pid)
+    os.kill(pid, signal.SIGUSR1)
+    assert worker.ends_within(5.0)
+    second.process.send_signal(signal.SIGINT)
+    assert second.end(3.0) == 130
+    assert first.end(_LOST_BOUND_S) == 130
+    assert b"node 1 (127.0.0.2) ended: ended by SIGINT" in first.err
 
 
 def test_waiting_for_the_other_nodes_can_be_interrupted(start_node: StartNode) -> None:

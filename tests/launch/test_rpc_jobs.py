@@ -68,8 +68,8 @@ EARLY = """
     if os.environ["RANK"] == "RANK_THAT_ENDS":
         sys.exit()
     from fastdist.distributed import rpc
-    from fastdist.distributed.rpc import membership
-    membership._TELL_S = 0.1
+    from fastdist.distributed.rpc.workers import joining
+    joining.TELL_S = 0.1
     rpc.init_rpc("worker" + os.environ["RANK"])
 """
 

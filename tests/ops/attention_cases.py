@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
+from fastdist.ops.attention_blocks import attention_in_blocks
 from tests.ops.cases import F, bools, case, ints
 
 Array = np.ndarray
@@ -71,6 +72,28 @@ CASES = {
             *((4, 4, 3), (2, 3, 3), (2, 3, 5)),
         ),
     ],
+    "attention_in_blocks": [
+        case(
+            lambda q, k, v: attention_in_blocks.public(q, k, v, None, 0.5, False)[0],
+            lambda q, k, v: attention(q, k, v, scale=0.5),
+            *((2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)),
+        ),
+        case(
+            lambda q, k, v: attention_in_blocks.public(q, k, v, None, 0.5, True)[0],
+            lambda q, k, v: attention(q, k, v, added(np.tri(4, 5, dtype=bool)), 0.5),
+            *((2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)),
+        ),
+        case(
+            lambda q, k, v, mask: attention_in_blocks.public(q, k, v, mask, 0.5, False)[0],
+            lambda q, k, v, mask: attention(q, k, v, added(mask), 0.5),
+            *((1, 1, 4, 3), (1, 1, 3, 3), (1, 1, 3, 2), MASK[None, None]),
+        ),
+        case(
+            lambda q, k, v: attention_in_blocks.public(q, k, v, None, 0.5, False)[0],
+            lambda q, k, v: attention(q, k.repeat(2, 1), v.repeat(2, 1), scale=0.5),
+            *((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 2)),
+        ),
+    ],
     "multi_head_attention_forward": [
         case(
             lambda *given, need=need: heads(*given, need_weights=need),
@@ -112,4 +135,5 @@ CASES = {
         case(fd.bilinear, products, (3,), (4,), (5, 3, 4)),
     ],
 }
-COVERED_BY: dict[str, str] = {}
+NO_HALF = frozenset(f"attention_in_blocks-{i}" for i in range(4))
+COVERED_BY = {"attention_gradient": "attention_in_blocks"}

@@ -37,10 +37,10 @@ def scatter_reduce(reduce: str, *, include_self: bool = True) -> Any:
 
 
 def quantile(x: fd.Tensor, *args: Any, **more: Any) -> fd.Tensor:
-    """Return x.quantile, which float16 does not have, as in PyTorch: in float64 there."""
+    """Return x.quantile, which half types do not have, as in PyTorch: in float64 there."""
     return (
         x.double().quantile(*args, **more).to(x.dtype)
-        if x.dtype is fd.half
+        if x.dtype in (fd.half, fd.bfloat16)
         else x.quantile(*args, **more)
     )
 

@@ -99,6 +99,7 @@ def gelu_tanh(x: Array) -> Array:
 UNARY = [
     Row("neg", (ANY,), np.negative),
     Row("abs", (POSITIVE,), np.abs),
+    Row("conj", (ANY,), np.conj),
     Row("sign", (NEGATIVE,), np.sign),
     Row("angle", (NEGATIVE,), np.angle),
     Row("reciprocal", (POSITIVE,), np.reciprocal),

@@ -132,7 +132,17 @@ CASES = {
             lambda x: fd.avg_pool1d(x, 3, 2, 1, count_include_pad=False),
             lambda x: over(x, [windows(x.shape[-1], 3, 2, 1)], np.mean),
             (2, 3, 9),
-        )
+        ),
+        case(
+            lambda x: F.avg_pool1d(x, 4, 1, 2),
+            lambda x: over(x, [windows(x.shape[-1], 4, 1, 2)], np.sum) / 4,
+            (3, 7),
+        ),
+        case(
+            lambda x: F.avg_pool1d(x, 2, 3, ceil_mode=True),
+            lambda x: over(np.pad(x, ((0, 0), (0, 1)), "edge"), [windows(8, 2, 3)], np.mean),
+            (3, 7),
+        ),
     ],
     "avg_pool2d": [
         case(
@@ -215,6 +225,7 @@ CASES = {
     ],
 }
 COVERED_BY = {
+    "averages_back": "avg_pool1d",
     "adaptive_max_pool1d_with_indices": "adaptive_max_pool1d",
     "adaptive_max_pool2d_with_indices": "adaptive_max_pool2d",
     "adaptive_max_pool3d_with_indices": "adaptive_max_pool3d",

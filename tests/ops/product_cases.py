@@ -376,6 +376,7 @@ COVERED_BY = {
     "cross_entropy_rows_gradient": "cross_entropy",
     "layer_norm_rows": "layer_norm",
     "layer_norm_gradient": "layer_norm",
+    "rms_norm_rows": "rms_norm",
 }
 # Composites without a tensor to differentiate: test_whole_tensors.py and test_random.py call them.
 ELSEWHERE = words(

@@ -114,5 +114,19 @@ CASES = {
     ],
 }
 COVERED_BY: dict[str, str] = {}
-# What answers for all tensors alike, as test_real_numbers.py says.
-ELSEWHERE = frozenset({"imag", "is_conj", "is_neg"})
+# What answers for all tensors alike, as test_real_numbers.py says; what makes complex numbers or
+# takes them alone, and what casts to bfloat16, as test_complex.py and core/test_dtypes.py say.
+ELSEWHERE = frozenset(
+    {
+        "bfloat16",
+        "cdouble",
+        "cfloat",
+        "complex",
+        "imag",
+        "is_conj",
+        "is_neg",
+        "polar",
+        "view_as_complex",
+    }
+    | {"view_as_real"}
+)

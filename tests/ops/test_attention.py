@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.autograd import forward_ad
 from fastdist.nn import functional as F
 from fastdist.nn.attention import SDPBackend, sdpa_kernel
+from fastdist.ops import attention_blocks
 
 attend = F.scaled_dot_product_attention
 
@@ -91,3 +94,81 @@ def test_sdpa_kernel_takes_backends_and_nothing_else() -> None:
     refused = pytest.raises(AssertionError, match="Backend must be an instance of SDPBackend")
     with refused, sdpa_kernel(["math"]):  # type: ignore[list-item]
         pass
+
+
+SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((30, 8), (31, 8), (31, 4), {}),
+    ((3, 10, 8), (3, 20, 8), (3, 20, 8), {"scale": 0.7}),
+    ((2, 4, 16, 8), (2, 2, 8, 8), (2, 2, 8, 4), {"enable_gqa": True}),
+    ((2, 1, 3, 6, 8), (2, 1, 3, 9, 8), (2, 1, 3, 9, 4), {}),
+]
+
+
+def results(query: Any, key: Any, value: Any, mask: Any, more: Any) -> list[Any]:
+    """Return what attention makes of numbers, its gradients, and gradients of those."""
+    rng = np.random.default_rng(0)
+    given = [fd.tensor(rng.standard_normal(s)).requires_grad_() for s in (query, key, value)]
+    out = attend(*given, mask, **more)
+    plain = fd.autograd.grad(out.square().sum(), given, retain_graph=True)
+    slopes = fd.autograd.grad(out.square().sum(), given, create_graph=True)
+    second = fd.autograd.grad(sum(one.square().sum() for one in slopes), given)
+    return [one.detach().numpy() for one in (out, *plain, *slopes, *second)]
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "bool", "added"])
+@pytest.mark.parametrize(("query", "key", "value", "more"), SHAPES)
+def test_blocks_and_matrices_agree(
+    query: Any, key: Any, value: Any, more: Any, mask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sees = np.random.default_rng(1).random((query[-2], key[-2])) < 0.7
+    sees[1] = False
+    masks = {"bool": fd.tensor(sees), "added": fd.tensor(np.where(sees, 0.5, -np.inf))}
+    more = {**more, "is_causal": mask == "causal"}
+    monkeypatch.setattr(attention_blocks, "_LEAST", 10**9)
+    expected = results(query, key, value, masks.get(mask), more)
+    monkeypatch.setattr(attention_blocks, "_LEAST", 0)
+    for one, other in zip(results(query, key, value, masks.get(mask), more), expected, strict=True):
+        np.testing.assert_allclose(one, other, 1e-9, 1e-9)
+
+
+def test_long_sequences_are_trained_without_a_matrix_of_weights() -> None:
+    def train() -> Any:
+        given = [fd.zeros(1, 1, 4096, 16, requires_grad=True) for _ in range(3)]
+        out = attend(*given, is_causal=True)
+        out.sum().backward()
+        return out
+
+    train()  # what is compiled and loaded is no part of it
+    tracemalloc.start()
+    try:
+        assert type(train().grad_fn).__name__ == "ScaledDotProductFlashAttentionForCpuBackward0"
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # A matrix of the weights has 64 MiB.
+    assert most < 16 << 20, most
+
+
+@pytest.mark.parametrize(
+    ("more", "dtype"),
+    [({"dropout_p": 0.1}, fd.float32), ({"attn_mask": "wants"}, fd.float32), ({}, fd.float16)],
+)
+def test_what_blocks_are_not_made_for_is_made_of_ops(more: dict[str, Any], dtype: Any) -> None:
+    given = [fd.ones(200, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
+    if "attn_mask" in more:
+        more = {"attn_mask": fd.zeros(200, 200, requires_grad=True)}
+    out = attend(*given, **more)
+    assert type(out.grad_fn).__name__ in ("MmBackward0", "MatmulBackward0"), out.grad_fn
+    out.sum().backward()
+    assert all(one.grad is not None for one in (*given, *more.values()) if fd.is_tensor(one))
+
+
+def test_tangents_go_through_blocks_with_a_mask_that_has_none() -> None:
+    rng = np.random.default_rng(0)
+    query, tangent, key, value = (fd.tensor(rng.standard_normal((150, 8))) for _ in range(4))
+    eps = 1e-6
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(query, tangent)
+        found = forward_ad.unpack_dual(attend(dual, key, value, is_causal=True)).tangent
+    ends = [attend(query + by * tangent, key, value, is_causal=True) for by in (eps, -eps)]
+    np.testing.assert_allclose(found, (ends[0] - ends[1]) / (2 * eps), 1e-6, 1e-8)

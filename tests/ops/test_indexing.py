@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -140,3 +141,19 @@ def test_index_add_takes_its_factor_as_an_element_of_the_dtype() -> None:
 def test_bytes_of_numpy_are_a_mask_as_those_of_a_tensor_are() -> None:
     mask = np.array([1, 0, 0, 1], np.uint8)
     assert FOUR[mask].tolist() == FOUR[fd.tensor(mask)].tolist() == [0.0, 3.0]
+
+
+def test_the_gradient_of_a_few_rows_is_the_only_array_of_the_table_s_size() -> None:
+    table = fd.ones(20_000, 4, requires_grad=True)
+    peak_bytes = []
+    for _ in range(2):  # at first modules may be loaded, too
+        table.grad = None
+        found = F.embedding(fd.tensor([3, 7, 3]), table).sum()
+        tracemalloc.start()
+        try:
+            found.backward()
+            peak_bytes.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert table.grad[:8].sum(1).tolist() == [0.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0, 4.0]
+    assert peak_bytes[-1] < 1.5 * table.nbytes

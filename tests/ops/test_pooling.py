@@ -38,6 +38,15 @@ def test_ceil_mode_adds_windows_that_begin_inside() -> None:
     assert F.avg_pool1d(x, 2, 3, 1, ceil_mode=True).tolist() == [[0, 2.5, 5.5]]
 
 
+def test_a_window_far_longer_than_its_row_takes_no_longer_than_the_row() -> None:
+    x = fd.ones(1, 7, dtype=fd.float64, requires_grad=True)
+    wide = 2**36
+    found = F.avg_pool1d(x, wide, 1, wide // 2)
+    assert found.tolist() == [[7 / wide] * 8]
+    found.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[8 / wide] * 7]
+
+
 def test_a_batch_of_none_gives_none() -> None:
     assert F.max_pool2d(X[:0], 2).shape == (0, 2, 1, 2)
     assert F.adaptive_avg_pool2d(X[:0], (2, 3)).shape == (0, 2, 2, 3)

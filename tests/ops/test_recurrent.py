@@ -65,8 +65,10 @@ def test_one_op_for_all_steps_gives_what_ops_give_step_by_step(
 
 def test_a_gradient_alone_walks_back_in_one_op() -> None:
     given = operands("gru", (2, 2))
-    found = walk_sequence(*given, None, "gru", (2, 2), reverse=False)
-    assert found[0].grad_fn.next_functions[0][0].name() == "RnnLayerBackward0"
+    rows, last, _ = walk_sequence(*given, None, "gru", (2, 2), reverse=False)
+    assert rows.grad_fn is last.grad_fn and rows.grad_fn.name() == "RnnLayerBackward0"
+    accumulate = "torch::autograd::AccumulateGrad"
+    assert {node.name() for node, _ in rows.grad_fn.next_functions if node} == {accumulate}
 
 
 def test_gradients_are_made_for_what_asks_for_them_alone() -> None:

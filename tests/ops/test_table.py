@@ -109,23 +109,34 @@ def _every_second(array: np.ndarray) -> np.ndarray:
     return array[(slice(None, None, 2),) * array.ndim]
 
 
+# Half types by their names in errors, and how far results may be off.
+HALVES = {"Half": (fd.float16, 4e-2), "BFloat16": (fd.bfloat16, 0.3)}
+
+
+@pytest.mark.parametrize("word", HALVES)
 @pytest.mark.parametrize(("name", "one"), [p for p in DIFFERENTIABLE if p.id in NO_HALF])
-def test_float16_is_refused_where_there_are_no_kernels_of_it(name: str, one: Case) -> None:
-    with pytest.raises(RuntimeError, match="Half"):
-        one.ours(*as_tensors(one.arrays(f"{name} half"), fd.float16))
+def test_half_types_are_refused_where_there_are_no_kernels_of_them(
+    name: str, one: Case, word: str
+) -> None:
+    with pytest.raises(RuntimeError, match=word):
+        one.ours(*as_tensors(one.arrays(f"{name} half"), HALVES[word][0]))
 
 
+@pytest.mark.parametrize("word", HALVES)
 @pytest.mark.parametrize(("name", "one"), [p for p in DIFFERENTIABLE if p.id not in NO_HALF])
-def test_float16_keeps_its_dtype(name: str, one: Case) -> None:
+def test_half_types_keep_their_dtype(name: str, one: Case, word: str) -> None:
+    dtype, tolerance = HALVES[word]
     arrays = one.arrays(f"{name} half")
-    halves = as_tensors(arrays, fd.float16)
+    halves = as_tensors(arrays, dtype)
     found = one.ours(*halves)
-    wide = one.ours(*as_tensors([h.numpy().astype(np.float64) if is_number_array(a) else a
+    wide = one.ours(*as_tensors([h.double().numpy() if is_number_array(a) else a
                                  for h, a in zip(halves, arrays)], fd.float64))  # fmt: skip
     # These meet other dtypes: float64 asked for, or 2.0**int, or zeros in the default dtype.
     if name not in ("to", "cast", "float_power", "ldexp", "cat"):
-        assert found.dtype is fd.float16
-    np.testing.assert_allclose(found.numpy(), wide.numpy(), rtol=4e-2, atol=4e-2)
+        assert found.dtype is dtype
+    np.testing.assert_allclose(
+        found.double().numpy(), wide.double().numpy(), rtol=tolerance, atol=tolerance
+    )
 
 
 @every_case

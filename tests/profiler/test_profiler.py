@@ -12,6 +12,7 @@ import pytest
 import fastdist as fd
 from fastdist.autograd import profiler as old
 from fastdist.core.time_ranges import TimeRange
+from fastdist.graph import recordings
 from fastdist.graph.modes import modes
 from fastdist.profiler import (
     ProfilerAction,
@@ -100,6 +101,13 @@ def test_time_of_its_own_is_without_what_is_inside() -> None:
     assert events[1].time_range == (1.0, 4.0) and events.total_average().count == 4
 
 
+def test_the_total_of_averages_is_that_of_their_events() -> None:
+    events = events_of([known._replace(name="op", flops=2) for known in ranges()])
+    for total in (events.total_average(), events.key_averages().total_average()):
+        assert (total.key, total.count, total.flops) == ("Total", 4, 8)
+        assert total.self_cpu_time_total == 2009.0
+
+
 def test_a_table_has_a_row_for_each_name_the_largest_first() -> None:
     text = events_of(ranges()).key_averages().table(sort_by="self_cpu_time_total", row_limit=2)
     rows = [line.split() for line in text.splitlines()]
@@ -145,9 +153,11 @@ def test_a_schedule_without_active_steps_is_refused() -> None:
 
 def test_steps_are_saved_when_their_schedule_says_so(tmp_path: Path) -> None:
     saved: list[dict[str, int]] = []
+    steps: list[list[str]] = []
 
     def ready(p: profile) -> None:
         saved.append(counts(p.events()))
+        steps.append([e.trace_name for e in p.events() if "Step" in e.name])
         tensorboard_trace_handler(str(tmp_path), "me")(p)
 
     act = schedule(wait=1, warmup=0, active=2, repeat=2)
@@ -156,12 +166,34 @@ def test_steps_are_saved_when_their_schedule_says_so(tmp_path: Path) -> None:
             fd.ones(2).exp()
             p.step()
     assert [told["aten::exp"] for told in saved] == [2, 2]
-    assert "ProfilerStep#1" in saved[0] and "ProfilerStep#5" in saved[1]
+    # All steps are one row of a table.
+    assert [told["ProfilerStep*"] for told in saved] == [2, 2]
+    assert steps == [[f"ProfilerStep#{n}" for n in found] for found in ((1, 2), (4, 5))]
     assert len(list(tmp_path.glob("me.*.pt.trace.json"))) == 2
 
 
+def test_a_warm_up_lets_ops_go_the_way_they_are_recorded_and_keeps_nothing() -> None:
+    told: list[tuple[int, int]] = []
+
+    def ready(p: profile) -> None:
+        assert [event.name for event in p.events()] == ["ProfilerStep*", "aten::exp"]
+
+    act = schedule(wait=1, warmup=2, active=1, repeat=1)
+    before = modes.special
+    with profile(schedule=act, on_trace_ready=ready) as p:
+        for step in range(6):
+            told.append((step, modes.special - before))
+            fd.ones(2).exp()
+            p.step()
+    assert told == [(0, 0), (1, 1), (2, 1), (3, 1), (4, 0), (5, 0)]
+    with profile(schedule=act) as p:
+        p.step()
+        assert modes.special == before + 1
+    assert modes.special == before and p.events() == []
+
+
 def test_the_older_name_records_one_block() -> None:
-    with old.profile(use_cuda=False) as p, old.emit_nvtx():
+    with old.profile(use_cuda=False) as p, old.emit_nvtx(enabled=False):
         work()
     assert counts(p.function_events)["aten::exp"] == 1 and "aten::exp" in p.table()
     assert p.self_cpu_time_total == pytest.approx(p.total_average().self_cpu_time_total)
@@ -173,5 +205,195 @@ def test_the_older_name_records_one_block() -> None:
 
 def test_what_is_recorded_is_told() -> None:
     assert supported_activities() == {ProfilerActivity.CPU} and not fd.profiler.kineto_available()
-    with pytest.raises(NotImplementedError, match="stacks are not recorded"):
-        profile().export_stacks("path")
+    with pytest.raises(NotImplementedError, match="memory is told op by op alone"):
+        profile().export_memory_timeline("path")
+
+
+def test_shapes_are_recorded_where_they_are_asked_for_and_group_averages() -> None:
+    x, y = fd.ones(2, 3), fd.ones(3, 4)
+    with profile(record_shapes=True) as p:
+        x @ y
+        y.T @ y
+        x.add_(1.0)
+    shapes = [event.input_shapes for event in p.events()]
+    assert shapes == [[[2, 3], [3, 4]], [[4, 3], [3, 4]], [[2, 3], []]]
+    averages = p.key_averages(group_by_input_shape=True)
+    assert [row.input_shapes for row in averages] == shapes
+    # A list of events has another word for it than a profile.
+    again = p.events().key_averages(group_by_input_shapes=True)
+    assert [row.input_shapes for row in again] == shapes
+    assert "[[2, 3], [3, 4]]" in averages.table()
+    with profile() as p:
+        x @ y
+    assert [event.input_shapes for event in p.events()] == [[]]
+
+
+def test_flops_are_counted_where_they_are_asked_for() -> None:
+    x, y, image = fd.ones(4, 3), fd.ones(3, 5), fd.ones(2, 3, 8, 8)
+    with profile(with_flops=True) as p:
+        x @ y
+        x + x
+        2.0 * x
+        x.exp()
+        fd.conv2d(image, fd.ones(6, 3, 3, 3))
+    # What PyTorch 2.13 says of the same.
+    expected = [("matmul", 120), ("add", 12), ("mul", 12), ("exp", 0), ("convolve", 23328)]
+    told = [(event.name, event.flops) for event in p.events()]
+    assert told == [(f"aten::{name}", flops) for name, flops in expected]
+    with profile() as p:
+        x @ y
+    assert [event.flops for event in p.events()] == [0]
+
+
+def test_gradients_of_products_and_convolutions_take_as_many_flops_each() -> None:
+    x = fd.ones(2, 3, 8, 8, requires_grad=True)
+    kernel = fd.ones(6, 3, 3, 3, requires_grad=True)
+    with profile(with_flops=True) as p:
+        y = fd.conv2d(x, kernel)
+        y.backward(fd.ones(*y.shape))
+    assert [event.flops for event in p.events() if event.flops] == [23328] * 3
+
+
+def test_flops_of_a_table_are_in_the_unit_of_the_least() -> None:
+    known = [event._replace(flops=1500 * n) for n, event in enumerate(ranges())]
+    events = events_of(known)
+    lines = events.key_averages().table(sort_by="flops").splitlines()
+    assert lines[1].endswith("Total KFLOPs") and events.total_average().flops == 9000
+    assert [line.split()[-1] for line in lines[3:7]] == ["4.500", "3.000", "1.500", "--"]
+    assert "FLOPs" not in events_of(ranges()).key_averages().table()
+
+
+def far(x: fd.Tensor) -> fd.Tensor:
+    return x.exp()
+
+
+def test_stacks_tell_who_called_an_op_where_they_are_asked_for() -> None:
+    layer = fd.nn.Linear(2, 2)
+    layer.register_forward_hook(lambda *given: None)
+    with profile(with_stack=True) as p, fd.no_grad():
+        far(fd.ones(2))
+        with record_function("mine"):
+            layer(fd.ones(1, 2))
+    told = {event.name: event.stack for event in p.events()}
+    first = far.__code__.co_firstlineno
+    assert told["aten::exp"][0].endswith(f"test_profiler.py({first + 1}): far")
+    assert "test_stacks_tell" in told["aten::exp"][1] and "test_stacks_tell" in told["mine"][0]
+    forward, caller, *_ = told["aten::linear_kernel"]
+    # What calls forward is nobody's code but ours.
+    assert forward.endswith(": forward") and "test_stacks_tell" in caller
+    with profile() as p:
+        far(fd.ones(2))
+    assert [event.stack for event in p.events()] == [[]]
+
+
+def test_gradients_have_the_numbers_and_the_stacks_of_their_ops() -> None:
+    x = fd.ones(2, 3, requires_grad=True)
+    with profile(with_stack=True, record_shapes=True) as p:
+        y = far(x)
+        loss = (y * 2.0).sum()
+        with fd.no_grad():
+            far(x)
+        loss.backward()
+    found = {(event.name, event.sequence_nr >= 0): event for event in p.events()}
+    op, unrecorded = found["aten::exp", True], found["aten::exp", False]
+    gradient, leaf = found["ExpBackward0", True], found["torch::autograd::AccumulateGrad", False]
+    assert (gradient.sequence_nr, gradient.stack) == (op.sequence_nr, op.stack)
+    assert (gradient.scope, op.scope, gradient.fwd_thread) == (1, 0, op.thread)
+    assert gradient.input_shapes == leaf.input_shapes == [[2, 3]]
+    assert unrecorded.fwd_thread is None and "far" in unrecorded.stack[0]
+    # What the gradient is made of as well; the leaf has no op.
+    inside = gradient.cpu_children
+    assert inside and all(event.stack == op.stack for event in inside)
+    assert leaf.fwd_thread is None and "far" not in leaf.stack[0]
+
+
+def with_stacks() -> EventList:
+    ways = [("g (1)", "f;"), ("h", "f;"), (), ("h", "e")]
+    return events_of([r._replace(name="op", stack=w) for r, w in zip(ranges(), ways, strict=True)])
+
+
+def test_averages_are_grouped_by_the_innermost_of_their_stacks() -> None:
+    events = with_stacks()
+    told = [(row.count, row.stack) for row in events.key_averages(group_by_stack_n=1)]
+    assert told == [(1, ["g (1)"]), (2, ["h"]), (1, [])]
+    assert len(events.key_averages(group_by_stack_n=2)) == 4
+    assert [row.stack for row in events.key_averages()] == [[]]
+    lines = events.key_averages(group_by_stack_n=2).table().splitlines()
+    assert lines[1].endswith("Source Location")
+    assert [line.split()[-1] for line in lines[3:6] if line.strip()] == ["(1)", "f;"]
+    assert "Source Location" not in events.key_averages().table()
+
+
+def test_stacks_are_written_for_flame_graphs(tmp_path: Path) -> None:
+    events = with_stacks()
+    events.export_stacks(tmp_path / "stacks")
+    assert (tmp_path / "stacks").read_text() == "f_;g_(1) 5\nf_;h 3\ne;h 2000\n"
+    events.export_stacks(tmp_path / "stacks", "self_cuda_time_total")
+    assert (tmp_path / "stacks").read_text() == ""
+    with pytest.raises(ValueError, match="metric should be one of"):
+        events.export_stacks(tmp_path / "stacks", "count")
+
+
+def test_bytes_of_results_are_counted_where_they_are_asked_for() -> None:
+    x = fd.ones(4, 3)
+    with profile(profile_memory=True) as p, record_function("all"):
+        y = x.exp()
+        with record_function("given back"):
+            y = x.exp()
+            del y
+        x.add_(1.0)
+        fd.log(x, out=x)
+    told = [(e.name, e.cpu_memory_usage, e.self_cpu_memory_usage) for e in p.events()]
+    assert told == [
+        ("all", 0, 0),
+        ("aten::exp", 48, 48),
+        ("given back", -48, -96),
+        ("aten::exp", 48, 48),
+        ("aten::add_", 0, 0),
+        ("aten::log", 0, 0),
+    ]
+    with profile() as p:
+        x.exp()
+    assert [event.cpu_memory_usage for event in p.events()] == [0]
+
+
+def test_a_table_tells_bytes_before_the_calls() -> None:
+    known = [event._replace(memory_bytes=1000**n) for n, event in enumerate(ranges())]
+    known[0] = known[0]._replace(memory_bytes=-1)
+    lines = events_of(known).key_averages().table(sort_by="cpu_memory_usage").splitlines()
+    places = [lines[1].index(name) for name in ("CPU time avg", "CPU Mem", "# of Calls")]
+    assert places == sorted(places)
+    # The first is around the second.
+    assert [line.split()[-5:-1] for line in lines[3:7]] == [
+        ["953.67", "MB", "953.67", "MB"],
+        ["976.56", "KB", "976.56", "KB"],
+        ["1000", "B", "1000", "B"],
+        ["-1", "B", "-1001", "B"],
+    ]
+    assert "CPU Mem" not in events_of(ranges()).key_averages().table()
+
+
+def test_remote_and_asynchronous_events_have_no_part_in_a_thread_of_this_process() -> None:
+    known = [
+        TimeRange("call", "rpc", 0, 9_000, 1, "main", 0, is_async=True),
+        TimeRange("mine", "op", 1_000, 8_000, 1, "main", 0),
+        TimeRange("theirs", "op", 2_000, 4_000, 1, "pool", 1, is_remote=True),
+    ]
+    call, mine, theirs = events_of(known)
+    assert (call.cpu_parent, mine.cpu_parent, theirs.cpu_parent) == (None, None, None)
+    assert [event.self_cpu_time_total for event in (call, mine, theirs)] == [0.0, 7.0, 2.0]
+    averages = events_of([*known, known[1]._replace(node_id=3)]).key_averages()
+    assert {(row.key, row.node_id) for row in averages} >= {("mine", 0), ("mine", 3)}
+    assert "Node ID" in averages.table()
+
+
+def test_watchers_hear_of_the_first_recording_and_of_the_end_of_the_last() -> None:
+    told: list[bool] = []
+    late: list[bool] = []
+    recordings.watch(told.append)
+    with profile(), profile():
+        assert told == [True]
+        recordings.watch(late.append)
+        recordings.unwatch(late.append)
+    assert told == late == [True, False]
+    recordings.unwatch(told.append)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import pickle
 import pickletools
 import subprocess
 import sys
+import weakref
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import fastdist
 from fastdist import nn
+from fastdist.core import dtypes
 
 
 def saved(content: object) -> zipfile.ZipFile:
@@ -115,6 +119,21 @@ class Tagged(fastdist.Tensor):
     """A kind of tensor with attributes."""
 
 
+@pytest.mark.parametrize("pickle_module", [pickle, _Compiled])
+def test_what_was_saved_is_kept_by_nobody(pickle_module: Any) -> None:
+    x = fastdist.ones(3)
+    memory = weakref.ref(x.array)
+    was_enabled = gc.isenabled()
+    gc.disable()  # it would break a circle, and hide it
+    try:
+        fastdist.save({"x": x}, io.BytesIO(), pickle_module=pickle_module)
+        del x
+        assert memory() is None
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def test_kinds_of_tensors_and_attributes_come_back(tmp_path: Path) -> None:
     tagged = Tagged([1.0, 2.0])
     tagged.label = "a"  # type: ignore[attr-defined]
@@ -160,3 +179,17 @@ def test_kill_at_any_of_200_moments_leaves_the_old_or_the_new_file(tmp_path: Pat
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("[10000, 30000] ")
+
+
+@pytest.mark.parametrize("dtype", dtypes.ALL, ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("among", [False, True])
+def test_a_tensor_of_any_dtype_comes_back_as_it_was(dtype: fastdist.dtype, among: bool) -> None:
+    x = fastdist.tensor([0, 1, 3], dtype=dtype)
+    stream = io.BytesIO()
+    fastdist.save([x, x[1:], {"deeper": 1}] if among else x, stream)
+    stream.seek(0)
+    loaded = fastdist.load(stream)
+    back = loaded[0] if among else loaded
+    assert back.dtype is dtype and fastdist.equal(back, x)
+    if among:
+        assert loaded[1].tolist() == x.tolist()[1:]

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 import fastdist as fd
-from fastdist.distributed.rpc import body
+from fastdist.distributed.rpc.message import body
 from fastdist.tensor.pickling import rebuild_sparse
 
 

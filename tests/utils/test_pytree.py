@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import fastdist as fd
+from fastdist.tensor import pytree as _pytree
 from fastdist.utils import _pytree as pytree
 
 
@@ -117,7 +118,7 @@ def test_a_class_is_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, one: Any, two: Any) -> None:
             self.parts = [one, two]
 
-    monkeypatch.setattr(pytree, "_containers", dict(pytree._containers))
+    monkeypatch.setattr(_pytree, "_containers", dict(_pytree._containers))
     register = lambda: pytree.register_pytree_node(  # noqa: E731
         Pair, lambda pair: (pair.parts, None), lambda parts, _: Pair(*parts)
     )

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastdist.core.errors import DeviceError
+from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.scalar import parse
+from fastdist.kernels.cuda.pointwise import kernel_of_body, pointwise
 
+from ..backend import Result
 from ..find_kernel import find_kernel
 from .library import cupy, device_errors
+from .making import making
 from .memory import Allocator, hold_for
 from .stream import CudaStream
 
@@ -39,8 +42,11 @@ class CudaBackend:
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
         self._side_streams: dict[int, Iterator[Any]] = {}
+        cuda = cupy().cuda
+        self._current_device = cuda.runtime.getDevice
+        self._errors = cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
         # For all of CuPy, since reshapes and products allocate by themselves.
-        cupy().cuda.set_allocator(Allocator(cupy().cuda.get_allocator()).allocate)
+        cuda.set_allocator(Allocator(cuda.get_allocator()).allocate)
 
     def close(self) -> None:
         """End the threads of host functions."""
@@ -106,22 +112,48 @@ class CudaBackend:
         self.pointwise(_COPY, [copy], out)
 
     def pointwise(self, body: Body, arrays: Sequence[Any], out: Any) -> None:
-        _require_one_device(body.text, [*arrays, out])
-        with device_errors():
-            self.kernel("pointwise.pointwise")(body, arrays, out)
+        device = out.device
+        _require_one_device(body.text, arrays, device.id)
+        try:
+            if self._current_device() == device.id:
+                pointwise(body, arrays, out)
+                return
+            with device:
+                pointwise(body, arrays, out)
+        except self._errors as error:
+            raise KernelError(f"cuda: {error}") from error
 
-    def kernel(self, name: str) -> Callable[..., None]:
+    def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         found = self._kernels.get(name)
         if found is None:
             found = self._kernels[name] = find_kernel("cuda", name)
         return found
 
+    def making(
+        self,
+        kernel: str | Body,
+        results: Sequence[Result],
+        numbers: tuple[Any, ...] = (),
+        reads: int | None = None,
+        index: int | None = None,
+        *,
+        of_any_layout: bool = False,
+    ) -> Callable[..., Any]:
+        found = self.kernel(kernel, reads) if isinstance(kernel, str) else kernel_of_body(kernel)
+        return making(found, results, numbers, self._device(index).id, of_any_layout=of_any_layout)
+
     def add_into(self, accumulator: Any, array: Any) -> None:
         self.pointwise(_ADD, [accumulator, array], accumulator)
 
     def current_stream(self, index: int | None = None) -> CudaStream:
-        number = self._device(index).id
+        number = index or 0
+        if number >= self._device_count:
+            self._device(number)
         native = cupy().cuda.get_current_stream(number)
+        # Streams are never taken out, so nearly all are found without the lock.
+        known = self._streams.get((number, native.ptr))
+        if known is not None:
+            return known
         return self._stream_of(number, native, "stream" if native.ptr else "default-stream")
 
     def stream(self, index: int | None = None) -> CudaStream:
@@ -161,18 +193,17 @@ class CudaBackend:
             return stream
 
 
-def _require_one_device(what: str, arrays: Sequence[Any]) -> None:
-    devices = set()
+def _require_one_device(what: str, arrays: Sequence[Any], number: int) -> None:
     for array in arrays:
         if not isinstance(array, np.ndarray):
-            devices.add(f"cuda:{array.device.id}")
+            if array.device.id != number:
+                there = sorted([f"cuda:{array.device.id}", f"cuda:{number}"])
+                raise DeviceError(
+                    f"{what}: Expected all tensors to be on the same device, "
+                    f"but found at least two devices, {' and '.join(there)}"
+                )
         elif array.ndim:
             raise DeviceError(f"{what}: an array of the CPU among arrays of cuda; copy it first")
-    if len(devices) > 1:
-        raise DeviceError(
-            f"{what}: Expected all tensors to be on the same device, "
-            f"but found at least two devices, {' and '.join(sorted(devices))}"
-        )
 
 
 def load() -> CudaBackend:

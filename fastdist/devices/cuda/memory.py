@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from fastdist.core.errors import DeviceError, OutOfMemoryError
+from fastdist.core.memory_meter import memory_meter
+from fastdist.core.time_ranges import time_ranges
 
 from .library import cupy
 from .stream import CudaEvent, CudaStream
@@ -19,6 +21,34 @@ from .stream import CudaEvent, CudaStream
 # when they have passed, which every later allocation looks for.
 
 
+Limbo: TypeAlias = "deque[tuple[list[CudaEvent], Any]]"
+
+
+class _Block:
+    """One allocation, and the streams that may still use it when its last array is gone."""
+
+    __slots__ = ("__weakref__", "_limbo", "_pointer", "streams")
+
+    def __init__(self, pointer: Any, limbo: Limbo) -> None:
+        self._pointer, self._limbo = pointer, limbo
+        self.streams: set[CudaStream] = set()
+
+    def __del__(self) -> None:
+        if self.streams and not sys.is_finalizing():
+            events = [stream.record_event() for stream in self.streams]
+            self._limbo.append((events, self._pointer))
+
+
+def _counted_block(pointer: Any, limbo: Limbo) -> _Block:
+    block = _Block(pointer, limbo)
+    memory_meter.count_block(block, int(pointer.mem.size))
+    return block
+
+
+# Replaced while a profile counts bytes.
+_make_block: Callable[[Any, Limbo], _Block] = _Block
+
+
 class Allocator:
     """CuPy's pool behind a wrapper; CuPy calls `allocate` for every array.
 
@@ -27,16 +57,20 @@ class Allocator:
 
     def __init__(self, allocate_in_pool: Callable[[int], Any]) -> None:
         self._allocate_in_pool = allocate_in_pool
+        cuda = cupy().cuda
+        self._memory, self._pointer = cuda.UnownedMemory, cuda.MemoryPointer
+        self._out_of_memory = cuda.memory.OutOfMemoryError
         # append and popleft are atomic.
-        self._limbo: deque[tuple[list[CudaEvent], Any]] = deque()
+        self._limbo: Limbo = deque()
 
     def allocate(self, size_bytes: int) -> Any:
         """Return a pointer to memory of the current device.
 
         Raises  OutOfMemoryError when waiting for other streams frees too little
         """
-        self._release(wait=False)
-        out_of_memory = cupy().cuda.memory.OutOfMemoryError
+        if self._limbo:
+            self._release(wait=False)
+        out_of_memory = self._out_of_memory
         try:
             pointer = self._allocate_in_pool(size_bytes)
         except out_of_memory:
@@ -47,9 +81,9 @@ class Allocator:
                 raise OutOfMemoryError(f"cuda: {size_bytes} bytes are wanted: {error}") from error
         if not size_bytes:
             return pointer
-        cuda, block = cupy().cuda, _Block(pointer, self._limbo)
-        memory = cuda.UnownedMemory(pointer.ptr, size_bytes, block, pointer.device.id)
-        return cuda.MemoryPointer(memory, 0)
+        block = _make_block(pointer, self._limbo)
+        memory = self._memory(pointer.ptr, size_bytes, block, pointer.device.id)
+        return self._pointer(memory, 0)
 
     def _release(self, *, wait: bool) -> None:
         """Give the pool what no stream uses any more."""
@@ -62,21 +96,6 @@ class Allocator:
                 event.synchronize()
             if not all(event.query() for event in events):
                 self._limbo.append((events, pointer))
-
-
-class _Block:
-    """One allocation, and the streams that may still use it when its last array is gone."""
-
-    __slots__ = ("_limbo", "_pointer", "streams")
-
-    def __init__(self, pointer: Any, limbo: deque[tuple[list[CudaEvent], Any]]) -> None:
-        self._pointer, self._limbo = pointer, limbo
-        self.streams: set[CudaStream] = set()
-
-    def __del__(self) -> None:
-        if self.streams and not sys.is_finalizing():
-            events = [stream.record_event() for stream in self.streams]
-            self._limbo.append((events, self._pointer))
 
 
 def hold_for(array: Any, stream: CudaStream) -> None:
@@ -94,3 +113,11 @@ def hold_for(array: Any, stream: CudaStream) -> None:
             " loaded; copy it first, or keep it until the stream is done"
         )
     block.streams.add(stream)
+
+
+def _count_blocks(is_wanted: bool) -> None:
+    global _make_block
+    _make_block = _counted_block if is_wanted else _Block
+
+
+time_ranges.watch("memory", _count_blocks)

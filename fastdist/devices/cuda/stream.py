@@ -36,6 +36,17 @@ class CudaEvent:
         with device_errors():
             self.native.synchronize()
 
+    def wait_quietly(self) -> bool:
+        """Wait until the stream has passed this point; return whether nothing failed on the way.
+
+        Note    what failed is still raised where somebody waits for the device
+        """
+        try:
+            self.synchronize()
+        except KernelError:  # CUDA tells it again, at every later call
+            return False
+        return True
+
     def elapsed_ms(self, end: CudaEvent) -> float:
         """Return the milliseconds from here to another point; both are timed and passed."""
         with device_errors():
@@ -118,8 +129,11 @@ class CudaStream:
 
     def __enter__(self) -> Self:
         # CuPy lets a stream be entered only while its device is current.
-        with self._device:
+        if cupy().cuda.runtime.getDevice() == self.index:
             self.native.__enter__()
+        else:
+            with self._device:
+                self.native.__enter__()
         return self
 
     def __exit__(
@@ -128,8 +142,11 @@ class CudaStream:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._device:
+        if cupy().cuda.runtime.getDevice() == self.index:
             self.native.__exit__(kind, error, traceback)
+        else:
+            with self._device:
+                self.native.__exit__(kind, error, traceback)
 
 
 def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None]) -> None:

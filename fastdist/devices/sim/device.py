@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Final, NoReturn
 
@@ -12,12 +12,40 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from fastdist.core.errors import DeviceError
+from fastdist.core.memory_meter import memory_meter
+from fastdist.core.time_ranges import time_ranges
 
 from .allocator import Block, CachingAllocator
 from .faults import Behaviour
 from .stream import Currents, SimStream
 
 POOL_STREAMS: Final = 32
+
+
+class Storage:
+    """A block, given back when no array uses it; queued work does not count as a use."""
+
+    __slots__ = ("__weakref__", "block", "device", "other_streams")
+
+    def __init__(self, device: SimDevice, block: Block) -> None:
+        self.device = device
+        self.other_streams: set[SimStream] = set()
+        self.block = block
+
+    def __del__(self) -> None:
+        # The constructor may have failed before there was a block.
+        if hasattr(self, "block"):
+            self.device.allocator.release(self.block, self.other_streams)
+
+
+def _counted_storage(device: SimDevice, block: Block) -> Storage:
+    storage = Storage(device, block)
+    memory_meter.count_block(storage, block.memory.nbytes)
+    return storage
+
+
+# Replaced while a profile counts bytes.
+_make_storage: Callable[[SimDevice, Block], Storage] = Storage
 
 
 class SimDevice:
@@ -38,7 +66,7 @@ class SimDevice:
         """Return an array full of poison."""
         shape = tuple(shape)
         nbytes = prod(shape) * dtype.itemsize
-        storage = Storage(self, self.allocator.allocate(nbytes, self.current_stream()))
+        storage = _make_storage(self, self.allocator.allocate(nbytes, self.current_stream()))
         view: np.ndarray = np.ndarray(shape, dtype, storage.block.memory)
         return SimArray(storage, view)
 
@@ -76,22 +104,6 @@ class SimDevice:
         """End all streams; what is queued is dropped."""
         for stream in self.streams():
             stream.stop()
-
-
-class Storage:
-    """A block, given back when no array uses it; queued work does not count as a use."""
-
-    __slots__ = ("__weakref__", "block", "device", "other_streams")
-
-    def __init__(self, device: SimDevice, block: Block) -> None:
-        self.device = device
-        self.other_streams: set[SimStream] = set()
-        self.block = block
-
-    def __del__(self) -> None:
-        # The constructor may have failed before there was a block.
-        if hasattr(self, "block"):
-            self.device.allocator.release(self.block, self.other_streams)
 
 
 class SimArray:
@@ -210,3 +222,11 @@ class SimArray:
 def memory_of(array: SimArray) -> np.ndarray:
     """Return the NumPy view of a device's memory. Only kernels on a stream may look into it."""
     return array._memory
+
+
+def _count_storages(is_wanted: bool) -> None:
+    global _make_storage
+    _make_storage = _counted_storage if is_wanted else Storage
+
+
+time_ranges.watch("memory", _count_storages)

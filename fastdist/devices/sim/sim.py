@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from fastdist.core.errors import DeviceError
 
+from ..backend import Result, filling
 from ..cpu import CpuBackend, add_into, copy_into
 from .device import SimArray, SimDevice, memory_of
 from .faults import Behaviour
@@ -32,7 +34,7 @@ class SimBackend:
     def __init__(self, device_count: int) -> None:
         self.behaviour = Behaviour()
         self._cpu = CpuBackend()
-        self._kernels: dict[str, Callable[..., None]] = {}
+        self._kernels: dict[tuple[str, int | None], Callable[..., None]] = {}
         self._currents = Currents()
         # Guards _devices and _device_count.
         self._devices_lock = threading.Lock()
@@ -126,16 +128,29 @@ class SimBackend:
         kernel = import_module("fastdist.kernels.cpu.pointwise").kernel_for(body)
         self._launch(f"pointwise: {body.text}", kernel.run, list(arrays), out)
 
-    def kernel(self, name: str) -> Callable[..., None]:
-        found = self._kernels.get(name)
+    def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
+        found = self._kernels.get((name, reads))
         if found is None:
-            on_cpu = self._cpu.kernel(name)
+            on_cpu = self._cpu.kernel(name, reads)
 
             def launch(*arguments: Any) -> None:
                 self._launch(name, on_cpu, *arguments)
 
-            found = self._kernels.setdefault(name, launch)
+            found = self._kernels.setdefault((name, reads), launch)
         return found
+
+    def making(
+        self,
+        kernel: str | Body,
+        results: Sequence[Result],
+        numbers: tuple[Any, ...] = (),
+        reads: int | None = None,
+        index: int | None = None,
+        *,
+        of_any_layout: bool = False,
+    ) -> Callable[..., Any]:
+        empty = partial(self.empty, index=index)
+        return filling(self, empty, kernel, results, numbers, reads)
 
     def add_into(self, accumulator: SimArray, array: SimArray) -> None:
         self._launch("add_into", add_into, accumulator, array)

@@ -46,7 +46,7 @@ _END: Final = _Ticket()
 class SimEvent:
     """A point in a simulated stream's work."""
 
-    __slots__ = ("_failure", "_passed", "_stream")
+    __slots__ = ("_failure", "_passed", "_passed_ns", "_stream")
 
     def __init__(self, stream: SimStream) -> None:
         self._stream = stream
@@ -71,8 +71,23 @@ class SimEvent:
         if self._failure is not None:
             self._stream._deliver(self._failure)
 
+    def wait_quietly(self) -> bool:
+        """Wait until the stream has passed this point; return whether nothing failed on the way.
+
+        Note    what failed is still raised where somebody waits for the device
+        """
+        self._stream._require_other_thread("wait for an event of")
+        self._stream.flush()
+        self._passed.wait()
+        return self._failure is None
+
+    def elapsed_ms(self, end: SimEvent) -> float:
+        """Return the milliseconds from here to another point; both are passed."""
+        return (end._passed_ns - self._passed_ns) / 1e6
+
     def _pass(self, failure: Exception | None) -> None:
         self._failure = failure
+        self._passed_ns = clock()
         self._passed.set()
 
 
@@ -122,8 +137,11 @@ class SimStream:
             self._tasks.append((kernel, arguments))
             self._put_ticket_from_finalizer()
 
-    def record_event(self) -> SimEvent:
-        """Mark the end of the work queued so far. May be called from a finalizer."""
+    def record_event(self, *, timed: bool = False) -> SimEvent:
+        """Mark the end of the work queued so far. May be called from a finalizer.
+
+        Note    all events know their times, whether that is asked for or not
+        """
         event = SimEvent(self)
         if self.is_stopped or (self._failure is None and self.query()):
             event._pass(None)
@@ -240,12 +258,14 @@ class SimStream:
             self._stopping.wait(delay_s)
         if self._failure is not None or self.is_stopped:
             return
-        start_ns = clock() if time_ranges.on else 0
+        # Else the op that launched it tells.
+        tells = time_ranges.on and not time_ranges.wanted.device
+        start_ns = clock() if tells else 0
         try:
             self._behaviour.before_kernel(name)
             kernel(*arguments)
             if start_ns:
-                time_ranges.add(name, "kernel", start_ns)
+                time_ranges.add(name, "kernel", start_ns, device=f"sim:{self.index}")
         except BaseException as error:
             self._fail(f"kernel {name!r} failed: {error}", error)
 

@@ -6,93 +6,140 @@ runs the local graph; a receive sends its gradients to the worker that sent the 
 goes on from there. Gradients stay in the context (`get_gradients`), so passes of several contexts
 do not meet.
 
-container.py             contexts by id
+container.py             contexts by id, and the block in which one is open
+shard.py                 some of them, under one lock
 context.py               what one worker knows of one context
 message_autograd.py      where messages are wrapped
-cleaner.py               tells other workers which contexts are over
 send_rpc_backward.py     the end of a message whose tensors left
 recv_rpc_backward.py     the end of a message whose tensors came
 outbox.py                gradients on their way between workers
 sparse_parts.py          sparse gradients and tensors in messages
 messages.py              what other workers ask
+backward_pass.py         a worker's part of a pass: how it stands and how it ends
+pass_words.py            what workers tell each other of a pass
 engine.py                runs a worker's part of a pass
 roots.py                 what a pass may begin at
-dist_graph_task.py       a worker's part of a pass, by its type
 dependencies.py          which Nodes must run
 own_queue.py             the queue of one call of its loop
 global_cpu_thread.py     GPU to CPU continuations
 rref_backward.py         a root that lives elsewhere
+failure.py               word to others that a pass has failed
 abort.py                 a pass that failed elsewhere
 lost_workers.py          a pass that begins after a worker was lost
 stall.py                 a pass that cannot end
+functional.py            products with Jacobians and Hessians
+explanation.py           a picture of the graph over workers, and of where a pass spent its time
+explain_pieces.py        its pieces, and the longest way through them
+explain_picture.py       how they are drawn
 tangent_store.py         forward mode: tangents and levels on other workers
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import TracebackType
-from typing import Any
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from ...core.missing import load_later
+from ...core.time_ranges import time_range, time_ranges
 from ...tensor.tensor import Tensor
-from ..rpc.agent import add_hooks
-from ..rpc.membership import WorkerInfo
+from ..rpc.agent import add_debug_info, add_hooks
+from ..rpc.bindings import incompatible
+from ..rpc.message.gate import export_later
+from ..rpc.workers.worker import Worker
 from . import container
 from .abort import handle_lost_worker
-from .container import DistAutogradContainer, current_context_id, get_instance, release_if_present
+from .container import DistAutogradContainer, current_context_id, get_instance
 from .context import DistAutogradContext
 from .engine import dist_engine
 from .messages import install_all
 from .tangent_store import handle_lost_owner, tangent_store
 
+if TYPE_CHECKING:
+    from .explanation import explain as explain
+    from .functional import hvp as hvp
+    from .functional import jvp as jvp
+
+# Said behind the import of the module of that name: the class is what users mean.
+context = container.context
+
 MODES = ("auto", "fast")
+_SMART = (
+    "the mode 'smart' of PyTorch's design notes, which finds the sends that take part before the "
+    "pass begins, is not built: 'auto' gives the same gradients, also where results of RPCs are "
+    'not used, and asks only when a pass waits; use mode="auto"'
+)
 
 
-class context:
-    """Opens a context for this thread, and releases it on all workers at the end of the block.
+# Replaced while a profile records.
+_around_pass: Callable[[], AbstractContextManager[Any]] = nullcontext
 
-    Raises  ContextError on entering if the thread has one, or RPC is not initialised
-    """
 
-    __slots__ = ("_context_id",)
+def _tell_of_passes(is_on: bool) -> None:
+    global _around_pass
+    _around_pass = partial(time_range, "distributed backward", "pass") if is_on else nullcontext
 
-    def __enter__(self) -> int:
-        self._context_id = _new_context().id
-        return self._context_id
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        release_if_present(self._context_id)
+time_ranges.watch("on", _tell_of_passes)
 
 
 def backward(
-    context_id: int, roots: Iterable[Tensor], retain_graph: bool = False, *, mode: str = "auto"
+    context_id: int,
+    roots: Iterable[Tensor],
+    retain_graph: bool = False,
+    *,
+    create_graph: bool = False,
+    accumulate_to_grad: bool = False,
+    mode: str = "auto",
 ) -> None:
     """Run a distributed backward pass; gradients stay in the context, on each leaf's worker.
 
     In the mode "auto" results of RPCs that no root depends on have no gradients, as in one process.
-    In "fast", PyTorch's, they make the pass fail when it has come to rest.
+    In "fast", PyTorch's, they make the pass fail when it has come to rest. The "smart" mode of
+    PyTorch's design notes is not built: "auto" gives what it would.
+
+    With create_graph the graph is kept, and the gradients in the contexts have one of their own,
+    which goes over the workers as the first does: a later pass of the same context whose roots are
+    made of them differentiates the first. Its gradients are added to those that are there, as in
+    one process to `.grad`.
+
+    With accumulate_to_grad each leaf's `.grad`, on its worker, is added to as in a pass of one
+    process, hooks after it included; the context has the gradients all the same.
 
     Thread  runs in the caller and waits, without the GIL, until every worker is done
     Note    a pass in the mode "auto" in which an answer needs no gradient, or in whose context a
             call failed, may take 10 ms longer; a callback of a Future that was not done when `then`
             was called runs outside of the caller's context, as in PyTorch
-    Raises  TypeError; RuntimeError for bad roots or an unknown context; what failed on any worker;
-            WorkerLostError
+    Raises  TypeError; ValueError for an unknown mode; RuntimeError for bad roots or an unknown
+            context; what failed on any worker; WorkerLostError
     """
+    if mode == "smart":
+        raise ValueError(_SMART)
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
-    if type(context_id) is not int or isinstance(roots, Tensor):
-        raise TypeError(
+    is_list = roots.__class__ is list
+    if type(context_id) is not int or not (is_list or _is_iterable(roots)):
+        why = (
             "backward(context_id, roots): expected the id that `with context() as context_id` "
             f"gives and a list of tensors, got {type(context_id).__name__} and "
             f"{type(roots).__name__}"
         )
-    dist_engine().execute(context_id, list(roots), retain_graph, is_auto=mode == "auto")
+        signature = "(context_id: int, roots: list[Tensor], retain_graph: bool = False) -> None"
+        raise incompatible("backward", signature, why, context_id, roots)
+    with _around_pass():
+        dist_engine().execute(
+            context_id,
+            list(roots),
+            retain_graph,
+            is_auto=mode == "auto",
+            create_graph=create_graph,
+            to_grad=accumulate_to_grad,
+        )
+
+
+def _is_iterable(roots: object) -> bool:
+    return hasattr(roots, "__iter__") and not isinstance(roots, Tensor)
 
 
 def is_available() -> bool:
@@ -101,7 +148,14 @@ def is_available() -> bool:
 
 
 def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
-    """Return leaf -> gradient of what this worker's leaves got in the context so far."""
+    """Return leaf -> gradient of what this worker's leaves got in the context so far.
+
+    Raises  TypeError for what is no id; RuntimeError for an unknown context
+    """
+    if type(context_id) is not int:
+        why = f"expected the id that `with context()` gives, got {type(context_id).__name__}"
+        signature = "(context_id: int) -> dict[Tensor, Tensor]"
+        raise incompatible("get_gradients", signature, why, context_id)
     return get_instance().retrieve_context(context_id).gradients()
 
 
@@ -119,7 +173,7 @@ def _stop() -> None:
     tangent_store().stop()
 
 
-def _lost(worker: WorkerInfo) -> None:
+def _lost(worker: Worker) -> None:
     handle_lost_worker(worker)
     handle_lost_owner(worker)
 
@@ -159,15 +213,25 @@ def _get_debug_info() -> dict[str, Any]:
     }
 
 
+# Loaded when they are asked for, here or by another worker: few programs do, and each of their
+# processes would hold them.
+load_later(__name__, {"explain": "explanation", "hvp": "functional", "jvp": "functional"})
+export_later(f"{__name__}.explanation", "_report")
+export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there", "_product_there")
+
 # RPC imports this room when it starts: from then on this worker can take part in any context.
 install_all()
 add_hooks(_start, _stop, _lost)
+add_debug_info(_get_debug_info)
 
 __all__ = [
     "DistAutogradContext",
     "backward",
     "context",
     "current_context_id",
+    "explain",
     "get_gradients",
+    "hvp",
     "is_available",
+    "jvp",
 ]

@@ -3,91 +3,41 @@
 from __future__ import annotations
 
 import functools
-import logging
-from typing import TYPE_CHECKING
 
-from ...core.errors import GraphError, MessageError, RpcError, WorkerLostError
-from ...core.future import Future
-from ..pipe.metadata import Value
+from ...core.errors import GraphError, WorkerLostError
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
-from ..rpc.interceptors import Envelope
-from ..rpc.message_types import MessageType
-from ..rpc.words import number, numbers, text
-from .container import AUTO_INCREMENT_BITS, DistAutogradContainer, get_instance
-from .context import DistAutogradContext
-from .dist_graph_task import DistGraphTask
-
-if TYPE_CHECKING:
-    from ..rpc.membership import WorkerInfo
-
-_logger = logging.getLogger(__name__)
-
-_ANSWER_WITHIN_S = 10.0
-_RETRIES = 5
+from ..rpc.message.message import Message
+from ..rpc.message.metadata import Value
+from ..rpc.message.types import MessageType
+from ..rpc.workers.worker import Worker
+from .container import DistAutogradContainer, get_instance
+from .failure import abort_everywhere
+from .over import read_over
+from .pass_words import read_abort
 
 
-def abort_everywhere(context: DistAutogradContext, pass_id: int, reason: str) -> None:
-    """Ask all workers that the context reached to end a pass.
-
-    Never raises, and waits for nobody; a lost worker needs no telling.
-    """
-    if not is_current_agent_set():
-        return
-    agent, own = get_current_agent(), get_instance().worker_id
-    words: dict[str, Value] = {
-        "context_id": context.id,
-        "pass_id": pass_id,
-        "reason": reason[:1000],
-    }
-    for worker_id in context._known_worker_ids():
-        if worker_id == own or agent.is_dead(worker_id):
-            continue
-        try:
-            agent.send(
-                worker_id,
-                MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
-                (),
-                words,
-                timeout_s=_ANSWER_WITHIN_S,
-            )
-        except (
-            Exception
-        ) as error:  # one worker that cannot be told must not keep the others unaware
-            _logger.info(
-                "worker %d was not told that context %d failed: %s", worker_id, context.id, error
-            )
-
-
-def handle_abort(envelope: Envelope) -> None:
+def handle_abort(request: Message) -> None:
     """End this worker's part of a pass that failed elsewhere, and pass the word on.
 
     The word stops where it has been before, so it does not go round in circles.
     """
-    words = envelope.metadata
-    context_id = number(words, "context_id", envelope.peer)
-    pass_id = number(words, "pass_id", envelope.peer)
-    reason = text(words, "reason", envelope.peer)
-    context = get_instance().find_context(context_id)
-    if context is None or not context.refuse_pass(pass_id):
-        return
-    task = context.graph_task()
-    if task is not None and context.pass_id == pass_id:
-        task.set_exception(GraphError(f"the pass was given up by worker {envelope.peer}: {reason}"))
-    abort_everywhere(context, pass_id, reason)
+    terms, reason = read_abort(request.metadata, request.peer.id)
+    context = get_instance().find_context(terms.context_id)
+    error = GraphError(f"the pass was given up by worker {request.peer.id}: {reason}")
+    if context is not None and context.give_up_pass(terms, error):
+        abort_everywhere(context.known_workers(), terms, reason)
 
 
-def handle_lost_worker(worker: WorkerInfo) -> None:
+def handle_lost_worker(worker: Worker) -> None:
     """End passes that wait for a lost worker, and release the contexts that it owned."""
     container = get_instance()
     for context in container.all_contexts():
-        is_owner = context.id >> AUTO_INCREMENT_BITS == worker.id
-        context.note_lost(worker.id)
-        if is_owner or worker.id in context._known_worker_ids():
-            task = context.graph_task()
-            began_without = isinstance(task, DistGraphTask) and worker.id in task.lost_before
-            if task is not None and not began_without and not task.future.done():
-                task.set_exception(
+        is_owner = context.owner is worker
+        if is_owner or worker in context.known_workers():
+            part = context.pass_under_way()
+            if part is not None and worker not in part.lost_before:
+                part.fail(
                     WorkerLostError(
                         f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "
                         f"pass of context {context.id}"
@@ -95,7 +45,6 @@ def handle_lost_worker(worker: WorkerInfo) -> None:
                 )
         if is_owner:
             container.release_context_if_present(context.id)
-    container.forget_released_of(worker.id)
     _ask_owners(container)
 
 
@@ -106,29 +55,21 @@ def _ask_owners(container: DistAutogradContainer) -> None:
     """
     if not is_current_agent_set():
         return
-    agent, held = get_current_agent(), dict[int, list[Value]]()
+    teller, held = get_current_agent().teller, dict[Worker, list[Value]]()
     for context in container.all_contexts():
-        owner = context.id >> AUTO_INCREMENT_BITS
-        if owner != container.worker_id and not agent.is_dead(owner):
-            held.setdefault(owner, []).append(context.id)
+        if context.owner is not None:
+            held.setdefault(context.owner, []).append(context.id)
 
-    def release(owner: int, done: Future[Reply]) -> None:
-        if done.exception() is not None:
-            return
-        try:
-            over = numbers(done.value().metadata, "over", owner)
-        except MessageError as error:
-            _logger.warning("what worker %d says of its contexts is not read: %s", owner, error)
-            return
-        for context_id in over:
+    def release(owner: Worker, reply: Reply) -> None:
+        for context_id in read_over(reply, owner.id, "contexts"):
             container.release_context_if_present(context_id)
 
     for owner, context_ids in held.items():
         words: dict[str, Value] = {"context_ids": [], "held": context_ids}
-        kind = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
-        try:
-            told = agent.send(owner, kind, (), words, retries=_RETRIES)
-        except RpcError as error:  # the owner is lost as well, or RPC ends
-            _logger.info("worker %d was not asked about contexts: %s", owner, error)
-            continue
-        told.add_done_callback(functools.partial(release, owner))
+        teller.tell(
+            owner,
+            MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ,
+            words,
+            failure="which contexts are over was not asked",
+            then=functools.partial(release, owner),
+        )

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import threading
-import time
-from collections import OrderedDict
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
 
-from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
-from ..rpc.agent import first_number, get_current_agent, is_current_agent_set
-from .cleaner import Cleaner, ask_to_release
+from ...core.errors import (
+    ContextError,
+    ContextReleasedError,
+    RpcNotRunningError,
+    WorkerLostError,
+)
+from ..rpc.agent import first_number, get_current_agent
+from ..rpc.debug_log import debug_log
+from ..rpc.message.types import MessageType
 from .context import DistAutogradContext
+from .shard import AUTO_INCREMENT_BITS, Shard, number_of_shards
+
+if TYPE_CHECKING:
+    from ..rpc.workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
-AUTO_INCREMENT_BITS = 48
 AUTO_INCREMENT_MASK = (1 << AUTO_INCREMENT_BITS) - 1
 MAX_WORKER_ID = 65535
 INVALID_CONTEXT_ID = -1
-# For so long a late message of a released context is refused instead of bringing the context back.
-TOMBSTONE_S = 60.0
+NUM_CLEANUP_CONTEXT_RETRIES = 20
 
 
 class _Current(threading.local):
@@ -29,42 +37,6 @@ class _Current(threading.local):
 
 
 _current = _Current()
-
-
-class _Shard:
-    """Some of the contexts, under a lock of their own."""
-
-    __slots__ = ("contexts", "lock", "released")
-
-    def __init__(self) -> None:
-        # Guards the two below; a look-up by id goes without it.
-        self.lock = threading.Lock()
-        self.contexts: dict[int, DistAutogradContext] = {}
-        # Tombstones, and when each may go, in the order in which they were put up.
-        self.released: OrderedDict[int, float] = OrderedDict()
-
-    def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
-        """Take a context out and put a tombstone in its place, or where it may come yet."""
-        now = time.monotonic()
-        with self.lock:
-            context = self.contexts.pop(context_id, None)
-            if context is not None or (may_come and context_id not in self.released):
-                while self.released and next(iter(self.released.values())) < now:
-                    self.released.popitem(last=False)
-                self.released[context_id] = now + TOMBSTONE_S
-        return context
-
-    def forget_released(self, owner: int) -> None:
-        """Let ids of a worker come again: who takes its rank gives them out anew."""
-        with self.lock:
-            for context_id in [i for i in self.released if i >> AUTO_INCREMENT_BITS == owner]:
-                del self.released[context_id]
-
-    def clear(self) -> None:
-        """Forget all contexts and tombstones."""
-        with self.lock:
-            self.contexts.clear()
-            self.released.clear()
 
 
 class DistAutogradContainer:
@@ -81,22 +53,21 @@ class DistAutogradContainer:
         self.max_id = 0
         count = number_of_shards()
         assert count & (count - 1) == 0, "the number of shards must be a power of two"
-        self._shards = tuple(_Shard() for _ in range(count))
-        self._mask = count - 1
-        self._next_context = itertools.count()
+        self.shards = tuple(Shard() for _ in range(count))
+        self.mask = count - 1
+        self.context_ids = itertools.count()
         self._next_message = itertools.count()
-        self.cleaner = Cleaner(ask_to_release)
 
     def start(self, worker_id: int) -> None:
         """Give out ids of this worker from now on."""
         self.worker_id = worker_id
         first = worker_id << AUTO_INCREMENT_BITS | first_number()
-        self._next_context, self._next_message = itertools.count(first), itertools.count(first)
+        self.context_ids, self._next_message = itertools.count(first), itertools.count(first)
         self.max_id = worker_id << AUTO_INCREMENT_BITS | AUTO_INCREMENT_MASK
         self.initialized = True
 
-    def _shard(self, context_id: int) -> _Shard:
-        return self._shards[context_id & self._mask]
+    def _shard(self, context_id: int) -> Shard:
+        return self.shards[context_id & self.mask]
 
     def new_autograd_message_id(self) -> int:
         """Return an id that joins one send and its receive; unique among all workers."""
@@ -105,9 +76,11 @@ class DistAutogradContainer:
         return message_id
 
     def get_or_create_context(
-        self, context_id: int, brought_by: int | None = None
+        self, context_id: int, brought_by: Worker | None = None, life: object = None
     ) -> DistAutogradContext:
         """Return the context, made now if a message brought its id here for the first time.
+
+        `life` is the incarnation of its owner, where that is neither who brings it nor this worker.
 
         Raises  ContextReleasedError for one that was released here a short while ago;
                 WorkerLostError for one that is brought, or owned, by a worker that is lost
@@ -116,9 +89,9 @@ class DistAutogradContainer:
         context = shard.contexts.get(context_id)
         if context is not None:
             return context
+        owner = None if brought_by is None else self._owner_of(context_id, brought_by, life)
         with shard.lock:
-            context = shard.contexts.get(context_id)
-            if context is None:
+            if context_id not in shard.contexts:
                 if context_id in shard.released:
                     raise ContextReleasedError(
                         f"Could not find autograd context with id: {context_id}: it was released "
@@ -128,24 +101,34 @@ class DistAutogradContainer:
                 if brought_by is not None:
                     # Under the lock: what was there when a worker was lost is found when that is
                     # settled.
-                    _require_alive(brought_by, context_id >> AUTO_INCREMENT_BITS)
-                context = shard.contexts[context_id] = DistAutogradContext(context_id)
+                    _require_alive(brought_by, owner)
+            context = shard.made(context_id, owner)
+        if debug_log.of_autograd:
+            who = None if brought_by is None else brought_by.id
+            debug_log.context(self.worker_id, context_id, "was brought by rank %s", who)
         return context
+
+    def _owner_of(self, context_id: int, brought_by: Worker, life: object) -> Worker | None:
+        """Return whose context it is, None of this worker's own. The id has the rank alone.
+
+        Raises  WorkerLostError for a life that is not the present one of its rank
+        """
+        rank = context_id >> AUTO_INCREMENT_BITS
+        if life is None and rank == self.worker_id:
+            return None
+        if life is None and rank == brought_by.id:
+            return brought_by
+        owner = get_current_agent().find_life(rank, life)
+        if owner is None:
+            raise _owner_lost(rank)
+        return None if owner.is_self else owner
 
     def new_context(self) -> DistAutogradContext:
         """Open a context and make it this thread's current one.
 
         Raises  ContextError if the thread has one
         """
-        _require_no_current()
-        context_id = next(self._next_context)
-        assert context_id < self.max_id, "the context ids of this worker are used up"
-        context = DistAutogradContext(context_id)
-        shard = self._shard(context_id)
-        with shard.lock:
-            shard.contexts[context_id] = context
-        _current.context_id = context_id
-        return context
+        return self.retrieve_context(context().__enter__())
 
     def has_valid_context(self) -> bool:
         """Return whether this thread is inside a context."""
@@ -164,7 +147,7 @@ class DistAutogradContainer:
                 "valid context "
                 "(here: `with fastdist.distributed.autograd.context() as context_id`)"
             )
-        context = self._shard(context_id).contexts.get(context_id)
+        context = self._shard(context_id).find(context_id)
         if context is None:
             raise released_inside(context_id)
         return context
@@ -184,7 +167,7 @@ class DistAutogradContainer:
 
     def find_context(self, context_id: int) -> DistAutogradContext | None:
         """Return the context of an id, None if this worker has none."""
-        return self._shard(context_id).contexts.get(context_id)
+        return self._shard(context_id).find(context_id)
 
     def is_valid_context(self, context_id: int) -> None:
         """Raise ContextError if this worker has no such context."""
@@ -196,88 +179,106 @@ class DistAutogradContainer:
         Thread  any; does not wait for the peers, which are asked up to 20 times each
         Raises  ContextError if this worker has no such context
         """
+        self.is_valid_context(context_id)
         if not self._release(context_id):
             raise ContextError(f"Could not find autograd context with id: {context_id}")
 
-    def release_context_if_present(self, context_id: int, told_by: int | None = None) -> None:
+    def release_context_if_present(self, context_id: int, told_by: Worker | None = None) -> None:
         """Do the same, silently if there is none; told_by is the worker that asked, if one did."""
         self._release(context_id, told_by)
 
-    def _release(self, context_id: int, told_by: int | None = None) -> bool:
+    def _release(self, context_id: int, told_by: Worker | None = None) -> bool:
         # Whoever is asked to release it may have a message of it that waits to be run.
         context = self._shard(context_id).take(context_id, may_come=told_by is not None)
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
-        if context is None:
-            return False
+        if context is not None:
+            self.end(context, told_by)
+        return context is not None
+
+    def end(self, context: DistAutogradContext, told_by: Worker | None = None) -> None:
+        """End the pass of a context that was taken out, and tell whom it touched but told_by."""
         # First: a pass that begins now is refused, or seen.
         workers = context.close()
-        task = context.graph_task()
-        if task is not None and not task.future.done():
-            task.set_exception(
-                ContextReleasedError(f"context {context_id} was released during a backward pass")
+        if debug_log.of_autograd:
+            ranks = {worker.id for worker in workers}
+            debug_log.context(self.worker_id, context.id, "is released; known to %s", ranks)
+        part = context.pass_under_way()
+        if part is not None:
+            part.fail(
+                ContextReleasedError(f"context {context.id} was released during a backward pass")
             )
         # The lock is dropped: only now are messages sent.
-        self.send_release_context_rpc(workers - {told_by}, context_id)
-        return True
+        self.send_release_context_rpc(workers - {told_by}, context.id)
 
-    def send_release_context_rpc(self, worker_ids: set[int], context_id: int) -> None:
+    def send_release_context_rpc(self, workers: set[Worker], context_id: int) -> None:
         """Let workers hear, in a few milliseconds, that a context is over.
 
         Never raises: where a message does not arrive, the lease on the owner's life does the rest.
         """
-        if not worker_ids:
+        if not workers:
             return
-        if not is_current_agent_set():
+        try:
+            teller = get_current_agent().teller
+        except RpcNotRunningError:
             _logger.info(
                 "no RPC agent: context %d is not released on workers %s",
                 context_id,
-                sorted(worker_ids),
+                sorted(worker.id for worker in workers),
             )
             return
-        self.cleaner.add(worker_ids, context_id)
+        for worker in workers:
+            teller.soon(_ask_to_release, worker, context_id)
 
     def number_of_contexts(self) -> int:
         """Return how many contexts there are."""
         total = 0
-        for shard in self._shards:
+        for shard in self.shards:
             with shard.lock:
                 total += len(shard.contexts)
         return total
 
     def all_contexts(self) -> list[DistAutogradContext]:
-        """Return every context of this worker."""
+        """Return every context of this worker that has been used."""
         found: list[DistAutogradContext] = []
-        for shard in self._shards:
+        for shard in self.shards:
             with shard.lock:
-                found += shard.contexts.values()
+                found += filter(None, shard.contexts.values())
         return found
-
-    def forget_released_of(self, owner: int) -> None:
-        """Take down the tombstones of a worker's contexts, when it is lost or has left."""
-        for shard in self._shards:
-            shard.forget_released(owner)
 
     def number_of_shards(self) -> int:
         """Return into how many locks the contexts are spread."""
-        return len(self._shards)
+        return len(self.shards)
 
     def stop(self) -> None:
         """Forget everything."""
         # First, so that a function that outlived RPC leaves nothing to the next group.
         self.initialized = False
-        self.cleaner.stop()
-        for shard in self._shards:
+        for shard in self.shards:
             shard.clear()
 
 
-def _require_alive(brought_by: int, owner: int) -> None:
-    agent = get_current_agent()
-    if agent.is_dead(brought_by):
-        raise WorkerLostError(f"worker {brought_by}, which sent this, was lost")
-    if agent.is_dead(owner):
+def _require_alive(brought_by: Worker, owner: Worker | None) -> None:
+    if brought_by.is_dead:
+        raise WorkerLostError(f"worker {brought_by.id}, which sent this, was lost")
+    if owner is not None and owner.is_dead:
         # Nobody may be left who tells this worker that the context is over.
-        raise WorkerLostError(f"worker {owner}, in whose context this was sent, was lost")
+        raise _owner_lost(owner.id)
+
+
+def _owner_lost(rank: int) -> WorkerLostError:
+    return WorkerLostError(f"worker {rank}, in whose context this was sent, was lost")
+
+
+def _ask_to_release(worker: Worker, context_ids: Sequence[int]) -> None:
+    get_current_agent().teller.tell(
+        worker,
+        MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ,
+        {"context_ids": [*context_ids]},
+        failure="Could not release Dist Autograd Context",
+        retries=NUM_CLEANUP_CONTEXT_RETRIES,
+        level=logging.WARNING,
+    )
 
 
 def released_inside(context_id: int) -> ContextError:
@@ -286,23 +287,6 @@ def released_inside(context_id: int) -> ContextError:
         "Couldn't find autograd context data for current autograd context id: "
         f"{context_id} was released while this thread was inside it"
     )
-
-
-def number_of_shards() -> int:
-    """Return the smallest power of two that is at least twice the hardware threads.
-
-    Note    128 where their number is unknown
-    """
-    threads = os.cpu_count()
-    return 128 if threads is None else 1 << (2 * threads - 1).bit_length()
-
-
-def _require_no_current() -> None:
-    if _current.context_id != INVALID_CONTEXT_ID:
-        raise ContextError(
-            "Already have an autograd context id for this thread. "
-            f"Leave the context {_current.context_id} first: contexts do not nest"
-        )
 
 
 def current_context_id() -> int:
@@ -368,12 +352,60 @@ def get_instance() -> DistAutogradContainer:
     return _container
 
 
-def release_if_present(context_id: int) -> None:
-    """Release a context at the end of its block, also if RPC was shut down inside of it."""
-    if _current.context_id == context_id:
-        _current.context_id = INVALID_CONTEXT_ID
-    if _container.initialized:
-        _container.release_context_if_present(context_id)
+# Note [Opening a context]
+# Many a block does little, so its two ends are written out here in full, and what a context keeps
+# is made when it is used: entering and leaving takes about as long as in PyTorch, whose contexts
+# are C++.
+
+
+class context:
+    """Opens a context for this thread, and releases it on all workers at the end of the block.
+
+    Raises  ContextError on entering if the thread has one, or RPC is not initialised
+    """
+
+    __slots__ = ("_context_id",)
+
+    def __enter__(self) -> int:
+        container = _container
+        if _current.context_id != INVALID_CONTEXT_ID or not container.initialized:
+            raise _why_none_can_be_opened()
+        self._context_id = context_id = next(container.context_ids)
+        assert context_id < container.max_id, "the context ids of this worker are used up"
+        shard = container.shards[context_id & container.mask]
+        with shard.lock:
+            shard.contexts[context_id] = None
+        _current.context_id = context_id
+        if debug_log.of_autograd:
+            debug_log.context(container.worker_id, context_id, "begins")
+        return context_id
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        context_id = self._context_id
+        if _current.context_id == context_id:
+            _current.context_id = INVALID_CONTEXT_ID
+        # Also if RPC was shut down inside of the block: then there is none.
+        container = _container
+        shard = container.shards[context_id & container.mask]
+        with shard.lock:
+            context = shard.contexts.pop(context_id, None)
+            if context is not None:
+                shard.bury(context_id)
+        if context is not None:
+            container.end(context)
+
+
+def _why_none_can_be_opened() -> ContextError:
+    get_instance()  # which raises where RPC is not initialised
+    return ContextError(
+        "Already have an autograd context id for this thread. "
+        f"Leave the context {_current.context_id} first: contexts do not nest"
+    )
 
 
 def stop() -> None:

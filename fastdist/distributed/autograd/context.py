@@ -1,74 +1,79 @@
-"""What one worker knows of one distributed forward and backward pass."""
+"""What one worker keeps of one context: its graph's ends, gradients, and the passes over them."""
 
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ...core.device import Device
 from ...core.errors import ContextError, ContextReleasedError, MessageError
-from ...core.future import Future
 from ...devices.backend import backend_of
-from ...engine.graph_task import GraphTask
 from ...graph.accumulate_grad import AccumulateGrad
 from ...graph.add_gradients import add_gradients, copy_gradient
 from ...graph.forward_streams import follow
-from ...graph.modes import modes
+from ...graph.modes import enable_grad, modes
 from ...tensor.tensor import Tensor
+from .backward_pass import BackwardPass, DistGraphTask
+from .pass_words import Progress, Terms
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 
-_logger = logging.getLogger(__name__)
-
-NO_PASS = -1
-NOBODY = -1
+if TYPE_CHECKING:
+    from ..rpc.workers.worker import Worker
 
 
 class DistAutogradContext:
-    """Sends, receives, gradients and the running pass of one context id on this worker.
+    """Sends, receives, known workers, gradients and passes of one context id on this worker.
 
-    Thread  any; `_lock` guards everything but the id. No callback runs and no message is sent while
-            it is held
+    Thread  any; `_lock` guards everything but the id. No callback runs, no gradient is added and no
+            message is sent while it is held. See Note [Order of locks]
     Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp
     """
 
-    def __init__(self, context_id: int) -> None:
+    def __init__(self, context_id: int, owner: Worker | None = None) -> None:
         self.id = context_id
+        # The life that opened it, with which it ends; None of this worker itself.
+        self.owner = owner
         self._lock = threading.Lock()
-        self._workers: set[int] = set()
+        self._workers: set[Worker] = set()
         self._is_closed = False
         self._sends: dict[int, SendRpcBackward] = {}
         self._recvs: dict[int, RecvRpcBackward] = {}
-        # The ids of both whose other end was lost: another worker may have its rank by now.
-        self.lost_messages: frozenset[int] = frozenset()
         # Keyed by the leaf's AccumulateGrad, which lives as long as the leaf is in any graph: a
         # Tensor as key would keep the user's handle alive, and a dead handle could not be found
         # again.
-        self._grads: dict[AccumulateGrad, Tensor] = {}
+        # None is where a thread has taken the sum out to add to it.
+        self._grads: dict[AccumulateGrad, Tensor | None] = {}
         # By device: the stream on which gradients were added last.
         self._added_on: dict[Device, Any] = {}
-        self._graph_task: GraphTask | None = None
-        self._outstanding: list[Future[Any]] = []
-        # Of the pass under way, or the last one.
-        self.pass_id = NO_PASS
-        self.requester = NOBODY
-        self.is_auto = False
-        self._ended_passes: set[int] = set()
-        self._keeps_graph = False
-        self._num_recvs = 0
-        self.num_sent = 0
-        self.num_received = 0
-        self._arrived: set[int] = set()
+        # By id, from their beginning on: what is over is remembered as that.
+        self._passes: dict[int, BackwardPass] = {}
+        self._under_way: BackwardPass | None = None
+        self._latest: BackwardPass | None = None
+        # Held while a pass is set up: one at a time, and messages of a pass wait for its beginning.
+        self.beginning = threading.Lock()
 
     def _context_id(self) -> int:
         return self.id
 
     def _known_worker_ids(self) -> set[int]:
+        return {worker.id for worker in self.known_workers()}
+
+    def known_workers(self) -> set[Worker]:
+        """Return whom it has reached from here, and who was reached in turn."""
         with self._lock:
             return set(self._workers)
+
+    def lost_workers(self) -> frozenset[Worker]:
+        """Return which of those that it has reached, or that have reached this one, are over."""
+        with self._lock:
+            known = self._workers.union(
+                [send.to_worker for send in self._sends.values()],
+                [receive.from_worker for receive in self._recvs.values()],
+            )
+        return frozenset([worker for worker in known if worker.is_dead])
 
     def _send_functions(self) -> dict[int, SendRpcBackward]:
         with self._lock:
@@ -78,24 +83,28 @@ class DistAutogradContext:
         with self._lock:
             return dict(self._recvs)
 
-    def close(self) -> set[int]:
+    def number_of_receives(self) -> int:
+        """Return how many messages have come so far whose tensors may get gradients here."""
+        return len(self._recvs)
+
+    def close(self) -> set[Worker]:
         """Take in no worker, and no pass, from now on; return who is to hear that it is over."""
         with self._lock:
             self._is_closed = True
             return self._workers
 
-    def add_known_worker(self, worker_id: int) -> bool:
+    def add_known_worker(self, worker: Worker) -> bool:
         """Remember a worker that is about to be reached; False if the context is over.
 
         Then nothing of it may go there: nobody would tell that worker to forget it.
         """
-        return self.add_known_workers({worker_id})
+        return self.add_known_workers({worker})
 
-    def add_known_workers(self, worker_ids: set[int]) -> bool:
+    def add_known_workers(self, workers: set[Worker]) -> bool:
         """Remember workers that were reached from other ones; False if the context is over."""
         with self._lock:
             if not self._is_closed:
-                self._workers |= worker_ids
+                self._workers |= workers
             return not self._is_closed
 
     def add_send_function(self, function: SendRpcBackward, message_id: int) -> None:
@@ -112,17 +121,10 @@ class DistAutogradContext:
         with self._lock:
             if message_id in self._recvs:
                 raise MessageError(
-                    f"autograd message id {message_id} of worker {function.from_worker_id} came "
+                    f"autograd message id {message_id} of worker {function.from_worker.id} came "
                     f"twice in context {self.id}; each message has one of its own"
                 )
             self._recvs[message_id] = function
-
-    def note_lost(self, worker_id: int) -> None:
-        """Take note that nothing will come back from, or can go back to, a worker that is lost."""
-        with self._lock:
-            sends = [i for i, send in self._sends.items() if send.to_worker_id == worker_id]
-            recvs = [i for i, recv in self._recvs.items() if recv.from_worker_id == worker_id]
-            self.lost_messages = self.lost_messages.union(sends, recvs)
 
     def retrieve_send_function(self, message_id: int) -> SendRpcBackward:
         """Return the send that a gradient message answers.
@@ -138,142 +140,169 @@ class DistAutogradContext:
             )
         return function
 
-    def set_graph_task(
-        self,
-        task: GraphTask,
-        pass_id: int = NO_PASS,
-        requester: int = NOBODY,
-        is_auto: bool = False,
-    ) -> None:
-        """Take ownership of a pass that begins, here for the worker whose gradients came first.
+    def find_pass(self, pass_id: int) -> BackwardPass | None:
+        """Return this worker's part of a pass, also one that is over; None if it has not begun."""
+        return self._passes.get(pass_id)
 
-        Raises  ContextError if another is under way; ContextReleasedError if this one was given up,
-                or the context is over
+    def pass_under_way(self) -> BackwardPass | None:
+        """Return the part that is not over yet; there is one at a time."""
+        return self._under_way
+
+    def latest_pass(self) -> BackwardPass | None:
+        """Return the part that began last, which may be over; None before the first."""
+        return self._latest
+
+    def graph_task(self) -> DistGraphTask | None:
+        """Return the task of the pass under way."""
+        part = self._under_way
+        return None if part is None else part.task
+
+    def require_no_pass(self, beginning: BackwardPass) -> None:
+        """Make sure that a pass may begin here.
+
+        Raises  ContextError if another is under way; ContextReleasedError if the context is over
         """
-        with self._lock:
-            if self._is_closed:
-                # Nobody would end the pass: others may have let go of the context already.
-                raise ContextReleasedError(
-                    f"context {self.id} was released before a backward pass of it began"
-                )
-            if self._graph_task is not None:
-                raise ContextError(
-                    "Cannot set GraphTask multiple times for the same autograd context: a backward "
-                    f"pass of context {self.id} is under way; wait for it, or use another context"
-                )
-            if pass_id in self._ended_passes:
-                raise ContextReleasedError(
-                    f"a backward pass of context {self.id} has ended here already"
-                )
-            self._graph_task, self.pass_id = task, pass_id
-            self.requester, self.is_auto = requester, is_auto
-            self._keeps_graph = task.keep_graph
-            self._outstanding = []
-            self._num_recvs = len(self._recvs)
-            self.num_sent = self.num_received = 0
-            self._arrived = set()
-
-    def keeps_graph(self) -> bool:
-        """Return whether the pass under way, or the last one, keeps the graph for another."""
-        return self._keeps_graph
-
-    def graph_task(self) -> GraphTask | None:
-        """Return the pass under way."""
-        return self._graph_task
-
-    def task_of(self, pass_id: int) -> GraphTask:
-        """Return the task of a pass that is under way here.
-
-        Raises  ContextReleasedError if it is over; ContextError if another root's is under way
-        """
-        with self._lock:
-            task, under_way = self._graph_task, self.pass_id
-            if task is None or pass_id in self._ended_passes:
-                raise ContextReleasedError(f"a backward pass of context {self.id} has ended here")
-        if under_way == pass_id:
-            return task
+        if self._is_closed:
+            # Nobody would end the pass: others may have let go of the context already.
+            raise ContextReleasedError(
+                f"context {self.id} was released before a backward pass of it began"
+            )
+        if self._under_way is None:
+            return
+        started = "Cannot set GraphTask multiple times for the same autograd context: "
+        first, second = (p.terms.pass_id >> 48 for p in (self._under_way, beginning))
+        if first == second:
+            raise ContextError(
+                f"{started}a backward pass of context {self.id} is under way; wait for it, or use "
+                "another context"
+            )
         raise ContextError(
-            "Cannot set GraphTask multiple times for the same autograd context: the backward pass "
-            f"of context {self.id} that worker {under_way >> 48} began is under way here, and one "
-            f"that worker {pass_id >> 48} began has come; let one worker after the other call "
-            "backward in a context, or give all roots to one, or use a context for each"
+            f"{started}the backward pass of context {self.id} that worker {first} began is under "
+            f"way here, and one that worker {second} began has come; let one worker after the "
+            "other call backward in a context, or give all roots to one, or use a context for each"
         )
 
-    def reset_graph_task(self, task: GraphTask | None = None) -> bool:
-        """Let go of the pass (if it is task, where one is given), and say whether it was there."""
-        with self._lock:
-            if self._graph_task is None or task not in (None, self._graph_task):
-                return False
-            self._graph_task = None
-            self._outstanding = []
-            if self.pass_id != NO_PASS:
-                self._ended_passes.add(self.pass_id)
-            return True
+    def set_graph_task(
+        self, task: DistGraphTask, awaited: dict[int, Worker], num_recvs: int
+    ) -> bool:
+        """Let a pass begin, with its task; False if it was given up elsewhere before.
 
-    def refuse_pass(self, pass_id: int) -> bool:
-        """Let no message begin a pass that was given up elsewhere; say whether that is news."""
-        with self._lock:
-            known = pass_id in self._ended_passes
-            self._ended_passes.add(pass_id)
-            return not known
-
-    def has_ended(self, pass_id: int) -> bool:
-        """Return whether this worker's part of a pass is over, or was given up."""
-        with self._lock:
-            return pass_id in self._ended_passes
-
-    def note_arrival(self, message_id: int, pass_id: int) -> bool:
-        """Count a gradient message of a pass; False if its send is not to run for it.
-
-        That is so where the pass is over, has begun without the send, or has heard of it before.
+        Raises  what require_no_pass does
         """
+        part = task.part
         with self._lock:
-            task = self._graph_task
-            if pass_id != self.pass_id:
+            self.require_no_pass(part)
+            if part.terms.pass_id in self._passes:
                 return False
-            self.num_received += 1
-            if task is None or not self._awaits(message_id, task):
-                return False
-            self._arrived.add(message_id)
+            if self._latest is not None:
+                self._latest.forget_times()
+            self._passes[part.terms.pass_id] = self._under_way = self._latest = part
+            part.begin(task, awaited, num_recvs)
             return True
 
-    def _awaits(self, message_id: int, task: GraphTask) -> bool:
-        return message_id not in self._arrived and self._sends[message_id] in task.nodes_in_graph
+    def reset_graph_task(self, part: BackwardPass) -> bool:
+        """Let another pass begin if this is the one under way, and say whether it was."""
+        with self._lock:
+            if self._under_way is not part:
+                return False
+            self._under_way = None
+            return True
 
-    def lacks(self, pass_id: int, message_ids: Sequence[Any]) -> list[Any]:
+    def give_up_pass(self, terms: Terms, error: BaseException) -> bool:
+        """End a pass that failed elsewhere, or let it never begin; say whether that is news."""
+        with self._lock:
+            part = self._passes.get(terms.pass_id)
+            if part is None:
+                # Over from the beginning: it never had a task.
+                self._passes[terms.pass_id] = BackwardPass(terms)
+                return True
+        return part.give_up(error)
+
+    def lacks(self, pass_id: int, message_ids: Sequence[int]) -> list[int]:
         """Return for which sends no word comes from here: their receives are not in the pass."""
         with self._lock:
-            begun = self.pass_id == pass_id
+            part = self._passes.get(pass_id)
             # What comes after the beginning is in nobody's graph, and nobody is told so.
-            number = self._num_recvs if begun else len(self._recvs)
+            number = len(self._recvs) if part is None else part.num_recvs
             here = set(itertools.islice(self._recvs, number))
             return [message_id for message_id in message_ids if message_id not in here]
+
+    def progress(self, pass_id: int) -> Progress:
+        """Return how a pass stands here; one that has not begun waits for all gradients."""
+        with self._lock:
+            part = self._passes.get(pass_id)
+            workers = (*sorted({one.id for one in self._workers if not one.is_dead}),)
+            if part is None:
+                waits_for = [send.to_worker.id for send in self._sends.values()]
+                return Progress(0, 0, 0, False, (*self._sends,), (*waits_for,), workers)
+        return part.progress()._replace(workers=workers)
 
     def accumulate_grad(self, accumulator: AccumulateGrad, grad: Tensor, mine: bool) -> None:
         """Add a leaf's gradient into this context; one that is mine may be kept, others are copied.
 
         Source  PyTorch, torch/csrc/distributed/autograd/context/context.cpp, accumulateGrad
         """
+        # The sum is taken out, added to without the lock, and put back; who comes meanwhile finds
+        # none and puts in another, which is added then. What is kept for its tangents or history
+        # may be somebody else's as well.
+        is_ready = (mine and grad.facts.contiguous) or _is_more_than_an_array(grad)
+        while (have := self._take_out_or_put(accumulator, grad, put=is_ready)) is not grad:
+            if have is None:
+                grad = copy_gradient(grad)
+            else:
+                grad = self._sum(accumulator, have, grad)
+            is_ready = True
+
+    def _sum(self, accumulator: AccumulateGrad, have: Tensor, grad: Tensor) -> Tensor:
+        try:
+            if have.edge is not None:
+                with enable_grad():
+                    return have + grad
+            return add_gradients(have, grad, have.extra is None)
+        except BaseException:
+            with self._lock:
+                if self._grads[accumulator] is None:
+                    self._grads[accumulator] = have
+            raise
+
+    def _take_out_or_put(
+        self, accumulator: AccumulateGrad, grad: Tensor, *, put: bool
+    ) -> Tensor | None:
+        """Take a leaf's sum out and return it; put grad where there is none, and return that."""
+        device = grad.facts.device
         with self._lock:
-            device = grad.facts.device
             have = self._grads.get(accumulator)
-            if device.index is not None:
-                self._added_on[device] = self._follow(device, () if have is None else (have,))
             if have is not None:
-                # What was kept for its tangents may be somebody else's as well.
-                is_ours = have.extra is None
-                self._grads[accumulator] = add_gradients(have, grad, is_ours)
-                return
-            keep = (mine and grad.facts.contiguous) or (modes.special and grad.extra is not None)
-            self._grads[accumulator] = grad if keep else copy_gradient(grad)
+                if device.index is not None:
+                    self._follow(device, (have,))
+                # Not taken away: the leaf keeps its place in the order.
+                self._grads[accumulator] = None
+                return have
+            if not put:
+                return None
+            if device.index is not None:
+                self._added_on[device] = self._follow(device, ())
+            self._grads[accumulator] = grad
+            return grad
 
     def gradients(self) -> dict[Tensor, Tensor]:
         """Return leaf -> gradient, for use on the calling thread's current streams."""
         with self._lock:
             for device in self._added_on:
-                grads = [g for g in self._grads.values() if g.facts.device is device]
+                grads = [g for g in self._grads.values() if _is_on(g, device)]
                 self._follow(device, grads)
-            return {accumulator.variable: grad for accumulator, grad in self._grads.items()}
+            return {
+                accumulator.variable: grad
+                for accumulator, grad in self._grads.items()
+                if grad is not None
+            }
+
+    def take_gradient(self, leaf: Tensor) -> Tensor | None:
+        """Return what a leaf's gradients have added up to, and let the next one begin anew."""
+        grad = self.gradients().get(leaf)
+        with self._lock:
+            self._grads.pop(leaf.edge, None)
+        return grad
 
     def _follow(self, device: Device, grads: Sequence[Tensor]) -> Any:
         """Let this thread's current stream of a device, which will use grads of it, wait for what
@@ -286,82 +315,10 @@ class DistAutogradContext:
         follow(here, self._added_on.get(device), grads)
         return here
 
-    def add_outstanding_rpc(
-        self, future: Future[Any], *, wait: bool = True, pass_id: int = NO_PASS
-    ) -> None:
-        """Remember a gradient message whose error ends the pass, and whose answer it waits for.
 
-        Nothing happens if the pass is not the one under way, or the last one.
-        """
-        with self._lock:
-            if pass_id not in (NO_PASS, self.pass_id):
-                return
-            task = self._graph_task
-            if wait:
-                self._outstanding.append(future)
+def _is_on(grad: Tensor | None, device: Device) -> TypeGuard[Tensor]:
+    return grad is not None and grad.facts.device is device
 
-        def look(done: Future[Any]) -> None:
-            error = done.exception()
-            if error is None:
-                return
-            if task is None or task.future.done():
-                _logger.debug("ignoring a later error of context %d: %s", self.id, error)
-                return
-            task.set_exception(error)
 
-        future.add_done_callback(look)
-
-    def note_sent(self, pass_id: int) -> bool:
-        """Count a gradient message of a pass; False if that is over and another has begun."""
-        with self._lock:
-            if pass_id != self.pass_id:
-                return False
-            self.num_sent += 1
-            return True
-
-    def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
-        """Return a Future of the answers to all gradient messages; the first error ends it."""
-        with self._lock:
-            outstanding, self._outstanding = self._outstanding, []
-        result: Future[None] = Future()
-        left = len(outstanding)
-        if not left:
-            result.set_result(None)
-            return result
-        count_lock = threading.Lock()
-
-        def count(done: Future[Any]) -> None:
-            nonlocal left
-            error = done.exception()
-            if error is not None:
-                result.try_complete(error=error)
-                return
-            with count_lock:
-                left -= 1
-                last = left == 0
-            if last:
-                result.try_complete(None)
-
-        for future in outstanding:
-            future.add_done_callback(count)
-        return result
-
-    def progress(self, pass_id: int) -> dict[str, Any]:
-        """Return how a pass stands here: Nodes queued or running, messages, sends left out."""
-        with self._lock:
-            task, begun = self._graph_task, self.pass_id == pass_id
-            waiting: dict[int, int] = {}
-            if pass_id not in self._ended_passes:
-                for message_id, send in self._sends.items():
-                    if not begun or (task is not None and self._awaits(message_id, task)):
-                        waiting[message_id] = send.to_worker_id
-            # Each send without gradient counts as one outstanding task.
-            idle = not begun or task is None or task.future.done()
-            return {
-                "running": 0 if idle or task is None else max(task.outstanding - len(waiting), 0),
-                "sent": self.num_sent if begun else 0,
-                "received": self.num_received if begun else 0,
-                "begun": begun,
-                "waiting": [*waiting],
-                "waits_for": [*waiting.values()],
-            }
+def _is_more_than_an_array(grad: Tensor) -> bool:
+    return grad.edge is not None or (bool(modes.special) and grad.extra is not None)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.errors import GraphError
+from ...engine.engine import current_graph_task
 from ...engine.graph_task import Capture, ExecInfo, GraphRoot
 from ...engine.hooks import run_prehooks
 from ...engine.ready_queue import ReadyQueue
 from ...graph.accumulate_grad import AccumulateGrad
-from ...graph.node import Edge, Node, node_of
+from ...graph.modes import modes, tls
+from ...graph.node import Edge, Node
 from ...tensor.tensor import Tensor
+from .backward_pass import BackwardPass, DistGraphTask
 from .container import current_context_id
 from .context import DistAutogradContext
-from .dist_graph_task import DistGraphTask
 from .message_autograd import context_guard
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
@@ -28,30 +30,26 @@ from .send_rpc_backward import SendRpcBackward
 
 
 def compute_dependencies(
-    context: DistAutogradContext, root: GraphRoot, retain_graph: bool, cpu_ready_queue: ReadyQueue
+    context: DistAutogradContext,
+    part: BackwardPass,
+    root: GraphRoot,
+    sends: Sequence[SendRpcBackward],
+    cpu_ready_queue: ReadyQueue,
 ) -> DistGraphTask:
-    """Return a graph task of everything below root and the context's sends.
+    """Return a pass's graph task of everything below root and the context's sends.
 
     Raises  GraphError if the graph ends in something that is neither a leaf nor came by RPC
     Source  PyTorch, torch/csrc/distributed/autograd/engine/dist_engine.cpp, computeDependencies
     """
-    sends = list(context._send_functions().values())
+    context_id = context.id
     task = DistGraphTask(
-        keep_graph=retain_graph,
-        create_graph=False,
-        depth=0,
-        cpu_ready_queue=cpu_ready_queue,
-        graph_roots=root.edges,
-        exit_on_error=True,
+        part,
+        root,
+        cpu_ready_queue,
+        lambda: None if current_context_id() == context_id else context_guard(context_id),
     )
-    # No waiting caller is to be woken: whoever completes the task goes on from there.
-    task.owner_queue = None
     task.outstanding = len(sends)
     _walk(context, task, [root, *sends])
-    context_id = task.context_id = context.id
-    task.thread_state = lambda: (
-        None if current_context_id() == context_id else context_guard(context_id)
-    )
     return task
 
 
@@ -82,11 +80,13 @@ def _walk(context: DistAutogradContext, task: DistGraphTask, starts: list[Node])
                 stack.pop()
                 info = exec_info[node] = ExecInfo()
                 if node.edges:
-                    info.needed = any(
-                        exec_info[node_of(edge)].should_execute()
-                        for edge in node.edges
-                        if edge is not None
-                    )
+                    for edge in node.edges:
+                        if edge is None:
+                            continue
+                        below = exec_info[edge.node if edge.__class__ is Edge else edge]
+                        if below.needed or below.captures:
+                            info.needed = True
+                            break
                 else:
                     _take_sink(context, task, node, info)
     for start in starts:
@@ -101,7 +101,7 @@ def _take_sink(
     if node.is_accumulate:
         assert isinstance(node, AccumulateGrad)
         capture = Capture(0, len(task.captured_vars))
-        capture.hooks.append(_accumulate_in(context, node))
+        capture.hooks.append(_accumulate_in(context, node, to_grad=task.part.terms.to_grad))
         info.captures = [capture]
         task.captured_vars.append(None)
     elif node.__class__ is RecvRpcBackward:
@@ -115,7 +115,7 @@ def _take_sink(
 
 
 def _accumulate_in(
-    context: DistAutogradContext, accumulator: AccumulateGrad
+    context: DistAutogradContext, accumulator: AccumulateGrad, *, to_grad: bool
 ) -> Callable[[Tensor | None, bool], Tensor | None]:
     def hook(grad: Tensor | None, mine: bool) -> Tensor | None:
         # The tensor's hooks have run: the engine calls them before captures. The Node's own are for
@@ -124,6 +124,9 @@ def _accumulate_in(
         if hooks is not None and hooks.pre:
             (grad,) = run_prehooks(accumulator, (grad,))
         if grad is not None:
+            if to_grad:
+                # First, and a copy: the context may keep the gradient, and add to it.
+                _accumulate_to_grad(accumulator, grad)
             context.accumulate_grad(accumulator, grad, mine)
         if hooks is not None and hooks.post:
             for post in tuple(hooks.post.values()):
@@ -131,3 +134,13 @@ def _accumulate_in(
         return grad
 
     return hook
+
+
+def _accumulate_to_grad(accumulator: AccumulateGrad, grad: Tensor) -> None:
+    # Asked for here: a hook that held its task would keep it for the garbage collector.
+    task = current_graph_task()
+    stream = task.streams.get(accumulator.facts.device) if task is not None else None
+    if tls.grad or modes.special:
+        accumulator.accumulate_recorded(grad, stream)
+    else:
+        accumulator.accumulate(grad.array, False, stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,34 +11,32 @@ from typing import TYPE_CHECKING, Any
 from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...core.future import Future
 from ...engine.engine import engine as local_engine
-from ...engine.graph_task import GraphRoot, GraphTask
+from ...engine.graph_task import GraphRoot, running
 from ...engine.input_buffer import InputBuffer
 from ...engine.ready_queue import NodeTask
 from ...graph.forward_streams import after_pass, other_streams
+from ...graph.modes import set_grad_mode, tls
 from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, is_current_agent_set
-from .abort import abort_everywhere
+from ..rpc.debug_log import debug_log
+from .backward_pass import BackwardPass, DistGraphTask, PassState
 from .container import current_context_id, force_current_context_id, get_instance
-from .context import NOBODY, DistAutogradContext
+from .context import DistAutogradContext
 from .dependencies import compute_dependencies
-from .dist_graph_task import DistGraphTask
+from .failure import abort_everywhere
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .lost_workers import end_sends_to_the_lost
-from .outbox import MESSAGES, Gradients, Outbox, Parcel, set_current_outbox, unpack
+from .message_autograd import receive_recorded, send_recorded
+from .outbox import MESSAGES, NOT_RECORDED, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .own_queue import OwnQueue
+from .pass_words import Terms
 from .roots import validate_roots
-from .stall import has_answer, is_over, wait_for_pass
+from .stall import are_over, first_failed, has_answer, wait_for_pass
 
 if TYPE_CHECKING:
-    from ..rpc.lane_call import LaneCall
-
-# Note [Who ends a pass]
-# Each worker's part of a pass has one GraphTask and one Future `done`. The task's future completes
-# when its last Node has run, or with the first error; then `_finish` waits for the answers to the
-# gradients that were sent on, cleans up, and completes `done`: for that the root's caller waits,
-# and elsewhere the answer to the first gradients. So an answer says that everything behind it is
-# over, and gradients are in place on all workers when backward returns.
+    from ..rpc.calls.lane_call import LaneCall
+    from ..rpc.workers.worker import Worker
 
 # Note [Results that nobody uses]
 # In the fast mode a pass waits for ever for the gradient of a result that no root depends on. In
@@ -47,17 +46,28 @@ if TYPE_CHECKING:
 # (its results carry no gradients at all, or only loops lead to it) is asked to begin when the root
 # has waited a little while (stall.py). Every message's receive then is below a start of its worker,
 # known to be unused or not there, so by the order in which messages were sent all of them end.
+#
+# PyTorch's design notes have a third mode, smart, which would find the sends that take part in a
+# round of messages before the pass. It would end with the same gradients, and pay its round always;
+# here nobody asks but for a pass that waits. So it is not built.
+
+# Note [Gradients that have gradients]
+# With create_graph each worker records what its part of the pass does, and gradients that have a
+# history travel as tensors do in a call: with a send in the context where they leave, and a receive
+# where they come. The gradients in the contexts then lead back over all workers, and a later pass
+# of the same context differentiates them. Those sends and receives are no part of the pass that
+# makes them: it began without them.
 
 
 class DistEngine:
     """Runs this worker's part of distributed passes. One for the process: `dist_engine()`.
 
-    Thread  any; `_lock` guards `_initialized`, the contexts in which a pass is under way here
+    Thread  any; `_lock` guards `_under_way`, the passes that are not over here
     Source  PyTorch, torch/csrc/distributed/autograd/engine/dist_engine.cpp
     """
 
     def __init__(self) -> None:
-        self._initialized: set[int] = set()
+        self._under_way: set[BackwardPass] = set()
         self._lock = threading.Lock()
         # Where the GPU to CPU continuations of every distributed pass go.
         # See Note [GPU to CPU continuations].
@@ -70,6 +80,8 @@ class DistEngine:
         retain_graph: bool,
         *,
         is_auto: bool = False,
+        create_graph: bool = False,
+        to_grad: bool = False,
     ) -> None:
         """Run a pass from roots and wait for all workers; gradients are left in their contexts.
 
@@ -79,53 +91,49 @@ class DistEngine:
         edges, gradients = validate_roots(roots)
         root = GraphRoot(edges, gradients, next_sequence_number())
         pass_id = get_instance().new_autograd_message_id()
-        task = self._prepare(context, root, retain_graph, pass_id, is_auto=is_auto)
-        if task is None:
-            raise ContextError(
-                "Cannot set GraphTask multiple times for the same autograd context: a backward "
-                f"pass of context {context_id} is under way; wait for it, or use another context"
-            )
-        done: Future[None] = Future()
+        # What is recorded goes through the graph that is there.
+        keeps_graph = retain_graph or create_graph
+        terms = Terms(context_id, pass_id, keeps_graph, is_auto, create_graph, to_grad)
+        part, task, _ = self._begin(context, root, terms)
+        assert task is not None, "a pass that nobody has heard of was given up"
+        # This worker's part, and then those that are asked to begin.
+        begun: list[Future[Any]] = [part.done]
+        failed: Future[Any] | None = None
 
         def end(_: object) -> None:
             error = task.future.exception()
             if error is not None:
                 # At once: others may be waiting for what will not come, and this thread for them.
-                abort_everywhere(context, pass_id, str(error))
-            self._finish(context, task, done)
+                abort_everywhere(context.known_workers(), terms, str(error))
+            self._finish(context, task)
 
         task.future.add_done_callback(end)
-        outbox = Outbox(context, pass_id, retain_graph)
-        begun: list[Future[Any]] = []
+        outbox = Outbox(part)
         try:
-            ended = end_sends_to_the_lost(context, task)
+            ended = end_sends_to_the_lost(context, part)
             self._tell_unused(context, task, outbox)
-            self._work(task, [root], outbox, increment=True)
-            self._work(task, ended, outbox, increment=False)
+            task.add_outstanding(1)
+            self._work(task, [root, *ended], outbox)
             while (asked := outbox.send_in_person()) is not None:
-                self._take_answer(context, task, done, outbox, begun, *asked)
-            if not done.done():
-                wait_for_pass(context, partial(is_over, done), begun)
-            done.value()
-            for other in begun:
-                wait_for_pass(context, partial(is_over, other), begun)
-                other.value()
+                self._take_answer(context, task, outbox, begun, *asked)
+            wait_for_pass(context, part, partial(are_over, begun), begun)
+            failed = first_failed(begun)
+            if failed is not None:
+                failed.value()
         except BaseException as error:
-            if task.future.done():
+            if not part.fail(error) and not task.has_error:
                 # This worker's part ended well: nobody else will tell the others.
-                abort_everywhere(context, pass_id, str(error))
-            elif not task.has_error:
-                task.set_exception(error)
-            self._clean_up(context, task)
+                abort_everywhere(context.known_workers(), terms, str(error))
+            self._clean_up(context, part)
             # The error's traceback holds this frame. See GraphTask.forget_error.
-            del done
+            failed = None
+            begun.clear()
             raise
 
     def _take_answer(
         self,
         context: DistAutogradContext,
-        task: GraphTask,
-        done: Future[None],
+        task: DistGraphTask,
         outbox: Outbox,
         begun: list[Future[Any]],
         parcel: Parcel,
@@ -133,11 +141,11 @@ class DistEngine:
     ) -> None:
         """Wait for the answer to gradients, and go on with those that it brings."""
         try:
-            wait_for_pass(context, partial(has_answer, asked, done), begun)
+            wait_for_pass(context, task.part, partial(has_answer, asked, begun), begun)
         except BaseException:
             asked.give_up()
             raise
-        if done.done():
+        if begun[0].done() or first_failed(begun) is not None:
             asked.give_up()
             return
         try:
@@ -147,10 +155,10 @@ class DistEngine:
             parcel.sent.try_complete(error=error)
             return
         if MESSAGES in reply.metadata and context.graph_task() is task:
-            came = unpack(reply.tensors, reply.metadata, parcel.worker_id)
-            fresh = parcel.worker_id != get_instance().worker_id
-            starts = self._arrive(context, came, outbox.pass_id, fresh=fresh)
-            self._work(task, starts, outbox, increment=False)
+            came = unpack(reply.tensors, reply.metadata, parcel.to.id)
+            fresh = not parcel.to.is_self
+            starts = self._arrive(context, task.part, came, fresh=fresh)
+            self._work(task, starts, outbox)
         # Only now: until here the pass could not look finished.
         parcel.sent.try_complete(None)
 
@@ -161,26 +169,22 @@ class DistEngine:
 
         See Note [Results that nobody uses].
         """
-        if not context.is_auto:
+        if not task.part.terms.is_auto:
             return
         for receive in context._recv_functions().values():
-            is_lost = receive.message_id in context.lost_messages
-            if is_lost or receive.from_worker_id in task.lost_before:
-                continue
-            if receive not in task.nodes_in_graph:
-                outbox.add(receive.from_worker_id, Gradients(receive.message_id, None))
+            sender = receive.from_worker
+            if sender not in task.part.lost_before and receive not in task.nodes_in_graph:
+                outbox.add(sender, Gradients(receive.message_id, None))
 
     def execute_send_functions_async(
         self,
         context: DistAutogradContext,
         came: Sequence[Gradients],
-        retain_graph: bool,
+        terms: Terms,
         *,
-        pass_id: int,
         fresh: bool,
-        sender: int = NOBODY,
+        sender: Worker | None = None,
         in_person: bool = False,
-        is_auto: bool = False,
     ) -> tuple[Future[None], Parcel | None]:
         """Go on from sends whose gradients came; the Future is done when all that follows is.
 
@@ -193,33 +197,31 @@ class DistEngine:
         for gradients in came:
             context.retrieve_send_function(gradients.message_id)
         root = GraphRoot((), (), next_sequence_number())
-        done: Future[None] = Future()
-        try:
-            mine = self._prepare(context, root, retain_graph, pass_id, sender, is_auto=is_auto)
-            task = mine or context.task_of(pass_id)
-        except ContextReleasedError:
-            if not context.has_ended(pass_id) or any(one.tensors is not None for one in came):
-                raise
+        part, task, is_new = self._begin(context, root, terms, sender)
+        if task is None:
+            if any(one.tensors is not None for one in came):
+                raise ContextReleasedError(
+                    f"a backward pass of context {context.id} has ended here"
+                )
             # Told of what is unused, or asked to begin, it has heard meanwhile, and is done.
-            self._arrive(context, came, pass_id, fresh=fresh)
-            done.set_result(None)
-            return done, None
-        outbox = Outbox(context, pass_id, task.keep_graph)
+            self._arrive(context, part, came, fresh=fresh)
+            return _done(), None
+        # Not asked for later: with its end the part lets go of it.
+        done = part.done if is_new else _done()
+        outbox = Outbox(part)
         ended: list[Node] = []
-        if mine is not None:
-            ended = end_sends_to_the_lost(context, mine)
-            self._tell_unused(context, mine, outbox)
-            mine.future.add_done_callback(lambda _: self._finish(context, mine, done))
-            if not mine.outstanding:
+        if is_new:
+            ended = end_sends_to_the_lost(context, part)
+            self._tell_unused(context, task, outbox)
+            task.future.add_done_callback(lambda _: self._finish(context, task))
+            if not task.outstanding:
                 # Nothing was sent from here, so nothing will run.
-                mine.mark_completed_and_post_process()
-        starts = self._arrive(context, came, pass_id, fresh=fresh)
-        self._work(task, [*starts, *ended], outbox, increment=False)
-        parcel = outbox.parcels.pop(sender, None) if in_person else None
+                task.mark_completed_and_post_process()
+        starts = self._arrive(context, part, came, fresh=fresh)
+        self._work(task, [*starts, *ended], outbox)
+        parcel = outbox.parcels.pop(sender, None) if in_person and sender else None
         outbox.flush()
-        if mine is None:
-            done.set_result(None)
-        elif parcel is not None and not done.done():
+        if parcel is not None and not done.done():
             # More is to come, here or elsewhere; these gradients must not wait for it.
             outbox.send(parcel)
             parcel = None
@@ -228,83 +230,120 @@ class DistEngine:
         return done, parcel
 
     def _arrive(
-        self, context: DistAutogradContext, came: Sequence[Gradients], pass_id: int, *, fresh: bool
+        self,
+        context: DistAutogradContext,
+        part: BackwardPass,
+        came: Sequence[Gradients],
+        *,
+        fresh: bool,
     ) -> list[Node]:
         """Give gradients to their sends, and return those that are to run now."""
         starts: list[Node] = []
-        for message_id, tensors in came:
+        for message_id, tensors, recorded, devices in came:
             function = context.retrieve_send_function(message_id)
-            if not context.note_arrival(message_id, pass_id):
+            if recorded != NOT_RECORDED:
+                receive_recorded(context, recorded, function.to_worker, tensors or ())
+            if not part.take(message_id):
                 continue
             if tensors is None:
-                function.set_unused(pass_id)
+                function.set_unused(part)
             else:
-                function.set_grads(tuple(tensors), fresh, pass_id)
+                function.set_grads(part, tuple(tensors), fresh, devices)
             starts.append(function)
         return starts
 
-    def _prepare(
+    def _begin(
         self,
         context: DistAutogradContext,
         root: GraphRoot,
-        retain_graph: bool,
-        pass_id: int,
-        requester: int = NOBODY,
-        *,
-        is_auto: bool,
-    ) -> DistGraphTask | None:
-        """Set a pass up in the context and return its task, None if one is under way."""
-        with self._lock:
-            if context.id in self._initialized:
-                return None
+        terms: Terms,
+        requester: Worker | None = None,
+    ) -> tuple[BackwardPass, DistGraphTask | None, bool]:
+        """Return this worker's part of a pass, its task unless it is over, and whether it is new.
+
+        Raises  ContextError if another pass is under way in the context; ContextReleasedError if
+                the context is over
+        """
+        with context.beginning:
+            part = context.find_pass(terms.pass_id)
+            if part is not None:
+                return part, part.task, False
+            part = BackwardPass(terms, requester)
+            part.context = weakref.ref(context)
+            if terms.create_graph:
+                part.record = partial(send_recorded, context)
+            context.require_no_pass(part)
+            sends, num_recvs = context._send_functions(), context.number_of_receives()
             queue = self.global_cpu_thread.queue
-            task = compute_dependencies(context, root, retain_graph, queue)
-            task.pass_id = pass_id
+            task = compute_dependencies(context, part, root, [*sends.values()], queue)
             task.streams = local_engine().device_threads.streams_of(task.nodes_in_graph)
             if task.streams:
                 task.other_streams = other_streams(task.streams, task.nodes_in_graph)
-            context.set_graph_task(task, pass_id, requester, is_auto)
-            self._initialized.add(context.id)
+            awaited = {message_id: send.to_worker for message_id, send in sends.items()}
+            if not context.set_graph_task(task, awaited, num_recvs):
+                return part, None, False  # given up meanwhile
+            with self._lock:
+                self._under_way.add(part)
+        if debug_log.of_autograd:
+            me, asker = get_instance().worker_id, -1 if requester is None else requester.id
+            debug_log.backward(me, context.id, terms.pass_id, "begins, asked by rank %d", asker)
         if task.streams:
             self.global_cpu_thread.start()
-        return task
+        return part, task, True
 
-    def _work(
-        self, task: GraphTask, starts: Sequence[Node], outbox: Outbox, *, increment: bool
-    ) -> None:
-        """Run Nodes, and all CPU Nodes that become ready through them, on this thread.
+    def _work(self, task: DistGraphTask, starts: Sequence[Node], outbox: Outbox) -> None:
+        """Run Nodes, each counted as an outstanding task, and all CPU Nodes that become ready
+        through them, on this thread.
 
         Several threads may do so for one pass: each has a queue of its own, so none waits for
         another's work. The outbox keeps what is to be sent. See Note [Gradients that wait a
         little].
         """
-        queue = OwnQueue()
-        for node in starts:
-            item = NodeTask(task, node, InputBuffer(0))
-            queue.push(item, increment_outstanding=increment)
-        self._empty(queue, outbox)
+        if starts:
+            queue = OwnQueue()
+            for node in starts:
+                queue.push(NodeTask(task, node, InputBuffer(0)))
+            self._empty(task, queue, outbox, len(starts))
 
-    def _empty(self, queue: OwnQueue, outbox: Outbox) -> None:
-        engine = local_engine()
-        before = set_current_outbox(outbox)
-        context_before = current_context_id()
-        force_current_context_id(outbox.context.id)
+    def _empty(self, task: DistGraphTask, queue: OwnQueue, outbox: Outbox, starts: int) -> None:
+        """Run what is queued, and what that queues, for so many outstanding tasks.
+
+        What tls holds for a Node is set once, not as the local engine does for each: that would
+        cost as much as a small one.
+        """
+        engine, context_id = local_engine(), task.part.terms.context_id
+        evaluate = engine._evaluate_in_context if task.streams else engine._evaluate
+        outbox_before, context_before = set_current_outbox(outbox), current_context_id()
+        grad_before, inline_before = tls.grad, tls.inline_pass
+        task_before, depth_before = running.graph_task, running.depth
         try:
-            while (item := queue.try_pop()) is not None:
-                task = item.graph_task
-                if task is None:
-                    log_expired(item)
-                    continue
+            running.graph_task, running.depth, tls.inline_pass = task, task.depth, None
+            while not task.has_error and (item := queue.try_pop()) is not None:
                 if outbox.parcels and outbox.is_due(_elements(item.node)):
                     outbox.flush()
-                engine.run_one(item, queue)
-                if task.has_error:
-                    # The first error ends the pass; what is queued here is not worth running.
-                    outbox.parcels.clear()
-                    return
+                # Each time: a hook may have left them otherwise.
+                if current_context_id() != context_id:
+                    force_current_context_id(context_id)
+                if tls.grad is not task.create_graph:
+                    set_grad_mode(task.create_graph)
+                try:
+                    evaluate(task, item, queue)
+                except BaseException as error:
+                    task.set_exception(error)
         finally:
+            # See Note [Ctrl-C and grad mode]
+            tls.inline_pass = inline_before
+            running.graph_task, running.depth = task_before, depth_before
+            if grad_before:
+                tls.grad = True
+            set_grad_mode(grad_before)
             force_current_context_id(context_before)
-            set_current_outbox(before)
+            set_current_outbox(outbox_before)
+        if task.has_error:
+            # The first error ends the pass; what is queued here is not worth running.
+            outbox.parcels.clear()
+        elif not task.add_outstanding(-starts):
+            task.mark_completed_and_post_process()
 
     def execute_until_empty(self, item: NodeTask) -> None:
         """Run a Node that a device handed back, and all CPU Nodes that become ready through it."""
@@ -312,13 +351,12 @@ class DistEngine:
         if task is None:
             log_expired(item)
             return
-        context = get_instance().find_context(task.context_id)
-        if context is None:
-            return  # released meanwhile, by a worker that gave the pass up
+        if task.part.state is PassState.OVER:
+            return  # given up meanwhile, or its context released
         queue = OwnQueue()
-        queue.push(item, increment_outstanding=False)
-        outbox = Outbox(context, task.pass_id, task.keep_graph)
-        self._empty(queue, outbox)
+        queue.push(item)
+        outbox = Outbox(task.part)
+        self._empty(task, queue, outbox, 1)
         outbox.flush()
 
     def _hand_to_pool(self, item: NodeTask) -> None:
@@ -329,39 +367,51 @@ class DistEngine:
             return
         self.execute_until_empty(item)
 
-    def _finish(
-        self, context: DistAutogradContext, task: DistGraphTask, done: Future[None]
-    ) -> None:
-        error = task.future.exception()
+    def _finish(self, context: DistAutogradContext, task: DistGraphTask) -> None:
+        """End a part whose task is done, when what it sent on is answered."""
+        part, error = task.part, task.future.exception()
         if error is not None:
             after_pass(task.other_streams)
-            self._clean_up(context, task)
-            done.try_complete(error=_on_node(error))
+            done = self._clean_up(context, part)
+            if done is not None:
+                done.try_complete(error=_on_node(error))
             task.forget_error()
             return
 
         def answer(sent: Future[None]) -> None:
-            self._clean_up(context, task)
-            failure = sent.exception()
-            done.try_complete(error=None if failure is None else _on_node(failure))
+            failure, done = sent.exception(), self._clean_up(context, part)
+            if done is not None:
+                done.try_complete(error=None if failure is None else _on_node(failure))
 
-        context.clear_and_wait_for_outstanding_rpcs_async().add_done_callback(answer)
+        part.settle().add_done_callback(answer)
 
-    def _clean_up(self, context: DistAutogradContext, task: GraphTask) -> None:
+    def _clean_up(self, context: DistAutogradContext, part: BackwardPass) -> Future[None] | None:
+        """End a part, and return the Future to complete then; None if it was over."""
+        context.reset_graph_task(part)
         with self._lock:
-            if context.reset_graph_task(task):
-                self._initialized.discard(context.id)
+            self._under_way.discard(part)
+        task, done = part.task, part.end()
+        if done is not None and task is not None and debug_log.of_autograd:
+            me, how = get_instance().worker_id, "failed" if task.has_error else "ended"
+            debug_log.backward(me, context.id, part.terms.pass_id, how)
+        return done
 
     def number_of_passes(self) -> int:
         """Return how many passes are under way here."""
         with self._lock:
-            return len(self._initialized)
+            return len(self._under_way)
 
     def stop(self) -> None:
         """Forget all passes and end the thread, when RPC has shut down."""
         with self._lock:
-            self._initialized.clear()
+            self._under_way.clear()
         self.global_cpu_thread.stop()
+
+
+def _done() -> Future[None]:
+    done: Future[None] = Future()
+    done.set_result(None)
+    return done
 
 
 def _elements(node: Node | None) -> int:
@@ -376,7 +426,10 @@ def _on_node(error: BaseException) -> BaseException:
     text = str(error)
     if text.startswith("Error on Node ") or not isinstance(error, Exception):
         return error
-    worker_id = get_instance().worker_id
+    try:
+        worker_id = get_instance().worker_id
+    except ContextError:  # RPC has shut down during the pass, and nobody asks where it was
+        return error
     try:
         named: Exception = error.__class__(f"Error on Node {worker_id}: {text}")
     except Exception:  # a class of the user's own may want other arguments

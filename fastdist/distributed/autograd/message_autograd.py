@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from ...core.device import Device
 from ...core.errors import WorkerLostError
 from ...graph.modes import tls
 from ...graph.node import Edge
 from ...tensor.tensor import Tensor
-from ..pipe.message import AutogradBlock
 from ..rpc.agent import get_current_agent
-from ..rpc.interceptors import Envelope
-from ..rpc.message_types import MessageType
-from ..rpc.wire import device_pair
-from ..rpc.words import numbers
+from ..rpc.message.layout import AutogradBlock, DevicePairs
+from ..rpc.message.message import Message
+from ..rpc.message.tensors import device_pair, devices_of_pair
+from ..rpc.message.types import MessageType
+from ..rpc.message.words import numbers
+from ..rpc.workers.worker import Worker
 from .container import (
     current_context_id,
     force_current_context_id,
@@ -22,6 +25,7 @@ from .container import (
     released_inside,
 )
 from .context import DistAutogradContext
+from .outbox import NOT_RECORDED
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 from .sparse_parts import carried_parts, rebuild_recorded
@@ -45,6 +49,9 @@ _NOT_RECORDED = "autograd.not_recorded"
 # Which workers a request reached in turn, so that the context's owner knows them, too: a worker in
 # between may be dead when the context is released.
 _REACHED = "autograd.reached"
+# The incarnation of the context's owner, where that is neither who sends nor who reads this: the id
+# has its rank alone, which may be that of a later life by now.
+_OWNER = "autograd.owner"
 
 
 class AutogradInterceptor:
@@ -53,36 +60,38 @@ class AutogradInterceptor:
     Source  PyTorch, torch/csrc/distributed/autograd/utils.cpp
     """
 
-    def request_out(self, envelope: Envelope) -> None:
+    def request_out(self, request: Message) -> None:
         """Wrap a request made inside a context."""
-        if current_context_id() < 0 or envelope.effective_type not in _WRAPPED:
+        if current_context_id() < 0 or request.effective_type not in _WRAPPED:
             return
-        wanting = [tensor for tensor in envelope.tensors if tensor.edge is not None]
+        wanting = [tensor for tensor in request.tensors if tensor.edge is not None]
         recorded = tls.grad
-        if not (wanting and recorded) and envelope.effective_type not in _FORCED:
+        if not (wanting and recorded) and request.effective_type not in _FORCED:
             return
         context = get_instance().current_context()
         if wanting and not recorded:
-            envelope.metadata[_NOT_RECORDED] = True
+            request.metadata[_NOT_RECORDED] = True
             wanting = []
         # A worker that is only told of the context must hear of its end as well.
-        if not context.add_known_worker(envelope.peer):
+        if not context.add_known_worker(request.peer):
             raise released_inside(context.id)
-        _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_REQ)
+        device_map = _device_map_to(request.peer)
+        _wrap(request, context, wanting, MessageType.FORWARD_AUTOGRAD_REQ, device_map)
 
-    def request_in(self, envelope: Envelope) -> context_guard | None:
+    def request_in(self, request: Message) -> context_guard | None:
         """Join a request's tensors to this worker's graph; its context is current meanwhile."""
-        block = envelope.autograd
+        block = request.autograd
         if block is None:
             return None
-        if get_current_agent().is_dead(envelope.peer):
+        if request.peer.is_dead:
             # What it reached has been settled; it must not bring more.
-            raise WorkerLostError(f"worker {envelope.peer}, which sent this request, was lost")
-        context = get_instance().get_or_create_context(block.context_id, envelope.peer)
-        add_recv_rpc_backward(context, block.message_id, envelope)
+            raise WorkerLostError(f"worker {request.peer.id}, which sent this request, was lost")
+        life = request.metadata.get(_OWNER)
+        context = get_instance().get_or_create_context(block.context_id, request.peer, life)
+        add_recv_rpc_backward(context, block.message_id, request)
         return context_guard(block.context_id)
 
-    def response_out(self, envelope: Envelope, request: Envelope) -> None:
+    def response_out(self, answer: Message, request: Message) -> None:
         """Wrap a response to a wrapped request, if a gradient may come back for it."""
         block = request.autograd
         if block is None:
@@ -90,81 +99,130 @@ class AutogradInterceptor:
         context = get_instance().find_context(block.context_id)
         if context is None:
             return  # released while the function ran: what comes back now is outside of any pass
-        reached = context._known_worker_ids()
-        reached.discard(envelope.peer)
+        reached = context.known_workers()
+        reached.discard(answer.peer)
         if reached:
-            envelope.metadata[_REACHED] = [*sorted(reached)]
-        wanting = [tensor for tensor in envelope.tensors if tensor.edge is not None]
-        if wanting and context.add_known_worker(envelope.peer):
-            _wrap(envelope, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP)
+            living = {worker.id for worker in reached if not worker.is_dead}
+            answer.metadata[_REACHED] = [*sorted(living)]
+        wanting = [tensor for tensor in answer.tensors if tensor.edge is not None]
+        if wanting and context.add_known_worker(answer.peer):
+            # Results go back the way the arguments came.
+            device_map = _turned_round(block.device_map)
+            _wrap(answer, context, wanting, MessageType.FORWARD_AUTOGRAD_RESP, device_map)
 
-    def response_in(self, envelope: Envelope, request: Envelope) -> None:
+    def response_in(self, answer: Message, request: Message) -> None:
         """Join a response's tensors to the caller's graph."""
-        block, asked = envelope.autograd, request.autograd
+        block, asked = answer.autograd, request.autograd
         if asked is None:
             return
-        if _REACHED in envelope.metadata:
-            reached = numbers(envelope.metadata, _REACHED, envelope.peer)
-            container = get_instance()
+        if _REACHED in answer.metadata:
+            container, find = get_instance(), get_current_agent().find
             context = container.find_context(asked.context_id)
-            others = {*reached} - {container.worker_id}
+            reached = map(find, numbers(answer.metadata, _REACHED, answer.peer.id))
+            others = {one for one in reached if not (one is None or one.is_self)}
             if context is None or not context.add_known_workers(others):
                 # Over before this worker knew of them: who brought them there may not tell them.
                 container.send_release_context_rpc(others, asked.context_id)
         if block is not None:
-            context = get_instance().get_or_create_context(block.context_id)
-            add_recv_rpc_backward(context, block.message_id, envelope)
+            # Where it is over here and its owner is lost, nothing else keeps it from coming back.
+            life = answer.metadata.get(_OWNER)
+            context = get_instance().get_or_create_context(block.context_id, answer.peer, life)
+            add_recv_rpc_backward(context, block.message_id, answer)
 
 
 def _wrap(
-    envelope: Envelope,
+    message: Message,
     context: DistAutogradContext,
     wanting: list[Tensor],
     message_type: MessageType,
+    device_map: DevicePairs,
 ) -> None:
     message_id = get_instance().new_autograd_message_id()
     if wanting:
-        add_send_rpc_backward(context, message_id, wanting, envelope.peer)
-    envelope.autograd = AutogradBlock(context.id, message_id, _device_map_to(envelope.peer))
-    envelope.wrap(message_type)
+        add_send_rpc_backward(context, message_id, wanting, message.peer)
+    owner = context.owner
+    if owner is not None and owner is not message.peer:
+        message.metadata[_OWNER] = owner.record.incarnation
+    message.autograd = AutogradBlock(context.id, message_id, device_map)
+    message.wrap(message_type)
 
 
-def _device_map_to(worker_id: int) -> tuple[tuple[int, int, int, int], ...]:
-    device_map = get_current_agent().device_map_to(worker_id)
+def _device_map_to(worker: Worker) -> DevicePairs:
+    device_map = get_current_agent().device_map_to(worker)
     if not device_map:
         return ()
     return tuple([device_pair(mine, theirs) for mine, theirs in device_map.items()])
 
 
+def _turned_round(device_map: DevicePairs) -> DevicePairs:
+    return tuple([(*pair[2:], *pair[:2]) for pair in device_map])
+
+
 def add_send_rpc_backward(
-    context: DistAutogradContext, message_id: int, tensors: list[Tensor], to_worker_id: int = -1
+    context: DistAutogradContext, message_id: int, tensors: list[Tensor], to_worker: Worker
 ) -> SendRpcBackward:
     """File a send for tensors that require grad: gradients will come back for exactly these."""
     edges = tuple([tensor.edge for tensor in tensors])
     layouts = tuple([tensor.facts for tensor in tensors])
-    function = SendRpcBackward(edges, layouts, to_worker_id)
+    function = SendRpcBackward(edges, layouts, to_worker)
     context.add_send_function(function, message_id)
     return function
 
 
 def add_recv_rpc_backward(
-    context: DistAutogradContext, message_id: int, envelope: Envelope
+    context: DistAutogradContext, message_id: int, message: Message
 ) -> RecvRpcBackward | None:
     """Give tensors that required grad at their sender a receive as history; None if none did."""
-    if True not in envelope.requires_grad or _NOT_RECORDED in envelope.metadata:
+    if True not in message.requires_grad or _NOT_RECORDED in message.metadata:
         return None
     wanting = [
         tensor
-        for tensor, wanted in zip(envelope.tensors, envelope.requires_grad, strict=True)
+        for tensor, wanted in zip(message.tensors, message.requires_grad, strict=True)
         if wanted
     ]
-    layouts = tuple([tensor.facts for tensor in wanting])
-    function = RecvRpcBackward(context, message_id, envelope.peer, layouts)
+    block = message.autograd
+    pairs = map(devices_of_pair, () if block is None else block.device_map)
+    device_map = {mine: theirs for theirs, mine in pairs}
+    return _receive(context, message_id, message.peer, wanting, device_map)
+
+
+def send_recorded(context: DistAutogradContext, gradients: list[Tensor], to_worker: Worker) -> int:
+    """File a send for gradients that have a history, and return its id; NOT_RECORDED if none has.
+
+    See Note [Gradients that have gradients].
+    """
+    wanting = [gradient for gradient in gradients if gradient.edge is not None]
+    if not wanting:
+        return NOT_RECORDED
+    message_id = get_instance().new_autograd_message_id()
+    add_send_rpc_backward(context, message_id, wanting, to_worker)
+    return message_id
+
+
+def receive_recorded(
+    context: DistAutogradContext, message_id: int, from_worker: Worker, came: Sequence[Tensor]
+) -> None:
+    """Give gradients that had a history at their sender a receive as theirs."""
+    # What required grad there is a leaf here so far.
+    wanting = [gradient for gradient in came if gradient.edge is not None]
+    _receive(context, message_id, from_worker, wanting)
+
+
+def _receive(
+    context: DistAutogradContext,
+    message_id: int,
+    from_worker: Worker,
+    tensors: Sequence[Tensor],
+    device_map: Mapping[Device, Device] | None = None,
+) -> RecvRpcBackward:
+    """File a receive, and make it the history of tensors."""
+    layouts = tuple([tensor.facts for tensor in tensors])
+    function = RecvRpcBackward(context, message_id, from_worker, layouts, device_map)
     context.add_recv_function(function, message_id)
-    if len(wanting) == 1:
-        wanting[0].edge = function
+    if len(tensors) == 1:
+        tensors[0].edge = function
     else:
-        for i, tensor in enumerate(wanting):
+        for i, tensor in enumerate(tensors):
             tensor.edge = Edge(function, i)
     return function
 

@@ -5,18 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from ...core.device import CPU
 from ...core.future import Future
-from ...tensor.tensor import Tensor
-from ..pipe.metadata import Value
+from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent
-from ..rpc.message_types import MessageType
-from ..rpc.words import Words, numbers, refuse
+from ..rpc.message.metadata import Value
+from ..rpc.message.types import MessageType
+from ..rpc.message.words import Words, numbers, refuse, texts
+from .backward_pass import BackwardPass
+from .failure import abort_everywhere
 from .sparse_parts import SPARSE, apart, together
 
 if TYPE_CHECKING:
-    from ..rpc.lane_call import LaneCall
+    from ..rpc.calls.lane_call import LaneCall
+    from ..rpc.workers.worker import Worker
 
 # Note [Gradients that wait a little]
 # A thread that works on a pass holds gradients for other workers back while what it does next is
@@ -34,42 +41,37 @@ LIGHT = 1 << 14  # elements
 # Names in a message's metadata: pairs of an autograd message id and how many tensors answer it.
 MESSAGES = "messages"
 IN_PERSON = "in_person"
-AUTO = "auto"
+# For each pair the id of the send that was filed for these gradients, or NOT_RECORDED; with
+# create_graph alone.
+RECORDED = "recorded"
+NOT_RECORDED = -1
+# On which devices of the receiver gradients go on: one text for each, where one is not on the CPU.
+DEVICES = "devices"
 # Instead of how many.
 UNUSED = -1
 
 
 class Gradients(NamedTuple):
-    """The gradients of the tensors of one message; None where nothing follows from any of them."""
+    """The gradients of the tensors of one message; None where nothing follows from any of them.
+
+    `devices` tells where each belongs at the receiver, as the device map of the message says; empty
+    where all belong on the CPU.
+    """
 
     message_id: int
     tensors: Sequence[Tensor] | None
-
-
-class Context(Protocol):
-    """What an outbox knows of its context."""
-
-    id: int
-    pass_id: int
-
-    requester: int
-    is_auto: bool
-    lost_messages: frozenset[int]
-
-    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool, pass_id: int) -> None:
-        """Remember a parcel whose error ends the pass, and that it may wait for."""
-
-    def note_sent(self, pass_id: int) -> bool:
-        """Count a gradient message; False if its pass is over and another has begun."""
+    # The message id of their own send and receive, where they have a history.
+    recorded: int = NOT_RECORDED
+    devices: Sequence[str] = ()
 
 
 class Parcel:
     """Gradients for one worker, and the Future of its having got them."""
 
-    __slots__ = ("gradients", "sent", "worker_id")
+    __slots__ = ("gradients", "sent", "to")
 
-    def __init__(self, worker_id: int) -> None:
-        self.worker_id = worker_id
+    def __init__(self, to: Worker) -> None:
+        self.to = to
         self.gradients: list[Gradients] = []
         self.sent: Future[None] = Future()
 
@@ -78,10 +80,20 @@ class Parcel:
         knows which belong to which message.
         """
         numbers: list[Value] = []
-        for message_id, tensors in self.gradients:
+        devices: list[Value] = []
+        for message_id, tensors, _, places in self.gradients:
             numbers += (message_id, UNUSED if tensors is None else len(tensors))
-        found, told = apart([one for _, tensors in self.gradients for one in tensors or ()])
-        return found, {MESSAGES: numbers, SPARSE: told} if told else {MESSAGES: numbers}
+            devices += places or [""] * len(tensors or ())
+        found, told = apart([one for sent in self.gradients for one in sent.tensors or ()])
+        words: dict[str, Value] = {MESSAGES: numbers}
+        if told:
+            words[SPARSE] = told
+        recorded: list[Value] = [one.recorded for one in self.gradients]
+        if any(message_id != NOT_RECORDED for message_id in recorded):
+            words[RECORDED] = recorded
+        if any(devices):
+            words[DEVICES] = devices
+        return found, words
 
     def look(self, answered: Future[Any]) -> None:
         """Take the end of the message that carried this."""
@@ -94,35 +106,38 @@ class Outbox:
     Thread  its own
     """
 
-    def __init__(self, context: Context, pass_id: int, retain_graph: bool) -> None:
-        self.context = context
-        # Not the context's: a thread may still be inside a Node of a pass that was given up, when
-        # the next one has begun.
-        self.pass_id = pass_id
-        self.parcels: dict[int, Parcel] = {}
-        self._retain_graph = retain_graph
+    def __init__(self, part: BackwardPass) -> None:
+        self.part = part
+        self.parcels: dict[Worker, Parcel] = {}
         self._since = 0.0
 
-    def add(self, worker_id: int, gradients: Gradients) -> None:
+    def add(self, to: Worker, gradients: Gradients) -> None:
         """Put gradients in; the pass waits for them from now on, if it is not over."""
-        if not self.context.note_sent(self.pass_id):
+        is_unused = gradients.tensors is None
+        if not self.part.note_sent(gradients.message_id, is_unused=is_unused):
             return
-        parcel = self.parcels.get(worker_id)
+        parcel = self.parcels.get(to)
         if parcel is None:
             if not self.parcels:
                 self._since = time.perf_counter()
-            parcel = self.parcels[worker_id] = Parcel(worker_id)
+            parcel = self.parcels[to] = Parcel(to)
             # The worker for which this one runs its part waits for the answer to that; and its own
             # part cannot end before it has these gradients. So nobody need wait for it here.
-            wait = worker_id != self.context.requester
-            self.context.add_outstanding_rpc(parcel.sent, wait=wait, pass_id=self.pass_id)
+            wait = to is not self.part.requester
+            self.part.add_outstanding_rpc(parcel.sent, wait=wait)
+            if not wait:
+                parcel.sent.add_done_callback(self._tell_if_lost)
         parcel.gradients.append(gradients)
 
+    def _tell_if_lost(self, sent: Future[None]) -> None:
+        """Let the pass fail everywhere: this worker may have answered already that all is well."""
+        error = sent.exception()
+        if error is not None:
+            abort_everywhere(self.part.reached(), self.part.terms, str(error))
+
     def is_due(self, next_elements: int) -> bool:
-        """Return whether to send now, before a Node of so many elements runs."""
-        return bool(self.parcels) and (
-            next_elements > LIGHT or time.perf_counter() - self._since > HOLD_S
-        )
+        """Return whether to send what there is now, before a Node of so many elements runs."""
+        return next_elements > LIGHT or time.perf_counter() - self._since > HOLD_S
 
     def flush(self) -> None:
         """Send all by the shared lanes."""
@@ -134,7 +149,7 @@ class Outbox:
         """Send one parcel by the shared lane."""
         kind, (tensors, words) = MessageType.BACKWARD_AUTOGRAD_REQ, self._packed(parcel)
         try:
-            answered = get_current_agent().send(parcel.worker_id, kind, tensors, words)
+            answered = get_current_agent().send(parcel.to, kind, tensors, words)
         except Exception as error:
             # Whoever waits for the parcel raises it.
             parcel.sent.try_complete(error=error)
@@ -146,14 +161,14 @@ class Outbox:
         if not self.parcels:
             return None
         parcels, self.parcels = self.parcels, {}
-        worker_id, parcel = parcels.popitem()
+        to, parcel = parcels.popitem()
         for other in parcels.values():
             self.send(other)
         tensors, words = self._packed(parcel)
         words[IN_PERSON] = True
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
-            call = get_current_agent().send_in_person(worker_id, kind, tensors, words)
+            call = get_current_agent().send_in_person(to, kind, tensors, words)
         except Exception as error:
             parcel.sent.try_complete(error=error)
             return None
@@ -164,13 +179,7 @@ class Outbox:
 
     def _packed(self, parcel: Parcel) -> tuple[list[Tensor], dict[str, Value]]:
         tensors, words = parcel.content()
-        return tensors, {
-            "context_id": self.context.id,
-            "pass_id": self.pass_id,
-            "retain_graph": self._retain_graph,
-            AUTO: self.context.is_auto,
-            **words,
-        }
+        return tensors, {**self.part.terms.write(), **words}
 
 
 def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradients]:
@@ -179,21 +188,71 @@ def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradien
     Raises  MessageError where the numbers do not fit the tensors
     """
     pairs = numbers(words, MESSAGES, sender)
-    tensors = together(tensors, words, sender)
+    tensors = together(_own_memory(tensors), words, sender)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
     if not is_fit or sum(count for count in counts if count > 0) > len(tensors):
         refuse(
             words, MESSAGES, sender, f"message ids, each with how many of {len(tensors)} tensors"
         )
+    recorded: Sequence[int] = (NOT_RECORDED,) * len(counts)
+    if RECORDED in words:
+        recorded = numbers(words, RECORDED, sender)
+        if len(recorded) != len(counts):
+            refuse(words, RECORDED, sender, f"{len(counts)} numbers, one for each message id")
+    devices = _devices_of(words, len(tensors), sender)
     found, at = [], 0
-    for message_id, count in zip(pairs[::2], counts, strict=True):
+    for message_id, count, own in zip(pairs[::2], counts, recorded, strict=True):
         if count == UNUSED:
             found.append(Gradients(message_id, None))
             continue
-        found.append(Gradients(message_id, tensors[at : at + count]))
-        at += count
+        end = at + count
+        found.append(Gradients(message_id, tensors[at:end], own, devices[at:end]))
+        at = end
     return found
+
+
+def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return the tensors of a message, those that came in memory of another as copies.
+
+    What lay together at the sender arrives in one buffer (rpc/message/tensors.py): the gradients of
+    x + y are one array. But whoever adds to a gradient here takes it for its own.
+    """
+    if len(tensors) < 2:
+        return tensors
+    by_owner: dict[int, list[int]] = {}
+    for i, one in enumerate(tensors):
+        if one.facts.device is CPU:
+            base = one.array.base
+            by_owner.setdefault(id(one.array if base is None else base), []).append(i)
+    found = [*tensors]
+    for members in by_owner.values():
+        if len(members) < 2:
+            continue  # nearly all
+        end = 0
+        for low, high, i in sorted((*_span(tensors[i].array), i) for i in members):
+            if low < end and low < high:
+                array = tensors[i].array.copy()
+                found[i] = wrap(array, layout_near(array, tensors[i].facts))
+            end = max(end, high)
+    return found
+
+
+def _span(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Return where an array's memory begins, and where it ends."""
+    if not array.flags.c_contiguous:
+        return byte_bounds(array)
+    low = array.__array_interface__["data"][0]
+    return low, low + array.nbytes
+
+
+def _devices_of(words: Words, count: int, sender: int) -> Sequence[str]:
+    if DEVICES not in words:
+        return ()
+    devices = texts(words, DEVICES, sender)
+    if len(devices) > count:
+        refuse(words, DEVICES, sender, f"one for each of {count} gradients")
+    return devices
 
 
 class _ThisThread(threading.local):

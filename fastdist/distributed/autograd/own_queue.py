@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Any
 
 from ...engine.ready_queue import NodeTask, ReadyQueue
 
 
 class OwnQueue(ReadyQueue):
-    """A ReadyQueue that one thread fills and empties; nobody waits on it.
+    """A ReadyQueue that one thread fills and empties, for one pass; nobody waits on it.
+
+    What is in it is not counted in the pass, which cannot look finished meanwhile: the thread
+    counts as one outstanding task, or several, until it has emptied it.
 
     Thread  the one that made it. What devices hand back goes to the pass's own queue
     """
@@ -16,15 +20,13 @@ class OwnQueue(ReadyQueue):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self.heap = []
+        self.heap: list[Any] = []
         self.pushed = 0
 
     def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
-        """Add a task."""
-        if increment_outstanding:
-            task.graph_task.add_outstanding(1)
+        """Add a task, with a Node."""
         self.pushed += 1
-        heappush(self.heap, (task.order(), self.pushed, task))
+        heappush(self.heap, (-task.node.seq, self.pushed, task))  # type: ignore[union-attr]
 
     def try_pop(self) -> NodeTask | None:
         """Return the deepest task, or None if there is none."""

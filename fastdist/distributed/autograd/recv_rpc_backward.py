@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import ref
 
 import numpy as np
 
-from ...core.device import CPU
+from ...core.device import CPU, Device
 from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
 from ...devices.backend import backend_of
 from ...engine.engine import current_graph_task
-from ...graph.modes import tls
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
-from ...tensor.tensor import Tensor, layout_of, wrap
-from .dist_graph_task import DistGraphTask
-from .outbox import Context, Gradients, Outbox, current_outbox
+from ...tensor.tensor import Tensor, layout_near, layout_of, wrap
+from .backward_pass import BackwardPass, DistGraphTask
+from .outbox import NOT_RECORDED, Gradients, Outbox, current_outbox
+
+if TYPE_CHECKING:
+    from ..rpc.workers.worker import Worker
+
+
+class Context(Protocol):
+    """What a receive knows of its context."""
+
+    id: int
 
 
 class RecvRpcBackward(Node):
     """Backward of receiving tensors: sends their gradients to the worker that sent them.
 
-    Holds its context weakly, for the context holds it.
+    Holds its context weakly, for the context holds it. `device_map` leads from the devices on which
+    the tensors came in to those on which the sender had them: gradients go back by it.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/recvrpc_backward.cpp
     """
@@ -30,14 +40,15 @@ class RecvRpcBackward(Node):
     # The sender counts on an answer, also where nothing came.
     accepts_undefined = True
     takes_sparse: ClassVar[bool] = True
-    __slots__ = ("_context", "from_worker_id", "message_id", "num_outputs")
+    __slots__ = ("_context", "device_map", "from_worker", "message_id", "num_outputs")
 
     def __init__(
         self,
         context: Context,
         message_id: int,
-        from_worker_id: int,
+        from_worker: Worker,
         layouts: tuple[Layout, ...],
+        device_map: Mapping[Device, Device] | None = None,
     ) -> None:
         self.seq = next_sequence_number()
         self.edges = ()
@@ -45,7 +56,8 @@ class RecvRpcBackward(Node):
         self.facts = layouts
         self.num_outputs = len(layouts)
         self.message_id = message_id
-        self.from_worker_id = from_worker_id
+        self.from_worker = from_worker
+        self.device_map: Mapping[Device, Device] = device_map or {}
         self._context = ref(context)
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
@@ -53,7 +65,7 @@ class RecvRpcBackward(Node):
         arrays = g if g.__class__ is tuple else (g,)
         grads = tuple(
             [
-                None if array is None else wrap(array, layout_of(array, layout.device))
+                None if array is None else wrap(array, layout_near(array, layout))
                 for array, layout in zip(arrays, self.facts, strict=True)
             ]
         )
@@ -61,7 +73,7 @@ class RecvRpcBackward(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Send the gradients."""
-        self._require_distributed_pass()
+        part = self._pass_here()
         context = self._context()
         if context is None:
             raise ContextReleasedError(
@@ -70,52 +82,58 @@ class RecvRpcBackward(Node):
                 "chance to run"
             )
         came = g if g.__class__ is tuple else (g,)
-        if self.message_id in context.lost_messages:
-            return self._end_at_the_lost(context, came)
-        if context.is_auto and all(grad is None for grad in came):
-            self._send(context, None, keep)
+        is_unused = part.terms.is_auto and all(grad is None for grad in came)
+        if self.from_worker.is_dead:
+            if is_unused:
+                return ()
+            raise WorkerLostError(
+                f"worker {self.from_worker.id}, which sent tensors that the pass of context "
+                f"{context.id} goes through, was lost"
+            )
+        if is_unused:
+            self._send(part, Gradients(self.message_id, None))
             return ()
+        to_host = _on_host if part.record is None else _recorded_on_host
         grads = [
-            _zeros(layout) if grad is None else _on_host(grad)
+            _zeros(layout) if grad is None else to_host(grad)
             for grad, layout in zip(came, self.facts, strict=True)
         ]
-        self._send(context, grads, keep)
+        recorded = NOT_RECORDED
+        if part.record is not None:
+            recorded = part.record(grads, self.from_worker)
+        self._send(part, Gradients(self.message_id, grads, recorded, self._places()))
         return ()
 
-    def _end_at_the_lost(self, context: Context, came: tuple[Any, ...]) -> tuple[Any, ...]:
-        if context.is_auto and all(grad is None for grad in came):
-            return ()
-        raise WorkerLostError(
-            f"worker {self.from_worker_id}, which sent tensors that the pass of context "
-            f"{context.id} goes through, was lost"
-        )
-
-    def _require_distributed_pass(self) -> None:
+    def _pass_here(self) -> BackwardPass:
         task = current_graph_task()
-        if tls.inline_pass is None and (task is None or isinstance(task, DistGraphTask)):
-            return
+        if isinstance(task, DistGraphTask):
+            return task.part
         raise GraphError(
-            f"RecvRpcBackward: this graph goes on at worker {self.from_worker_id}, where a "
+            f"RecvRpcBackward: this graph goes on at worker {self.from_worker.id}, where a "
             "backward pass of this process does not come; call "
             "fastdist.distributed.autograd.backward(context_id, [loss]) inside the context, and "
             "get_gradients(context_id) for what it finds"
         )
 
-    def _send(self, context: Context, grads: list[Tensor] | None, keep: bool) -> None:
+    def _send(self, part: BackwardPass, sent: Gradients) -> None:
         outbox = current_outbox()
-        sent = Gradients(self.message_id, grads)
         if outbox is not None:
-            outbox.add(self.from_worker_id, sent)
+            outbox.add(self.from_worker, sent)
         else:
-            task = current_graph_task()
-            pass_id = task.pass_id if isinstance(task, DistGraphTask) else context.pass_id
-            outbox = Outbox(context, pass_id, keep)
-            outbox.add(self.from_worker_id, sent)
+            outbox = Outbox(part)
+            outbox.add(self.from_worker, sent)
             outbox.flush()
+
+    def _places(self) -> list[str]:
+        """Return on which devices of the sender gradients belong; none where no map leads there."""
+        if not self.device_map:
+            return []
+        there = [self.device_map.get(layout.device) for layout in self.facts]
+        return ["" if device is None else str(device) for device in there]
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""
-        return "RecvRpcBackward"
+        return "torch::distributed::autograd::RecvRpcBackward"
 
 
 def _zeros(layout: Layout) -> Tensor:
@@ -132,3 +150,9 @@ def _on_host(grad: Tensor) -> Tensor:
         return grad.to(CPU)
     array = backend_of(device.type).to_numpy(grad.array)
     return wrap(array, layout_of(array, CPU))
+
+
+def _recorded_on_host(grad: Tensor) -> Tensor:
+    # Dense, for its history to go on at the other side.
+    dense = grad.to_dense() if grad.facts.is_sparse else grad
+    return dense if dense.facts.device is CPU else dense.to(CPU)

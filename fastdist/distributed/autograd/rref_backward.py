@@ -8,10 +8,10 @@ from ...core.errors import GraphError, MessageError
 from ...engine.backward import backward as local_backward
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
-from ..rpc.interceptors import Envelope
-from ..rpc.message_types import MessageType
-from ..rpc.rref import RRef
-from ..rpc.words import flag, number
+from ..rpc.message.message import Message
+from ..rpc.message.types import MessageType
+from ..rpc.message.words import flag, number
+from ..rpc.references.rref import RRef
 from .container import INVALID_CONTEXT_ID
 from .engine import dist_engine
 
@@ -31,20 +31,19 @@ def rref_backward(
     agent: Any = get_current_agent()
     words = {"context_id": dist_autograd_ctx_id, "retain_graph": bool(retain_graph)}
     agent.request(
-        self.owner().id, MessageType.RREF_BACKWARD_REQ, (self,), words, 0.0, rref_backward
+        self._owner, MessageType.RREF_BACKWARD_REQ, (self,), words, 0.0, rref_backward
     ).wait()
 
 
-def handle_rref_backward(envelope: Envelope) -> None:
+def handle_rref_backward(request: Message) -> None:
     """Run the pass for a worker that refers to its root."""
-    words = envelope.metadata
-    context_id = number(words, "context_id", envelope.peer)
-    retain_graph = flag(words, "retain_graph", envelope.peer)
-    assert envelope.read_value is not None, "a request comes with a way to read its value"
-    value = envelope.read_value()
+    words = request.metadata
+    context_id = number(words, "context_id", request.peer.id)
+    retain_graph = flag(words, "retain_graph", request.peer.id)
+    value = request.value()
     if type(value) is not tuple or len(value) != 1 or not isinstance(value[0], RRef):
         raise MessageError(
-            f"worker {envelope.peer} asks for a backward pass of a {type(value).__name__}, "
+            f"worker {request.peer.id} asks for a backward pass of a {type(value).__name__}, "
             "expected one RRef"
         )
     _run(value[0], context_id, retain_graph)

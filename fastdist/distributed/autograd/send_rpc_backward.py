@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ...core.device import CPU
 from ...core.errors import MessageError
@@ -12,7 +13,10 @@ from ...graph.node import Node, next_sequence_number
 from ...ops.sparse import as_taken
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_of, wrap
-from .dist_graph_task import DistGraphTask
+from .backward_pass import BackwardPass, DistGraphTask, PassState
+
+if TYPE_CHECKING:
+    from ..rpc.workers.worker import Worker
 
 
 class SendRpcBackward(Node):
@@ -23,36 +27,33 @@ class SendRpcBackward(Node):
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
 
-    __slots__ = ("_came", "_is_fresh", "to_worker_id")
+    __slots__ = ("_is_fresh", "to_worker")
 
     num_outputs = 0
 
-    def __init__(
-        self, edges: tuple[Any, ...], layouts: tuple[Any, ...], to_worker_id: int = -1
-    ) -> None:
+    def __init__(self, edges: tuple[Any, ...], layouts: tuple[Any, ...], to_worker: Worker) -> None:
         self.seq = next_sequence_number()
         self.edges = edges
         self.hooks = None
         self.facts = layouts
-        self.to_worker_id = to_worker_id
+        self.to_worker = to_worker
         self._is_fresh = False
-        # By pass, None where nothing follows. What came for one that was given up may never be
-        # handed on, and a thread may still be at it when the next one's gradients come.
-        self._came: dict[int, tuple[Tensor | None, ...] | None] = {}
 
     def set_grads(
         self,
+        part: BackwardPass,
         grads: tuple[Tensor | None, ...],
         fresh: bool = False,
-        pass_id: int = DistGraphTask.pass_id,
+        devices: Sequence[str] = (),
     ) -> None:
-        """Take the gradients of one message; if they are fresh, nobody else holds their memory.
+        """Take the gradients of one message, for a pass; if they are fresh, nobody else holds
+        their memory.
 
-        Raises  MessageError if there is not one for every tensor that was sent
+        Raises  MessageError if there is not one for every tensor that was sent, where that was
         """
         if len(grads) != len(self.edges):
             raise MessageError(
-                f"{len(grads)} gradients came from worker {self.to_worker_id} for "
+                f"{len(grads)} gradients came from worker {self.to_worker.id} for "
                 f"{len(self.edges)} tensors that were sent there; each needs one"
             )
         for grad, layout in zip(grads, self.facts, strict=True):
@@ -60,15 +61,21 @@ class SendRpcBackward(Node):
             if grad is not None and grad.facts.is_sparse and grad.facts.shape != layout.shape:
                 raise MessageError(
                     f"a gradient of shape {grad.facts.shape} came from worker "
-                    f"{self.to_worker_id} for a tensor of shape {layout.shape}"
+                    f"{self.to_worker.id} for a tensor of shape {layout.shape}"
+                )
+        for device, layout in zip(devices, self.facts, strict=False):
+            if device and device != str(layout.device):
+                raise MessageError(
+                    f"a gradient came from worker {self.to_worker.id} by a device map that leads "
+                    f"to {device}, for a tensor that was sent from {layout.device}"
                 )
         # First: they may be handed on from here.
         self._is_fresh = fresh
-        self._came[pass_id] = grads
+        part.came[self] = grads
 
-    def set_unused(self, pass_id: int = DistGraphTask.pass_id) -> None:
-        """Take the word that nothing follows from what was sent: it has no gradients."""
-        self._came[pass_id] = None
+    def set_unused(self, part: BackwardPass) -> None:
+        """Take the word that nothing follows from what was sent: it has no gradients in a pass."""
+        part.came[self] = None
 
     @property
     def fresh(self) -> bool:  # type: ignore[override]
@@ -76,8 +83,9 @@ class SendRpcBackward(Node):
         return self._is_fresh
 
     def grads(self) -> tuple[Tensor | None, ...]:
-        """Return the gradients that wait to be handed on."""
-        return self._came.get(_pass_here()) or ()
+        """Return the gradients that wait to be handed on in the pass that this thread is in."""
+        part = _pass_here()
+        return (None if part is None else part.came.get(self)) or ()
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays; all must have come."""
@@ -85,8 +93,9 @@ class SendRpcBackward(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients; all must have come."""
-        grads = self._came.pop(_pass_here(), ())
-        if grads is None:
+        part = _pass_here()
+        grads = () if part is None else part.came.pop(self, ())
+        if grads is None or (part is not None and part.state is PassState.OVER):
             return (None,) * len(self.edges)
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
@@ -100,19 +109,19 @@ class SendRpcBackward(Node):
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""
-        return "SendRpcBackward"
+        return "torch::distributed::autograd::SendRpcBackward"
 
 
-def _pass_here() -> int:
+def _pass_here() -> BackwardPass | None:
     task = current_graph_task()
-    return task.pass_id if isinstance(task, DistGraphTask) else DistGraphTask.pass_id
+    return task.part if isinstance(task, DistGraphTask) else None
 
 
 def _on_device_of(layout: Layout, grad: Tensor | None) -> Tensor | None:
     device = layout.device
     if device is CPU or grad is None or grad.facts.device is device:
         return grad
-    if grad.facts.is_sparse:
+    if grad.facts.is_sparse or grad.edge is not None:
         return grad.to(device)
     array = backend_of(device.type).from_numpy(grad.array, device.index)
     return wrap(array, layout_of(array, device))

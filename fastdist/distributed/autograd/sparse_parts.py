@@ -15,8 +15,8 @@ from ...dispatch.tangents import levels_of
 from ...ops.sparse_conversion import coalesce, made_of, values
 from ...tensor.pickling import parts_of, rebuild_sparse
 from ...tensor.tensor import Tensor
-from ..pipe.metadata import Value
-from ..rpc.words import Words, numbers, refuse
+from ..rpc.message.metadata import Value
+from ..rpc.message.words import Words, numbers, refuse
 
 # A name in a message's metadata: for each sparse gradient where in the message its coordinates are,
 # before its values, whether they are coalesced, how many axes it has, and the lengths of these.

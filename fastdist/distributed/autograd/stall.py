@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import GraphError, RpcError
+from ...core.errors import GraphError, RpcError, WorkerLostError
 from ...core.future import Future
-from ..pipe.metadata import Value
 from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
-from ..rpc.interceptors import Envelope
-from ..rpc.message_types import MessageType
-from ..rpc.words import Words, flag, number, numbers, refuse
+from ..rpc.message.message import Message
+from ..rpc.message.types import MessageType
+from ..rpc.workers.worker import Worker
+from .backward_pass import BackwardPass
 from .container import get_instance
 from .context import DistAutogradContext
-from .outbox import AUTO, MESSAGES, UNUSED
+from .outbox import MESSAGES, UNUSED
+from .pass_words import Progress, read_question, read_sends, write_question, write_sends
 
 if TYPE_CHECKING:
-    from ..rpc.lane_call import LaneCall
+    from ..rpc.calls.lane_call import LaneCall
 
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 # no timeout of their own, for a long computation behind one of them is no fault. So when the root
 # has waited the rpc timeout it asks every worker that it can reach through known workers what is
 # going on. Two rounds that say the same, with no Node running and as many gradient messages
-# received as sent, mean that nothing will happen any more.
+# received as sent, mean that nothing will happen any more. Where all have begun and no send waits,
+# answers are on their way: they come, or their worker is lost.
 
 # Note [Messages that did not arrive]
 # A message may have left a send behind and no receive: it waits for a thread at a callee whose
@@ -48,11 +50,13 @@ _QUIET_AT_MOST_S = 1.0
 # Who waits for one worker's answer looks this often whether another one has failed.
 LOOK_S = 0.25
 
-Told = dict[int, set[int]]
+Told = dict[Worker, set[int]]
+Round = dict[Worker, Progress]
 
 
 def wait_for_pass(
     context: DistAutogradContext,
+    part: BackwardPass,
     wait: Callable[[float | None], bool],
     begun: list[Future[Any]] | None = None,
 ) -> None:
@@ -61,27 +65,35 @@ def wait_for_pass(
     In the auto mode workers that have heard nothing for a while are asked to begin, and told of
     sends that nobody received; `begun` takes their answers.
 
-    Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest
+    Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest;
+            WorkerLostError where these wait for a worker that is gone, and nobody has said so
     """
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
-    is_asking, quiet_s, told = context.is_auto and begun is not None, QUIET_S, Told()
+    is_asking, quiet_s, told = part.terms.is_auto and begun is not None, QUIET_S, Told()
     # Who cannot begin must not keep the root from seeing that nothing moves.
     until = time.monotonic() + (timeout_s if timeout_s > 0 else math.inf)
     while is_asking and time.monotonic() < until:
         if wait(quiet_s):
             return
         quiet_s = min(2 * quiet_s, _QUIET_AT_MOST_S)
-        found = _ask_round(get_current_agent(), context)
+        found = _ask_round(get_current_agent(), context, part)
         # Without an answer of each somebody might sleep on, and the pass with it.
         if found is not None and begun is not None:
-            lost = _sends_without_receive(get_current_agent(), context, found)
-            is_asking = lost is None or not all(answer["begun"] for answer in found.values())
-            begun += _let_all_begin(get_current_agent(), context, found, lost or {}, told)
+            lost = _sends_without_receive(get_current_agent(), part, found)
+            is_asking = lost is None or not all(answer.begun for answer in found.values())
+            begun += _let_all_begin(get_current_agent(), part, found, lost or {}, told)
     before: Any = None
     while not wait(timeout_s if timeout_s > 0 else None):
-        found = _ask_round(get_current_agent(), context)
+        found = _ask_round(get_current_agent(), context, part)
+        if found is not None and part.terms.is_auto and begun is not None:
+            # Where messages were slow somebody may have heard nothing in all that time.
+            lost = _sends_without_receive(get_current_agent(), part, found)
+            moved = _let_all_begin(get_current_agent(), part, found, lost or {}, told)
+            begun += moved
+            if moved:
+                found = None
         if found is not None and found == before and _at_rest(found):
-            raise GraphError(_describe(found, context))
+            raise _error_at_rest(found, context)
         before = found
 
 
@@ -95,44 +107,60 @@ def is_over(done: Future[None], timeout_s: float | None) -> bool:
     return True
 
 
-def has_answer(asked: LaneCall, done: Future[None], timeout_s: float | None) -> bool:
-    """Wait for an answer or the pass's end; False after timeout_s without either."""
+def are_over(begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
+    """Wait until all that were begun are over, or one has failed; False after timeout_s.
+
+    Who failed may be what another waits for, which hears of it from the root alone.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        waits = next((one for one in begun if not one.done()), None)
+        if waits is None or first_failed(begun) is not None:
+            return True
+        left_s = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
+        if left_s <= 0:
+            return False
+        is_over(waits, left_s)
+
+
+def has_answer(asked: LaneCall, begun: Sequence[Future[Any]], timeout_s: float | None) -> bool:
+    """Wait for an answer, the pass's end, which is the first of `begun`, or until one has failed.
+
+    False after timeout_s without either.
+    """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = LOOK_S if deadline is None else min(LOOK_S, deadline - time.monotonic())
         if left_s <= 0:
             return False
-        if asked.wait(left_s) or done.done():
+        if asked.has_come(left_s) or begun[0].done() or first_failed(begun) is not None:
             return True
 
 
-# The name, in a question and its answer, of sends whose receive may not be there.
-_SENDS = "sends"
-# Of a worker that has no such context. It has no part in the pass, as if that were over.
-_NOTHING: dict[str, Value] = {"running": 0, "sent": 0, "received": 0, "begun": True}
+def first_failed(begun: Sequence[Future[Any]]) -> Future[Any] | None:
+    """Return the first of these parts of a pass that has failed, None as long as none has."""
+    return next((one for one in begun if one.exception() is not None), None)
 
 
-def handle_progress(envelope: Envelope) -> Reply:
+def handle_progress(request: Message) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
-    words = envelope.metadata
-    pass_id = number(words, "pass_id", envelope.peer)
-    context_id = number(words, "context_id", envelope.peer)
-    sends = numbers(words, _SENDS, envelope.peer) if _SENDS in words else None
-    context = get_instance().find_context(context_id)
+    terms, sends = read_question(request.metadata, request.peer.id)
+    context = get_instance().find_context(terms.context_id)
     if sends is not None:
-        lost: list[Value] = [*sends] if context is None else context.lacks(pass_id, sends)
-        return Reply([], {_SENDS: lost})
-    if context is None:
-        return Reply([], {**_NOTHING, "waiting": [], "waits_for": [], "workers": []})
-    workers: list[Value] = [*sorted(context._known_worker_ids())]
-    return Reply([], {**context.progress(pass_id), "workers": workers})
+        if context is None:
+            return Reply([], write_sends(sends, begun=True))
+        begun = context.find_pass(terms.pass_id) is not None
+        return Reply([], write_sends(context.lacks(terms.pass_id, sends), begun=begun))
+    # Who has no such context has no part in the pass, as if that were over.
+    nothing = Progress(0, 0, 0, begun=True)
+    return Reply([], (nothing if context is None else context.progress(terms.pass_id)).write())
 
 
 def _let_all_begin(
     agent: RpcAgent,
-    context: DistAutogradContext,
-    found: dict[int, dict[str, Any]],
-    lost: dict[int, list[int]],
+    part: BackwardPass,
+    found: Round,
+    lost: dict[Worker, list[int]],
     told: Told,
 ) -> list[Future[Any]]:
     """Ask those that have not begun to do so, and tell of sends that are lost; return the answers.
@@ -140,51 +168,49 @@ def _let_all_begin(
     `told` is who needs no second word, and of which sends.
     """
     answers: list[Future[Any]] = []
-    for worker_id, answer in found.items():
-        heard = told.get(worker_id)
-        sends = [i for i in lost.get(worker_id, ()) if heard is None or i not in heard]
-        if not sends and (answer["begun"] or heard is not None):
+    for worker, answer in found.items():
+        heard = told.get(worker)
+        sends = [i for i in lost.get(worker, ()) if heard is None or i not in heard]
+        if not sends and (answer.begun or heard is not None):
             continue
-        told.setdefault(worker_id, set()).update(sends)
-        words: dict[str, Value] = {
-            "context_id": context.id,
-            "pass_id": context.pass_id,
-            "retain_graph": context.keeps_graph(),
-            AUTO: True,
-            MESSAGES: [number for message_id in sends for number in (message_id, UNUSED)],
-        }
-        for _ in sends:
-            context.note_sent(context.pass_id)
-        answers.append(agent.send(worker_id, MessageType.BACKWARD_AUTOGRAD_REQ, (), words))
+        told.setdefault(worker, set()).update(sends)
+        words = part.terms.write()
+        words[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
+        part.note_told(len(sends))
+        begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), words)
+        # What fails there later is told here, and nowhere else: the pass must not wait for more.
+        part.add_outstanding_rpc(begun, wait=False)
+        answers.append(begun)
     return answers
 
 
 def _sends_without_receive(
-    agent: RpcAgent, context: DistAutogradContext, found: dict[int, dict[str, Any]]
-) -> dict[int, list[int]] | None:
-    """Return, by worker, the sends of which nobody will say anything; None without an answer.
+    agent: RpcAgent, part: BackwardPass, found: Round
+) -> dict[Worker, list[int]] | None:
+    """Return, by worker, the sends of which nobody will say anything.
+
+    None without an answer of each, or where a context has just come.
 
     See Note [Messages that did not arrive].
     """
-    senders: dict[int, dict[int, int]] = {}
-    for worker_id, answer in found.items():
-        for message_id, receiver in zip(answer["waiting"], answer["waits_for"], strict=True):
-            senders.setdefault(receiver, {})[message_id] = worker_id
-    words = {"context_id": context.id, "pass_id": context.pass_id}
-    kind = MessageType.PASS_PROGRESS_REQ
-    lost: dict[int, list[int]] = {}
+    # By rank: who waits says no more of whom it waits for.
+    senders: dict[int, dict[int, Worker]] = {}
+    for worker, answer in found.items():
+        for message_id, receiver in zip(answer.waiting, answer.waits_for, strict=True):
+            senders.setdefault(receiver, {})[message_id] = worker
+    kind, lost = MessageType.PASS_PROGRESS_REQ, dict[Worker, list[int]]()
     try:
         asked = [
-            (
-                one,
-                of,
-                agent.send(one, kind, (), {**words, _SENDS: [*of]}, timeout_s=_ANSWER_WITHIN_S),
-            )
-            for one, of in senders.items()
-            if one in found
+            (one, of, agent.send(one, kind, (), words, timeout_s=_ANSWER_WITHIN_S))
+            for one in found
+            if (of := senders.get(one.id))
+            for words in (write_question(part.terms, of),)
         ]
         for one, of, answered in asked:
-            for message_id in numbers(answered.wait().metadata, _SENDS, one):
+            begun, without = read_sends(answered.wait().metadata, one.id)
+            if found[one].begun and not begun:
+                return None  # the context has come there meanwhile, and knows of no pass
+            for message_id in without:
                 if message_id in of:
                     lost.setdefault(of[message_id], []).append(message_id)
     except RpcError:
@@ -192,72 +218,62 @@ def _sends_without_receive(
     return lost
 
 
-def _ask_round(agent: RpcAgent, context: DistAutogradContext) -> dict[int, dict[str, Any]] | None:
+def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass) -> Round | None:
     """Return the progress of each living worker reached; None if one did not answer.
 
     If it is lost meanwhile, that ends the pass by itself.
     """
-    own = get_instance().worker_id
-    found: dict[int, dict[str, Any]] = {own: context.progress(context.pass_id)}
-    to_ask = _living(agent, context._known_worker_ids() - {own})
+    me, kind = agent.worker(), MessageType.PASS_PROGRESS_REQ
+    found: Round = {me: context.progress(part.terms.pass_id)}
+    to_ask = _living(agent, found[me].workers) - {me}
     while to_ask:
         try:
+            words = write_question(part.terms)
             answers = [
-                agent.send(
-                    worker_id,
-                    MessageType.PASS_PROGRESS_REQ,
-                    (),
-                    {"context_id": context.id, "pass_id": context.pass_id},
-                    timeout_s=_ANSWER_WITHIN_S,
-                )
-                for worker_id in to_ask
+                agent.send(worker, kind, (), words, timeout_s=_ANSWER_WITHIN_S) for worker in to_ask
             ]
             told = [
-                _progress_of(worker_id, answer.wait().metadata)
-                for worker_id, answer in zip(to_ask, answers, strict=True)
+                Progress.read(answer.wait().metadata, worker.id)
+                for worker, answer in zip(to_ask, answers, strict=True)
             ]
         except RpcError:
             return None
-        reached: set[int] = set()
-        for worker_id, answer in zip(to_ask, told, strict=True):
-            reached.update(answer.pop("workers"))
-            found[worker_id] = answer
-        to_ask = _living(agent, reached - found.keys())
+        found.update(zip(to_ask, told, strict=True))
+        to_ask = _living(agent, (rank for one in told for rank in one.workers)) - found.keys()
     return found
 
 
-def _progress_of(worker_id: int, words: Words) -> dict[str, Any]:
-    """Return what a worker says of a pass, and which workers it knows.
-
-    Raises  MessageError for anything else
-    """
-    progress: dict[str, Any] = {
-        **{name: number(words, name, worker_id) for name in ("running", "sent", "received")},
-        "begun": flag(words, "begun", worker_id),
-        **{name: numbers(words, name, worker_id) for name in ("waiting", "waits_for", "workers")},
-    }
-    if len(progress["waiting"]) != len(progress["waits_for"]):
-        refuse(words, "waits_for", worker_id, "as many numbers as in 'waiting'")
-    return progress
+def _living(agent: RpcAgent, ranks: Iterable[int]) -> set[Worker]:
+    """Return the present lives of ranks that answers name."""
+    known = {agent.find(rank) for rank in ranks}
+    return {worker for worker in known if worker is not None and not worker.is_dead}
 
 
-def _living(agent: RpcAgent, worker_ids: set[int]) -> set[int]:
-    return {worker_id for worker_id in worker_ids if not agent.is_dead(worker_id)}
-
-
-def _at_rest(found: dict[int, dict[str, Any]]) -> bool:
+def _at_rest(found: Round) -> bool:
     told = found.values()
-    idle = all(answer["running"] == 0 for answer in told)
-    return idle and sum(a["sent"] for a in told) == sum(a["received"] for a in told)
+    waits = any(answer.waiting or not answer.begun for answer in told)
+    idle = waits and all(answer.running == 0 for answer in told)
+    return idle and sum(a.sent for a in told) == sum(a.received for a in told)
 
 
-def _describe(found: dict[int, dict[str, Any]], context: DistAutogradContext) -> str:
-    agent = get_current_agent()
+def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
+    # All that are reached and live have been asked. Who waits for another may notice its end last.
+    waited_for = {rank for answer in found.values() for rank in answer.waits_for}
+    gone = waited_for.difference(worker.id for worker in found)
+    if gone:
+        return WorkerLostError(
+            f"worker {min(gone)} was lost, or has left, and the backward pass of context "
+            f"{context.id} waits for its gradients"
+        )
+    return GraphError(_describe(found, context))
+
+
+def _describe(found: Round, context: DistAutogradContext) -> str:
     waiting = [
-        f"{len(answer['waiting'])} of worker {agent.get_worker_info(worker_id).name!r} (message "
-        f"ids {', '.join(map(str, answer['waiting'][:4]))})"
-        for worker_id, answer in sorted(found.items())
-        if answer["waiting"]
+        f"{len(found[worker].waiting)} of worker {worker.name!r} (message "
+        f"ids {', '.join(map(str, found[worker].waiting[:4]))})"
+        for worker in sorted(found, key=lambda worker: worker.id)
+        if found[worker].waiting
     ]
     return (
         f"the backward pass of context {context.id} came to rest without an end: no gradient "

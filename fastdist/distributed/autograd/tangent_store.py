@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.errors import GraphError
-from ...core.future import Future
 from ...dispatch.tangents import levels_of, set_tangent, tangent_of
 from ...graph.forward_grad import ForwardADLevel, adopt
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor
-from ..pipe.message import TangentEntry
 from ..rpc.agent import first_number, get_current_agent, is_current_agent_set
-from ..rpc.interceptors import Envelope
-from ..rpc.message_types import MessageType
-from ..rpc.words import number, numbers
-from .cleaner import NUM_CLEANUP_CONTEXT_RETRIES
-from .container import AUTO_INCREMENT_BITS, TOMBSTONE_S, get_instance
+from ..rpc.handlers import Reply
+from ..rpc.message.layout import TangentEntry
+from ..rpc.message.message import Message
+from ..rpc.message.types import MessageType
+from ..rpc.message.words import number, numbers, refuse
+from .container import NUM_CLEANUP_CONTEXT_RETRIES, get_instance
+from .over import read_over
+from .shard import AUTO_INCREMENT_BITS, TOMBSTONE_S
 
 if TYPE_CHECKING:
-    from ..rpc.membership import WorkerInfo
+    from ..rpc.message.metadata import Value
+    from ..rpc.workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
@@ -36,12 +39,18 @@ _logger = logging.getLogger(__name__)
 # together with all that are outside of them, outermost first: mirrors are made in that order, and
 # so stand to each other as the levels do (graph/forward_grad.py, Note [Levels and their order]).
 # Whoever sends a level to a worker remembers that, and at the level's end says so to all whom it
-# told; they do likewise. A worker that hears nothing, because its owner died, is told of that by
-# its own agent. What arrives after the end is dropped: a level that is over has no tangents.
+# told; they do likewise. A worker that hears nothing, because the level's owner died, is told of
+# that by its own agent; if who died was in between, it asks the owner. What arrives after the end
+# is dropped: a level that is over has no tangents.
 
 # Names in a message's metadata: the levels it speaks of; the sender's innermost one.
 _LEVELS = "tangents.levels"
 _CURRENT = "tangents.current"
+# Of each of the levels the incarnation of its owner, where that is neither who sends nor who reads
+# this, else 0; left out where all are 0. An id has the owner's rank alone.
+_OWNERS = "tangents.owners"
+# And in a question to their owner: the levels that are mirrored where it comes from.
+_HELD = "held"
 
 
 class TangentStore:
@@ -53,8 +62,10 @@ class TangentStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counter = itertools.count()
-        # By global id: whom we told, and which levels are outside of a mirror, outermost first.
-        self._told: dict[int, set[int]] = {}
+        # By global id: whom we told; of a mirror whose level it is, and which levels are outside of
+        # it, outermost first.
+        self._told: dict[int, set[Worker]] = {}
+        self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
         self._ended: set[int] = set()
         self._ended_until: deque[tuple[float, int]] = deque()
@@ -81,7 +92,7 @@ class TangentStore:
                 found.append(outer.get_or_assign_global_id(self.next_id))
         return tuple(found)
 
-    def tell(self, global_ids: Iterable[int], worker_id: int) -> tuple[int, ...]:
+    def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:
         """Remember that a worker hears of levels, and return them, without those that are over.
 
         Whoever heard of one after its end would mirror it for ever.
@@ -89,19 +100,35 @@ class TangentStore:
         with self._lock:
             alive = tuple([i for i in global_ids if i not in self._ended])
             for global_id in alive:
-                self._told.setdefault(global_id, set()).add(worker_id)
+                self._told.setdefault(global_id, set()).add(worker)
         return alive
 
-    def register(self, chain: tuple[int, ...]) -> None:
-        """Make mirrors of levels that a message names, outermost first, where they are not here."""
-        own = get_instance().worker_id
+    def lives(self, global_ids: Iterable[int], worker: Worker) -> list[Value]:
+        """Return the incarnations of the owners of levels; 0 of this worker's and of worker's."""
+        with self._lock:
+            owners = [self._owner.get(global_id) for global_id in global_ids]
+        return [
+            0 if owner is None or owner is worker else owner.record.incarnation for owner in owners
+        ]
+
+    def register(
+        self, chain: tuple[int, ...], brought_by: Worker, lives: Sequence[int] = ()
+    ) -> None:
+        """Make mirrors of levels that a message names, outermost first, where they are not here.
+
+        `lives` has the incarnation of each one's owner, as `lives()` tells them; () for all 0.
+        """
         for position, global_id in enumerate(chain):
+            owner = self._owner.get(global_id)
+            if owner is None:
+                owner = _owner_of(global_id, brought_by, lives[position] if lives else 0)
             with self._lock:
-                owner = global_id >> AUTO_INCREMENT_BITS
-                # Whether the owner is lost is asked under the lock, too: who is lost later has its
-                # levels ended later.
-                if global_id in self._ended or owner == own or _is_lost(owner):
+                # Whether they are lost is asked under the lock, too: of who is lost later, it is
+                # heard later that its levels are to end, and what it brought is to be asked about.
+                is_lost = owner is None or owner.is_dead or brought_by.is_dead
+                if owner is None or is_lost or global_id in self._ended:
                     continue
+                self._owner[global_id] = owner
                 self._outer.setdefault(global_id, chain[:position])
                 # Under the lock, so that an end that is heard now finds the mirror.
                 ForwardADLevel.get_or_create_mirror(global_id)
@@ -112,24 +139,20 @@ class TangentStore:
         with self._lock:
             told = self._told.pop(global_id, set())
             self._outer.pop(global_id, None)
+            self._owner.pop(global_id, None)
             while self._ended_until and self._ended_until[0][0] < now:
                 self._ended.discard(self._ended_until.popleft()[1])
             if global_id not in self._ended:
                 self._ended.add(global_id)
                 self._ended_until.append((now + TOMBSTONE_S, global_id))
         ForwardADLevel.release_mirror(global_id)
-        for worker_id in told:
-            _ask_to_end(worker_id, global_id)
+        for worker in told:
+            _ask_to_end(worker, global_id)
 
-    def end_levels_of(self, worker_id: int) -> None:
+    def end_levels_of(self, worker: Worker) -> None:
         """End the mirrors of a lost worker's levels."""
-        with self._lock:
-            lost = [i for i in self._outer if i >> AUTO_INCREMENT_BITS == worker_id]
-        for global_id in lost:
+        for global_id in self.mirrors_by_owner().get(worker, ()):
             self.end(global_id)
-        with self._lock:
-            # Who takes its rank gives its ids out anew.
-            self._ended = {i for i in self._ended if i >> AUTO_INCREMENT_BITS != worker_id}
 
     def stop(self) -> None:
         """End all mirrors, when RPC has shut down.
@@ -141,11 +164,20 @@ class TangentStore:
             mirrors = list(self._outer)
             self._told.clear()
             self._outer.clear()
+            self._owner.clear()
             self._ended.clear()
             self._ended_until.clear()
         for global_id in mirrors:
             ForwardADLevel.release_mirror(global_id)
         ForwardADLevel.forget_global_ids()
+
+    def mirrors_by_owner(self) -> dict[Worker, list[int]]:
+        """Return the levels of other workers that are known here."""
+        found: dict[Worker, list[int]] = {}
+        with self._lock:
+            for global_id, owner in self._owner.items():
+                found.setdefault(owner, []).append(global_id)
+        return found
 
     def number_of_mirrors(self) -> int:
         """Return how many levels of other workers are known here."""
@@ -164,33 +196,33 @@ def tangent_store() -> TangentStore:
 class TangentInterceptor:
     """Lets tensors take their tangents along, and functions see their caller's level."""
 
-    def request_out(self, envelope: Envelope) -> None:
+    def request_out(self, request: Message) -> None:
         """Add the tangents of a request's tensors, and the innermost level of its caller."""
         # Nothing is open and nothing is mirrored: nearly always.
         if modes.special:
-            _pack(envelope, ForwardADLevel.current())
+            _pack(request, ForwardADLevel.current())
 
-    def request_in(self, envelope: Envelope) -> AbstractContextManager[None] | None:
+    def request_in(self, request: Message) -> AbstractContextManager[None] | None:
         """Give tensors their tangents; the caller's level is current while its function runs."""
-        _unpack(envelope)
-        if _CURRENT not in envelope.metadata:
+        _unpack(request)
+        if _CURRENT not in request.metadata:
             return None
-        current = number(envelope.metadata, _CURRENT, envelope.peer)
+        current = number(request.metadata, _CURRENT, request.peer.id)
         return adopt(ForwardADLevel.try_get_by_global_id(current))
 
-    def response_out(self, envelope: Envelope, request: Envelope) -> None:
+    def response_out(self, answer: Message, request: Message) -> None:
         """Add the tangents of a response's tensors."""
         if modes.special:
-            _pack(envelope, None)
+            _pack(answer, None)
 
-    def response_in(self, envelope: Envelope, request: Envelope) -> None:
+    def response_in(self, answer: Message, request: Message) -> None:
         """Give tensors their tangents."""
-        _unpack(envelope)
+        _unpack(answer)
 
 
-def _pack(envelope: Envelope, current: ForwardADLevel | None) -> None:
+def _pack(message: Message, current: ForwardADLevel | None) -> None:
     levels: set[ForwardADLevel] = set() if current is None else {current}
-    tensors = envelope.tensors
+    tensors, tangents = message.tensors, list[TangentEntry]()
     at = 0
     # The list grows meanwhile: a tangent may have tangents of outer levels.
     while at < len(tensors):
@@ -200,26 +232,36 @@ def _pack(envelope: Envelope, current: ForwardADLevel | None) -> None:
             if tangent is not None:
                 levels.add(level)
                 global_id = level.get_or_assign_global_id(_store.next_id)
-                envelope.tangents.append(TangentEntry(at, global_id, len(tensors)))
+                tangents.append(TangentEntry(at, global_id, len(tensors)))
                 tensors.append(tangent)
         at += 1
     if not levels:
         return
+    message.tangents = tangents
     chain: dict[int, None] = {}
     for level in sorted(levels):
         chain.update(dict.fromkeys(_store.chain_of(level)))
-    envelope.metadata[_LEVELS] = list(_store.tell(chain, envelope.peer))
+    told = _store.tell(chain, message.peer)
+    message.metadata[_LEVELS] = list(told)
+    lives = _store.lives(told, message.peer)
+    if any(lives):
+        message.metadata[_OWNERS] = lives
     if current is not None:
-        envelope.metadata[_CURRENT] = current.global_id
+        message.metadata[_CURRENT] = current.global_id
 
 
-def _unpack(envelope: Envelope) -> None:
-    if _LEVELS not in envelope.metadata:
+def _unpack(message: Message) -> None:
+    if _LEVELS not in message.metadata:
         return
-    _store.register(numbers(envelope.metadata, _LEVELS, envelope.peer))
-    tensors: list[Tensor] = envelope.tensors
+    words, sender = message.metadata, message.peer
+    chain = numbers(words, _LEVELS, sender.id)
+    lives = numbers(words, _OWNERS, sender.id) if _OWNERS in words else ()
+    if lives and len(lives) != len(chain):
+        refuse(words, _OWNERS, sender.id, f"{len(chain)} numbers, one for each level")
+    _store.register(chain, sender, lives)
+    tensors: list[Tensor] = message.tensors
     # Last first: a tangent has all its own tangents before it is given to its tensor.
-    for at, global_id, tangent in reversed(envelope.tangents):
+    for at, global_id, tangent in reversed(message.tangents):
         level = ForwardADLevel.try_get_by_global_id(global_id)
         if level is None:
             continue
@@ -231,38 +273,41 @@ def _unpack(envelope: Envelope) -> None:
                 raise
 
 
-def _is_lost(worker_id: int) -> bool:
-    return is_current_agent_set() and get_current_agent().is_dead(worker_id)
+def _owner_of(global_id: int, brought_by: Worker, life: int) -> Worker | None:
+    """Return whose level another worker has brought; None for ours, and for no present life."""
+    rank = global_id >> AUTO_INCREMENT_BITS
+    if not life:
+        return brought_by if rank == brought_by.id and not brought_by.is_self else None
+    owner = get_current_agent().find_life(rank, life)
+    return None if owner is None or owner.is_self else owner
 
 
-def _ask_to_end(worker_id: int, global_id: int) -> None:
-    if not is_current_agent_set():
-        return
-
-    def look(done: Future[Any]) -> None:
-        error = done.exception()
-        if error is not None:
-            _logger.info("level %d was not ended on node %d: %s", global_id, worker_id, error)
-
-    try:
-        future = get_current_agent().send(
-            worker_id,
+def _ask_to_end(worker: Worker, global_id: int) -> None:
+    if is_current_agent_set():
+        get_current_agent().teller.tell(
+            worker,
             MessageType.CLEANUP_LEVEL_REQ,
-            (),
             {"level": global_id},
+            failure=f"level {global_id} was not ended",
             retries=NUM_CLEANUP_CONTEXT_RETRIES,
         )
-    except Exception as error:  # one dead worker must not keep the others from hearing of it
-        _logger.info("level %d was not ended on node %d: %s", global_id, worker_id, error)
-        return
-    future.add_done_callback(look)
 
 
-def handle_level_end(envelope: Envelope) -> None:
-    """End the mirror of a level that its owner has left."""
-    global_id = number(envelope.metadata, "level", envelope.peer)
+def handle_level_end(request: Message) -> Reply | None:
+    """End the mirror of a level that its owner has left.
+
+    A worker that mirrors levels of this one, and lost who brought them, hears which are over.
+    """
+    words, sender = request.metadata, request.peer
+    if _HELD in words:
+        held = numbers(words, _HELD, sender.id)
+        open_here = [i for i in held if ForwardADLevel.try_get_by_global_id(i) is not None]
+        alive = _store.tell(open_here, sender)
+        return Reply([], {"over": [i for i in held if i not in alive]})
+    global_id = number(words, "level", sender.id)
     if not _is_known_to_be_over(global_id):
         _store.end(global_id)
+    return None
 
 
 def _is_known_to_be_over(global_id: int) -> bool:
@@ -270,6 +315,21 @@ def _is_known_to_be_over(global_id: int) -> bool:
     return global_id in _store._ended
 
 
-def handle_lost_owner(worker: WorkerInfo) -> None:
-    """End the levels of a lost worker."""
-    _store.end_levels_of(worker.id)
+def handle_lost_owner(worker: Worker) -> None:
+    """End the levels of a lost worker, and those of others of whose end it has not told."""
+    _store.end_levels_of(worker)
+    if not is_current_agent_set():
+        return
+    for owner, held in _store.mirrors_by_owner().items():
+        get_current_agent().teller.tell(
+            owner,
+            MessageType.CLEANUP_LEVEL_REQ,
+            {_HELD: [*held]},
+            failure="which levels are over was not asked",
+            then=functools.partial(_end_all, owner),
+        )
+
+
+def _end_all(owner: Worker, reply: Reply) -> None:
+    for global_id in read_over(reply, owner.id, "levels"):
+        _store.end(global_id)

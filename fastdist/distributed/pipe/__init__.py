@@ -1,3 +1,3 @@
-"""Messages between two workers: their bytes, the lanes they take, and the transports below."""
+"""The way of frames between two workers: lanes, the pipe that holds them, the transports below."""
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Final
 
 from fastdist.core.errors import MessageError
 
-from .message import Buffer
+from .frames import Buffer
 
 # The first byte of a batch, where a message has its version.
 BATCH: Final = 0xB1

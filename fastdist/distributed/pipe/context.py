@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from fastdist.core.errors import BackendNotViableError
 from fastdist.distributed.sockets import Doorbell, NoSecurity, Security
 
 from .lane import Lane
-from .registry import Registration, Transport, channels, transports
+from .registry import Registration, Transport, names_of, transports
 from .transports.zeromq import ZmqListener
 
 # Each of these files registers what it holds.
-from .transports import absent, inproc, ipc, tcp  # isort: skip
-from . import channels as _channels  # isort: skip
+from .transports import absent, inproc, ipc, shm, tcp  # isort: skip
 
-_REGISTERED = (absent, inproc, ipc, tcp, _channels)
+_REGISTERED = (absent, inproc, ipc, shm, tcp)
 
 
 class Context:
@@ -28,18 +26,14 @@ class Context:
     def __init__(
         self,
         transport_names: Sequence[str] | None = None,
-        channel_names: Sequence[str] | None = None,
         *,
         host: str = "127.0.0.1",
         security: Security | None = None,
     ) -> None:
         if transport_names is None:
-            transport_names = transports_of_environment()
-        if channel_names is None:
-            channel_names = channels_of_environment()
+            transport_names = names_of("FASTDIST_TRANSPORTS")
         self._security = NoSecurity() if security is None else security
         self.transports = self._allowed(transports.choose(transport_names))
-        self.channels = channels.choose(channel_names)
         self._host = host
 
     def _allowed(self, viable: list[Registration[Transport]]) -> list[Registration[Transport]]:
@@ -53,10 +47,6 @@ class Context:
                 "transport cannot tell processes of one user apart; choose uv"
             )
         return allowed
-
-    def has(self, channel: str) -> bool:
-        """Return whether large tensors may go by a channel."""
-        return any(registration.name == channel for registration in self.channels)
 
     def listen(self, name: str) -> ZmqListener:
         """Return a listener that can be reached by every transport of this context, and by us."""
@@ -103,17 +93,3 @@ class Context:
                     address, closed, self._security, peer, watched=watched
                 )
         raise BackendNotViableError(f"transport {transport!r} is not registered any more")
-
-
-def transports_of_environment(environment: Mapping[str, str] = os.environ) -> list[str] | None:
-    """Return the names of FASTDIST_TRANSPORTS, which are separated by commas; None if unset."""
-    return _names(environment.get("FASTDIST_TRANSPORTS", ""))
-
-
-def channels_of_environment(environment: Mapping[str, str] = os.environ) -> list[str] | None:
-    """Return the names of FASTDIST_CHANNELS, which are separated by commas; None if unset."""
-    return _names(environment.get("FASTDIST_CHANNELS", ""))
-
-
-def _names(text: str) -> list[str] | None:
-    return [name for part in text.split(",") if (name := part.strip())] or None

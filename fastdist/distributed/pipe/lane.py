@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from fastdist.distributed.sockets import Pulse
 
-from .message import Buffer
+from .frames import Buffer
 
 READABLE: Final = 1
 WRITABLE: Final = 2
@@ -36,6 +36,10 @@ class Lane(Protocol):
     # Of a lane that was made with `watched` to another process; who reads its events beats it.
     pulse: Pulse | None
 
+    @property
+    def takes_edges(self) -> bool:
+        """Whether a call on the lane may use up what would have woken who sleeps on fileno()."""
+
     def try_send(self, frames: Sequence[Buffer]) -> bool:
         """Send a message if it can leave now; never blocks."""
 
@@ -63,7 +67,10 @@ class Lane(Protocol):
         """
 
     def fileno(self) -> int:
-        """Return a descriptor that becomes readable after something may have changed."""
+        """Return a descriptor that becomes readable after something may have changed.
+
+        Note    another one once events() has found that the lane goes on by other means
+        """
 
     def connection_fileno(self) -> int:
         """Return a descriptor that becomes readable when the connection changes; -1 if none."""

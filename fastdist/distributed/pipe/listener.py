@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
-from .message import Buffer
+from .frames import Buffer
+
+# What names a connection that came in. Peers may choose some that are bytes; no other.
+Route: TypeAlias = Hashable
 
 
 class Received(NamedTuple):
@@ -15,7 +18,7 @@ class Received(NamedTuple):
     its connection asks for no proof.
     """
 
-    route: bytes
+    route: Route
     frames: list[Buffer]
     rank: int | None
 
@@ -34,10 +37,10 @@ class Listener(Protocol):
     def try_receive(self) -> Received | None:
         """Return the next message, or None if none is there."""
 
-    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+    def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
         """Send a message on a connection that came in; False if that is gone. Never blocks."""
 
-    def knows(self, route: bytes) -> bool:
+    def knows(self, route: Route) -> bool:
         """Return whether the connection of a message that came in may still be there."""
 
     def wake(self) -> None:

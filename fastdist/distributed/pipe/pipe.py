@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 from fastdist.distributed.sockets import Doorbell
 
+from .frames import Buffer
 from .lane import Lane
-from .message import Buffer
 from .shared_lane import SharedLane
 
 # Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
@@ -29,7 +29,7 @@ class PendingCall(Protocol):
 class OwnLane:
     """A lane that one blocking caller has to itself."""
 
-    __slots__ = ("greet", "greeting", "lane", "num_late", "number", "serial")
+    __slots__ = ("greet", "greeting", "lane", "number", "serial")
 
     def __init__(self, lane: Lane, number: int, greet: Callable[[], list[Buffer]]) -> None:
         self.lane = lane
@@ -40,8 +40,15 @@ class OwnLane:
         self.greeting: list[Buffer] | None = greet()
         # Of the last question what became of a call.
         self.serial = 0
-        # How many calls were given up whose answers have not come by it, and may never come.
-        self.num_late = 0
+
+    def send_greeting(self, deadline: float | None) -> None:
+        """Send what must go before the first call; while `greeting` says that it has not gone.
+
+        Raises  as Lane.send does; then it has not
+        """
+        assert self.greeting is not None
+        self.lane.send(self.greeting, deadline)
+        self.greeting = None
 
 
 class Pipe:
@@ -128,20 +135,20 @@ class Pipe:
             self._closed.close()
 
     def take_late(self) -> list[list[Buffer]]:
-        """Return the messages that came by lanes nobody has: answers to calls given up before.
+        """Return the messages that came by lanes nobody has.
+
+        They are answers to calls given up before, or come twice: to who asked what became of it.
 
         Note    they may hold the peer's memory, or promises, until somebody has read them
         """
         with self._lock:
             if self._error is not None:
                 return []
-            lanes = [own for own in self._free if own.num_late]
-            self._free = [own for own in self._free if not own.num_late]
+            lanes, self._free = self._free, []
             self._lanes_out += len(lanes)
         came: list[list[Buffer]] = []
         for own in lanes:
             while (frames := own.lane.try_receive()) is not None:
-                own.num_late = max(0, own.num_late - 1)
                 came.append(frames)
             self.check_in(own)
         return came
@@ -159,9 +166,18 @@ class Pipe:
                 with self._lock:
                     if self._error is not None:
                         raise copy.copy(self._error)
-                shared = SharedLane(self._connect(self._closed, 0), self._attend)
-                shared.send(self._greet(0))
-                self._shared = shared
+                    # While it is made, the bell that ends it must not be closed.
+                    self._lanes_out += 1
+                try:
+                    shared = SharedLane(self._connect(self._closed, 0), self._attend)
+                    shared.send(self._greet(0))
+                    self._shared = shared
+                finally:
+                    with self._lock:
+                        self._lanes_out -= 1
+                        close_bell = self._error is not None and self._lanes_out == 0
+                    if close_bell:
+                        self._closed.close()
             return self._shared
 
     def greet_again(self) -> None:

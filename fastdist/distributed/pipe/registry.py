@@ -1,7 +1,8 @@
-"""Transports and channels by name, with PyTorch's priorities and ours beside them."""
+"""What a user may choose from by name: transports, with PyTorch's priorities and ours."""
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
@@ -13,7 +14,7 @@ from .listener import Listener
 
 
 class Registered(Protocol):
-    """What a transport and a channel have in common."""
+    """What can stand in a registry."""
 
     def why_not_viable(self) -> str | None:
         """Return why this machine cannot offer it; None if it can."""
@@ -123,6 +124,12 @@ class Registry(Generic[R]):
         return viable
 
 
+def names_of(variable: str) -> list[str] | None:
+    """Return the names in a variable of the environment, separated by commas; None if unset."""
+    text = os.environ.get(variable, "")
+    return [name for part in text.split(",") if (name := part.strip())] or None
+
+
 class NoTransport(NotViable):
     """A transport that cannot be had."""
 
@@ -149,14 +156,4 @@ UV_TRANSPORT_PRIORITY: Final = 0
 INPROC_TRANSPORT_PRIORITY: Final = 300
 IPC_TRANSPORT_PRIORITY: Final = 150
 
-CMA_CHANNEL_PRIORITY: Final = 1200
-MULTIPLEXED_UV_CHANNEL_PRIORITY: Final = 1100
-BASIC_CHANNEL_PRIORITY: Final = 1000
-CUDA_XTH_CHANNEL_PRIORITY: Final = 400
-CUDA_IPC_CHANNEL_PRIORITY: Final = 300
-CUDA_GDR_CHANNEL_PRIORITY: Final = 200
-CUDA_BASIC_CHANNEL_PRIORITY: Final = 0
-ARENA_CHANNEL_PRIORITY: Final = 1300
-
 transports: Registry[Transport] = Registry("transport", aliases={"tcp": "uv"})
-channels: Registry[Registered] = Registry("channel")

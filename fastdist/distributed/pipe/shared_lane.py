@@ -12,8 +12,8 @@ from typing import Final
 from fastdist.core.errors import MessageError
 
 from .batch import MAX_MESSAGES, join, split, take_batch
+from .frames import Buffer
 from .lane import READABLE, WRITABLE, Lane
-from .message import Buffer
 
 # Messages that follow each other so closely are a burst. The first few of it go at once, the others
 # are left to the reader, who sends many of them as one while their sender goes on computing.
@@ -131,7 +131,7 @@ class SharedLane:
                 unsent.popleft()
 
     def _needs_reader(self) -> bool:
-        return bool(self.lane.events() & self._wanted())
+        return self.lane.takes_edges and bool(self.lane.events() & self._wanted())
 
     def _wanted(self) -> int:
         return READABLE | WRITABLE if self._unsent and not self._held else READABLE

@@ -2,30 +2,33 @@
 
 # The design note of this room.
 #
-# A call is made in `api.py`, packed in `outgoing.py`, sent and waited for in `client.py`. A caller
-# that blocks does everything itself on a lane of its own; the Futures of the others are completed
-# by the progress thread (`progress.py`). At the other end the pool's leader takes it from the
-# listener (`serving.py`) and runs it on the spot (`incoming.py`; core/thread_pool.py, Note [Leader
-# and followers]). `body.py` makes bytes of values and of calls, `wire.py` alone looks into Tensors,
-# `gate.py` alone decides what may be loaded, and in strict mode `pickle_scan.py` looks at a pickle
-# before it is read. `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler
-# stand on this room without it knowing them; of what comes in they see only what carries more than
-# a value and tensors. `peer.py` watches over one other worker and feeds `peer_state.py`, which is
-# pure.
+# Each folder stands on those before it. `message/` packs and opens what goes to and fro, and
+# decides what may be loaded. `workers/` has the workers of the group, each life of one a `Worker`
+# on which all hangs that this one keeps of it. `calls/` makes calls and runs those of others, and
+# `references/` keeps values that stay where they are. The agent joins them (`agent.py` is what it
+# does for all rooms, `zmq_agent.py` how it begins and ends), and users name what is in `api.py`,
+# `options.py`, `functions.py`, `remote.py` and `init.py`.
+#
+# A caller that blocks does everything itself on a lane of its own; the Futures of the others are
+# completed by the progress thread. At the other end the pool's leader takes a call from the
+# listener and runs it on the spot (core/thread_pool.py, Note [Leader and followers]). Between
+# workers of one host messages go through shared memory (pipe/ring/, Note [Rings]), else by ZeroMQ.
+# `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler stand on this room
+# without it knowing them; of what comes in they see only what carries more than a value and
+# tensors. Large tensors go in the message or by the arena: `channels.py` has the names of both, and
+# `arena_offers.py` is how two workers come to share memory. What others should hear, and nobody
+# waits for (a reference, a context or a level is over, a pass has failed), goes by `telling.py`.
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee
-# remembers what runs and what it answered (`received_calls.py`, by the lanes of `callers.py`). So a
-# caller whose connection was replaced greets again, asks what became of its calls (`inquiry.py`,
-# `lane_answer.py`), and sends again what never came: no call runs twice, and none is lost but for
-# what is too large to be kept, which fails and says whether it has run.
+# remembers what runs and what it answered (workers/received_calls.py). So a caller whose connection
+# was replaced greets again, asks what became of its calls (workers/inquiry.py), and sends again
+# what never came: no call runs twice, and none is lost but for what is too large to be kept, which
+# fails and says whether it has run.
 #
 # Who was declared lost and lives (it was frozen, and wakes) hears so from those who gave it up;
-# `standing.py` says when it is out. Then it is fenced (`peers.py`): all that it waits for ends with
-# a GivenUpError, and so does its shutdown, for whoever started it to start it again.
-#
-# `joining.py` lets a worker in, `twins.py` tells of two that say they are one, `membership.py`
-# knows who is there, `shutdown_barrier.py` how all leave together, and `rref*.py` keep values that
-# stay where they are.
+# workers/standing.py says when it is out. Then it is fenced: all that it waits for ends with a
+# GivenUpError, and so does its shutdown, for whoever started it to start it again. It comes back as
+# another life (workers/joining.py).
 
 from __future__ import annotations
 
@@ -33,16 +36,18 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.future import Future
 from fastdist.core.missing import missing
-from fastdist.distributed.pipe.limits import Limits
 
-from . import backend_registry, faulty_agent, functions
-from .agent import RpcAgent, add_silence_hook
+from . import _testing, api, backend_registry, constants, faulty_agent, functions, internal
+from .agent import RpcAgent
 from .agent import get_current_agent as _get_current_rpc_agent
 from .agent import is_current_agent_set as _is_current_rpc_agent_set
 from .api import (
+    _delete_all_user_and_unforked_owner_rrefs,
     _set_rpc_timeout,
     _wait_all,
     enable_gil_profiling,
+    get_debug_info,
+    get_metrics,
     get_rpc_timeout,
     get_worker_info,
     rpc_async,
@@ -50,20 +55,31 @@ from .api import (
     shutdown,
 )
 from .backend_registry import BackendValue
-from .gate import allow, export
+from .constants import DEFAULT_INIT_METHOD as _DEFAULT_INIT_METHOD
+from .constants import DEFAULT_NUM_WORKER_THREADS as _DEFAULT_NUM_WORKER_THREADS
+from .constants import DEFAULT_RPC_TIMEOUT_SEC as _DEFAULT_RPC_TIMEOUT_SEC
+from .constants import UNSET_RPC_TIMEOUT as _UNSET_RPC_TIMEOUT
 from .handlers import Reply, register_handler
 from .init import init_rpc
-from .membership import WorkerInfo
-from .message_types import MessageType
+from .message.gate import allow, export
+from .message.limits import Limits
+from .message.types import MessageType
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions, ZmqRpcBackendOptions
+from .references.rref import RRef
 from .remote import remote
-from .rref import RRef
+from .remote_profiler_manager import RemoteProfilerManager
+from .workers.hooks import add_silence_hook
+from .workers.record import WorkerInfo
 from .zmq_agent import ZmqAgent
 
 TensorPipeAgent = ZmqAgent
 PyRRef = RRef  # both names stand in PyTorch's annotations
 
 __all__ = [
+    "_DEFAULT_INIT_METHOD",
+    "_DEFAULT_NUM_WORKER_THREADS",
+    "_DEFAULT_RPC_TIMEOUT_SEC",
+    "_UNSET_RPC_TIMEOUT",
     "BackendType",
     "BackendValue",
     "Future",
@@ -71,6 +87,7 @@ __all__ = [
     "MessageType",
     "PyRRef",
     "RRef",
+    "RemoteProfilerManager",
     "Reply",
     "RpcAgent",
     "RpcBackendOptions",
@@ -79,22 +96,29 @@ __all__ = [
     "WorkerInfo",
     "ZmqAgent",
     "ZmqRpcBackendOptions",
+    "_delete_all_user_and_unforked_owner_rrefs",
     "_get_current_rpc_agent",
     "_get_debug_info",
     "_is_current_rpc_agent_set",
     "_rref_context_get_debug_info",
     "_set_rpc_timeout",
+    "_testing",
     "_wait_all",
     "add_silence_hook",
     "allow",
+    "api",
     "backend_registry",
+    "constants",
     "enable_gil_profiling",
     "export",
     "faulty_agent",
     "functions",
+    "get_debug_info",
+    "get_metrics",
     "get_rpc_timeout",
     "get_worker_info",
     "init_rpc",
+    "internal",
     "is_available",
     "register_handler",
     "remote",
@@ -114,8 +138,7 @@ def _rref_context_get_debug_info() -> dict[str, str]:
     return info
 
 
-def _get_debug_info() -> dict[str, str]:
-    return _get_current_rpc_agent().get_debug_info()
+_get_debug_info = get_debug_info
 
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
-"""What every agent offers, and which one this process has."""
+"""What every agent does, and which one this process has."""
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -10,44 +9,89 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import RpcNotRunningError
-from fastdist.core.future import Future
+from fastdist.core.future import Future, outcome_of
 from fastdist.core.late_rooms import load_late_rooms
 
+from .calls.lane_call import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
+from .durations import seconds
 from .handlers import Reply
-from .membership import WorkerInfo
-from .message_types import MessageType
+from .message.types import MessageType, call_type_of
+from .workers.hooks import lost_hooks
+from .workers.record import Record, WorkerInfo
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
     from fastdist.core.thread_pool import ThreadPool
-    from fastdist.distributed.pipe.metadata import Value
     from fastdist.tensor.tensor import Tensor
 
-    from .lane_call import LaneCall
+    from .calls.client import Client
+    from .message.metadata import Value
+    from .options import TensorPipeRpcBackendOptions
+    from .telling import Teller
+    from .workers.worker import Worker
+    from .workers.workers import Workers
 
 
 class RpcAgent(ABC):
-    """Sends this worker's calls and runs those of others.
+    """Sends this worker's calls and runs those of others. What makes one, and ends it, is the rest
+    of its class: see zmq_agent.py.
 
     Thread  any
     """
 
+    me: Record
+    options: TensorPipeRpcBackendOptions
+    workers: Workers
+    client: Client
+    pool: ThreadPool
+    # What this worker tells others without waiting for them.
+    teller: Teller
     # The RRefs of this worker: an RRefContext, which this file does not know.
     rrefs: Any
 
-    @abstractmethod
+    # ---- who is there --------------------------------------------------------------------------
+
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
         """Return this worker, or the one of a name or id.
 
         Raises  RpcError naming the workers that exist
         """
+        return self.me.info if to is None else self.workers.info_of(to)
 
-    @abstractmethod
+    def worker(self, to: str | int | WorkerInfo | None = None) -> Worker:
+        """Return this worker, or the present life of one, to which what is kept of it belongs.
+
+        Raises  RpcError naming the workers that exist
+        """
+        return self.workers.get(self.me.rank if to is None else to)
+
+    def find(self, rank: int) -> Worker | None:
+        """Return the present life of a rank that came by the wire; None of no member."""
+        return self.workers.find(rank)
+
+    def find_life(self, rank: int, incarnation: object) -> Worker | None:
+        """Return the life of a rank that came by the wire with its incarnation.
+
+        None where that is not the present life, or the rank no member's.
+        """
+        return self.workers.find_life(rank, incarnation)
+
     def get_worker_infos(self) -> list[WorkerInfo]:
         """Return all workers by id."""
+        return [worker.info for worker in self.workers.all()]
 
-    @abstractmethod
+    def device_map_to(self, worker: Worker) -> Mapping[Device, Device]:
+        """Return where tensors of this worker's devices go at another."""
+        maps = self.options.device_maps
+        return maps.get(worker.name, {}) if maps else {}
+
+    def add_lost_callback(self, callback: Callable[[Worker], None]) -> None:
+        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
+        self.workers.add_lost_callback(callback)
+
+    # ---- what they are asked -------------------------------------------------------------------
+
     def call(
         self,
         to: WorkerInfo,
@@ -60,8 +104,26 @@ class RpcAgent(ABC):
 
         Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
         """
+        return self._begin(to, function, args, kwargs, timeout_s).wait()
 
-    @abstractmethod
+    def call_each(
+        self,
+        calls: Sequence[tuple[WorkerInfo, Callable[..., Any], Sequence[Any]]],
+        meanwhile: Callable[[], object],
+    ) -> list[Future[Any]]:
+        """Run each (function, args) on its worker, with the default timeout; when all requests have
+        left call `meanwhile`, wait, and return how they ended. All on the calling thread.
+        """
+        begun = [outcome_of(self._begin, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
+        try:
+            meanwhile()
+            return [outcome_of(lambda call: call.value().wait(), one) for one in begun]
+        finally:
+            for one in begun:
+                # What was not waited for: this thread was interrupted.
+                if one.exception() is None and isinstance(one.value(), LaneCall):
+                    one.value().give_up()
+
     def call_async(
         self,
         to: WorkerInfo,
@@ -71,11 +133,13 @@ class RpcAgent(ABC):
         timeout_s: float,
     ) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
+        kind, value = call_type_of(function), (function, args, kwargs)
+        timeout_s = self._timeout(timeout_s)
+        return self.client.request(to.id, kind, value, (), None, timeout_s, function)
 
-    @abstractmethod
     def request(
         self,
-        worker_id: int,
+        to: Worker,
         kind: MessageType,
         value: object,
         metadata: Mapping[str, Value] | None = None,
@@ -83,22 +147,24 @@ class RpcAgent(ABC):
         what: object = None,
     ) -> Future[Any]:
         """Send a request with a value in its body, and return a Future of what the answer holds."""
+        timeout_s = self._timeout(timeout_s)
+        return self.client.request(to, kind, value, (), metadata, timeout_s, what)
 
-    @abstractmethod
     def request_and_wait(
         self,
-        worker_id: int,
+        to: Worker,
         kind: MessageType,
         metadata: Mapping[str, Value],
         timeout_s: float,
         what: object,
     ) -> Any:
         """Send a request without a body, wait, and return what the answer holds."""
+        timeout_s = self._timeout(timeout_s)
+        return self.client.begin(to, kind, None, metadata, timeout_s, what).wait()
 
-    @abstractmethod
     def send(
         self,
-        worker_id: int,
+        to: Worker,
         message_type: int,
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
@@ -110,54 +176,68 @@ class RpcAgent(ABC):
         After a failure that leaves the worker alive the request goes again, up to `retries` times,
         1 s later at first and then half as long again each time; so only for what may run twice.
         """
+        kind = MessageType(message_type)
+        request = (to, kind, None, tensors, metadata, self._timeout(timeout_s))
+        if retries:
+            return self.client.request_with_retries(retries, *request)
+        return self.client.request(*request)
 
     def send_in_person(
         self,
-        worker_id: int,
+        to: Worker,
         message_type: int,
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
         """Send a request whose sender takes the answer itself, without a hop between threads.
 
-        None where that cannot be done now; nothing was sent then.
+        None where no lane is free; nothing was sent then.
         """
-        return None
+        kind = MessageType(message_type)
+        return self.client.send_in_person(to, kind, tensors, metadata)
 
-    @abstractmethod
-    def device_map_to(self, worker_id: int) -> Mapping[Device, Device]:
-        """Return where tensors of this worker's devices go at another."""
-
-    @abstractmethod
-    def is_dead(self, worker_id: int) -> bool:
-        """Return whether a worker was lost or has left."""
-
-    @abstractmethod
-    def add_lost_callback(self, callback: Callable[[WorkerInfo], None]) -> None:
-        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
-
-    @abstractmethod
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:
         """Run function(*arguments) soon in the agent's pool, behind no user's work.
 
         For what others wait for, as for a handler. False if the pool is closed.
         """
+        return self.pool.submit_uncounted(function, *arguments)
 
-    @abstractmethod
     def get_rpc_timeout(self) -> float:
         """Return the timeout of calls that give none, in seconds."""
+        return self._rpc_timeout_s
+
+    def set_rpc_timeout(self, timeout_s: float) -> None:
+        """Change the timeout of calls that give none."""
+        self._rpc_timeout_s = seconds("timeout", timeout_s)
+
+    def get_timeout(self) -> float:
+        """Return the same, under PyTorch's name."""
+        return self._rpc_timeout_s
+
+    def _begin(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> LaneCall | Future[Any]:
+        kind, value = call_type_of(function), (function, args, kwargs)
+        return self.client.begin(to.id, kind, value, None, self._timeout(timeout_s), function)
+
+    def _timeout(self, timeout_s: float) -> float:
+        return self._rpc_timeout_s if timeout_s == UNSET_RPC_TIMEOUT else timeout_s
+
+    # ---- what each kind of agent does its own way ----------------------------------------------
 
     @abstractmethod
-    def join(self, timeout_s: float) -> None:
-        """Wait until no call is under way anywhere in the group; 0 waits for all to come."""
+    def leave(self, timeout_s: float) -> None:
+        """Wait until no call is under way anywhere, and let the others know that this one leaves.
 
-    @abstractmethod
-    def prepare_to_leave(self, deadline: float) -> None:
-        """Give up what others must hear of, between the two joins of a graceful shutdown."""
-
-    @abstractmethod
-    def part(self) -> None:
-        """Say goodbye, and let the others read what they were answered; after the last join."""
+        Units   0 waits for the others to come as long as they live
+        Raises  ShutdownIncomplete
+        """
 
     @abstractmethod
     def shutdown(self) -> None:
@@ -172,8 +252,6 @@ class RpcAgent(ABC):
         """Return the metrics, and what else helps to understand a hang."""
 
 
-_logger = logging.getLogger(__name__)
-
 # Guards _agent.
 _agent_lock = threading.Lock()
 _agent: RpcAgent | None = None
@@ -184,16 +262,15 @@ _first_number = 0
 # Called with the worker id by init_rpc, before the group is joined, and by shutdown.
 _start_hooks: list[Callable[[int], None]] = []
 _stop_hooks: list[Callable[[], None]] = []
-# Called by every agent, on a pool thread, with each worker that is lost or leaves.
-lost_hooks: list[Callable[[WorkerInfo], None]] = []
-# Likewise with each worker that is silent, and in which way.
-silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
+_debug_infos: list[Callable[[], Mapping[str, object]]] = []
+# Likewise with each agent that becomes this process's.
+_watchers: list[Callable[[RpcAgent | None], None]] = []
 
 
 def add_hooks(
     start: Callable[[int], None],
     stop: Callable[[], None],
-    lost: Callable[[WorkerInfo], None] | None = None,
+    lost: Callable[[Worker], None] | None = None,
 ) -> None:
     """Call start(worker_id) before this worker can be reached, and stop() when it no longer can.
 
@@ -210,37 +287,30 @@ def add_hooks(
         start(agent.get_worker_info().id)
 
 
-def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
-    """Call hook(worker, why), on a pool thread, for each worker that does not answer.
-
-    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
-    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
-    told of.
-    """
-    silence_hooks.append(hook)
+def add_debug_info(ask: Callable[[], Mapping[str, object]]) -> None:
+    """Let what ask() returns be part of what rpc.get_debug_info() tells."""
+    _debug_infos.append(ask)
 
 
-def tell_silence(pool: ThreadPool, worker: WorkerInfo, why: str) -> None:
-    """Log that a worker is silent, and run the hooks."""
-    _logger.warning("worker %r %s", worker.name, why)
-    for hook in silence_hooks:
-        pool.submit_uncounted(hook, worker, why)
+def more_debug_info() -> dict[str, str]:
+    """Return what the rooms above know."""
+    return {name: str(value) for ask in _debug_infos for name, value in ask().items()}
 
 
 def first_number() -> int:
     """Return where the numbers begin that stand beside this worker's id in ids of its own.
 
-    That is 0 in a group of a fixed size. In another one who had the rank before has given out ids
-    from there, and what these stand for may be there still: values, and messages of a context.
+    That is 0 where no rank has a second life. Else an earlier one may have given out ids from
+    there, and what these stand for may be there still: values, and messages of a context.
     """
     return _first_number
 
 
-def run_start_hooks(worker_id: int, *, is_static: bool) -> None:
+def run_start_hooks(worker_id: int, *, may_change: bool) -> None:
     """Load the rooms above, and tell them that this worker is about to join."""
     global _first_number
     # Half of the 48 bits that a number has, at least, are left to count in.
-    _first_number = 0 if is_static else int.from_bytes(os.urandom(6), "little") >> 1
+    _first_number = int.from_bytes(os.urandom(6), "little") >> 1 if may_change else 0
     load_late_rooms()
     for hook in _start_hooks:
         hook(worker_id)
@@ -272,6 +342,18 @@ def get_current_agent() -> RpcAgent:
     return agent
 
 
+def current_agent_or_none() -> RpcAgent | None:
+    """Return this process's agent, if there is one."""
+    return _agent
+
+
+def watch_agent(watcher: Callable[[RpcAgent | None], None]) -> None:
+    """Call watcher(agent) with each agent that becomes this process's, and with None at its end."""
+    _watchers.append(watcher)
+    if _agent is not None:
+        watcher(_agent)
+
+
 def is_current_agent_set() -> bool:
     """Return whether init_rpc has been called, and shutdown has not."""
     return _agent is not None
@@ -282,6 +364,8 @@ def set_current_agent(agent: RpcAgent | None) -> None:
     global _agent
     with _agent_lock:
         _agent = agent
+    for watcher in _watchers:
+        watcher(agent)
 
 
 def _mark_child() -> None:

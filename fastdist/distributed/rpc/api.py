@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future, wait_all
+from fastdist.core.missing import missing
 
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
+from .bindings import incompatible
 from .durations import seconds
-from .membership import WorkerInfo
+from .gather import all_gather
+from .pickler import _internal_rpc_pickler, _use_rpc_pickler, current
+from .workers.record import WorkerInfo
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 __all__ = [
+    "_internal_rpc_pickler",
+    "_use_rpc_pickler",
+    "get_debug_info",
+    "get_metrics",
     "get_rpc_timeout",
     "get_worker_info",
     "rpc_async",
@@ -27,7 +40,11 @@ __all__ = [
 
 To: TypeAlias = str | int | WorkerInfo
 
-_collecting = threading.local()
+# What _wait_all collects: `future_list`, while it is open in a thread.
+_thread_local_var = threading.local()
+# Whether RRefs of this worker's values that others still hold are no error of shutdown.
+_ignore_rref_leak = True
+_all_gather = all_gather
 
 
 def rpc_sync(
@@ -66,7 +83,7 @@ def rpc_async(
     args = () if args is None else arguments_of(args)
     kwargs = {} if kwargs is None else keywords_of(kwargs)
     future = agent.call_async(info, func, args, kwargs, timeout)
-    futures = getattr(_collecting, "futures", None)
+    futures = getattr(_thread_local_var, "future_list", None)
     if futures is not None:
         futures.append(future)
     return future
@@ -75,36 +92,40 @@ def rpc_async(
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     """Return the WorkerInfo of a name, or this worker's own.
 
-    Raises  RpcError for an unknown name
+    Raises  RpcError for an unknown name; TypeError for what is none
     """
+    if not isinstance(worker_name, str | int | WorkerInfo | None):
+        signature = "(worker_name: str | int | WorkerInfo | None = None) -> WorkerInfo"
+        why = "expected a worker's name, id or WorkerInfo"
+        raise incompatible("get_worker_info", signature, why, worker_name)
     return get_current_agent().get_worker_info(worker_name)
 
 
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Leave the group; if graceful, after all workers have come here and no call is under way.
 
+    In a group without a world size members come and go, and nobody waits for the others: who leaves
+    waits for its own calls, and for those of others that run here; it answers these, gives its
+    references up, and goes when the callers have read their answers. A later call to it ends with a
+    WorkerLostError, and has not run.
+
     A worker that was lost is not waited for: whoever called it has got a WorkerLostError. That this
     worker shuts down without it is no error, but logged as a warning with its name and how it was
-    lost, since a worker that only serves hears of it nowhere else. After 5 s, and then after twice
-    the time each time, a line says for whom it waits.
+    lost, since a worker that only serves hears of it nowhere else. Where lives are taken back, it
+    has 60 s for it first, or half of the timeout. After 5 s, and then after twice the time each
+    time, a line says for whom it waits.
 
     Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
             here as long as they live, and 15 s for what is under way then
     Raises  ShutdownIncomplete naming who did not come; RPC is shut down all the same
+    Source  PyTorch, torch/distributed/rpc/api.py, shutdown: its groups without a world size have no
+            barrier either
     """
     agent = get_current_agent()
     timeout = seconds("timeout", timeout)
     try:
         if graceful:
-            # First all of users' calls end, everywhere; then all give up their references and the
-            # store, and what that sends ends as well.
-            began = time.monotonic()
-            agent.join(timeout)
-            began = began if timeout else time.monotonic()
-            deadline = began + (timeout or constants.SHUTDOWN_TIMEOUT_S)
-            agent.prepare_to_leave(deadline)
-            agent.join(max(1.0, deadline - time.monotonic()))
-            agent.part()
+            agent.leave(timeout)
     finally:
         _end(agent)
 
@@ -120,28 +141,90 @@ def _set_rpc_timeout(timeout: float) -> None:
 
 
 def enable_gil_profiling(flag: bool) -> None:
-    """Measure how long requests wait for the interpreter lock, as a metric of the agent."""
+    """Measure how long requests wait for the interpreter lock, as a metric of the agent.
+
+    Raises  TypeError for what is neither True nor False
+    """
+    if not isinstance(flag, bool):
+        why = "expected True or False"
+        raise incompatible("enable_gil_profiling", "(flag: bool) -> None", why, flag)
     _zmq_agent().enable_gil_profiling(flag)
 
 
 @contextmanager
 def _wait_all() -> Iterator[None]:
     """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it."""
-    _collecting.futures = []
+    _thread_local_var.future_list = []
     try:
         yield
     finally:
-        futures = _collecting.futures
-        del _collecting.futures
+        futures = _thread_local_var.future_list
+        del _thread_local_var.future_list
         wait_all(futures)
 
 
+def _barrier(worker_names: Iterable[str]) -> None:
+    """Wait until all of these workers, of which this is one, have come here.
+
+    Raises  as _all_gather does
+    """
+    _all_gather(None, set(worker_names))
+
+
+def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that needs RPC: without it, it raises RpcNotRunningError."""
+
+    @functools.wraps(func)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        get_current_agent()
+        return func(*args, **kwargs)
+
+    return wrapper
+
+
+def _delete_all_user_and_unforked_owner_rrefs(
+    timeout: timedelta = timedelta(seconds=constants.SHUTDOWN_TIMEOUT_S),
+) -> None:
+    """Give up all references of this worker to what others own, and tell these."""
+    get_current_agent().rrefs.delete_all(time.monotonic() + timeout.total_seconds())
+
+
+def _rref_typeof_on_owner(rref: Any, blocking: bool = True) -> Any:
+    """Return the class of the value of an RRef that lives here, or a Future of it."""
+    rref.local_value()  # which raises elsewhere
+    return rref._get_type(blocking=blocking)
+
+
+def _rref_typeof_on_user(
+    rref: Any, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True
+) -> Any:
+    """Return the class of the value of an RRef, or a Future of it, asked of its owner."""
+    return rref._get_type(timeout, blocking)
+
+
+def get_debug_info() -> dict[str, str]:
+    """Return what helps to understand a hang: the metrics, each peer, references, contexts."""
+    return get_current_agent().get_debug_info() | agents.more_debug_info()
+
+
+def get_metrics() -> dict[str, str]:
+    """Return what this worker counts: threads, calls under way, here and elsewhere; as text."""
+    return get_current_agent().get_metrics()
+
+
 def _end(agent: RpcAgent) -> None:
+    leaks = [] if _ignore_rref_leak else agent.rrefs.leaks()
     try:
         agent.shutdown()
     finally:
         agents.set_current_agent(None)
         agents.run_stop_hooks()
+    if leaks:
+        told = "\n".join(f"Leaking RRef {value} with fork Id {fork}" for value, fork in leaks)
+        raise RpcError(
+            f"{told}\nOther workers hold references to what lives here: they are to let go of them "
+            "before this worker calls shutdown()"
+        )
 
 
 def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
@@ -182,6 +265,14 @@ def keywords_of(kwargs: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if isinstance(kwargs, Mapping):
         return dict(kwargs)
     raise TypeError(f"kwargs must be a dict of names and values, got {type(kwargs).__name__}")
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "_default_pickler":
+            return current()
+        raise missing(__name__, name)
 
 
 def _zmq_agent() -> Any:

@@ -1,7 +1,8 @@
 """How two workers of one machine come to lend each other memory, and how that ends."""
 
-# See pipe/channels/arena.py. An offer is a request that the agent makes of itself, at the first
-# large tensor for a peer: while it is under way, and where it is refused, tensors go in messages.
+# See the note of distributed/arena. An offer is a request that the agent makes of itself, at the
+# first large tensor for a peer: while it is under way, and where it is refused, tensors go in
+# messages.
 
 from __future__ import annotations
 
@@ -11,33 +12,34 @@ import os
 import struct
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
 from fastdist.core.future import Future
-from fastdist.distributed.pipe.channels import arena_borrower
-from fastdist.distributed.pipe.channels.arena import arena_size
-from fastdist.distributed.pipe.channels.arena_layout import ArenaError
-from fastdist.distributed.pipe.channels.arena_lender import Lender
-from fastdist.distributed.pipe.channels.arena_owner import TRIM_S, Arena
+from fastdist.distributed.arena import borrower
+from fastdist.distributed.arena.layout import ArenaError, arena_size
+from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.arena.owner import TRIM_S, Arena
 from fastdist.distributed.pipe.host import process_lives
 
 from .handlers import Reply, register_handler, unregister_handler
-from .interceptors import Envelope
-from .membership import Membership, Record
-from .message_types import MessageType
+from .message.message import Message
+from .message.types import MessageType
+from .message.words import number
 
 if TYPE_CHECKING:
-    from fastdist.distributed.pipe.context import Context
-    from fastdist.distributed.pipe.metadata import Value
-
     from .agent import RpcAgent
-    from .peer import Peer
-    from .progress import Progress
+    from .message.metadata import Value
+    from .workers.progress import Progress
+    from .workers.record import Record
+    from .workers.worker import Worker
+    from .workers.workers import Workers
 
 _OFFER_TIMEOUT_S = 30.0
 _PROOF_BYTES = 32
+# In an offer: of the arena, its descriptor there, and its size.
+_NUMBERS = ("arena", "fd", "size")
 # Ids that no message has, for what the blocks of offers are lent for.
 _offer_ids = itertools.count(-1, -1)
 
@@ -53,54 +55,46 @@ class ArenaOffers:
     def __init__(
         self,
         agent: RpcAgent,
-        members: Membership,
-        peers: Mapping[int, Peer],
+        workers: Workers,
         progress: Progress,
-        context: Context,
+        is_wanted: bool,
     ) -> None:
         self._agent = agent
-        self._members = members
-        self._peers = peers
+        self._me = workers.me
+        self._workers = workers
         self._progress = progress
-        self._is_wanted = context.has("arena")
-        # Guards the three below it.
+        self._is_wanted = is_wanted
+        # Guards the three below it, and what each worker has lent.
         self._lock = threading.Lock()
         self._arena: Arena | None = None
         self._is_closed = False
-        self._borrowed: dict[int, tuple[int, arena_borrower.BorrowedArena]] = {}
+        self._lending: set[Worker] = set()
 
     def register(self) -> None:
         """Take offers from now on."""
         register_handler(MessageType.ARENA_OFFER_REQ, self._offer_came)
 
-    def lender_to(self, record: Record) -> Lender | None:
+    def lender_to(self, worker: Worker) -> Lender | None:
         """Return what lends to a worker; None if it is this one, or of another machine."""
-        me = self._members.me
-        if not self._is_wanted or record.rank == me.rank or not me.shares_processes_with(record):
+        if not self._is_wanted or worker.is_self or not self._shares_processes_with(worker):
             return None
-        return Lender(lambda lender: self._offer_soon(lender, record))
+        return Lender(lambda lender: self._offer_soon(lender, worker))
 
-    def lender_of(self, caller: Record) -> Lender | None:
-        """Return what lends to a worker that has called."""
-        peer = self._peers.get(caller.rank)
-        if peer is None or peer.record.incarnation != caller.incarnation:
-            return None
-        return peer.lender
-
-    def peer_lost(self, peer: Peer) -> None:
+    def peer_lost(self, peer: Worker) -> None:
         """Take back what can be, and give back what the peer's own memory holds for nobody."""
         arena = None if peer.lender is None else peer.lender.close()
         if arena is not None and peer.lender is not None:
             self._end_in_time(arena, peer.lender, peer.record)
-        self._give_back(peer.record)
+        self._give_back(peer)
 
-    def _give_back(self, owner: Record) -> None:
+    def _give_back(self, owner: Worker) -> None:
         """Borrow nothing of a lost worker any more."""
-        is_gone = not _lives(owner)
+        is_gone = not _lives(owner.record)
         with self._lock:
-            found = self._borrowed.pop(owner.rank, None)
+            found, owner.borrowed = owner.borrowed, None
+            self._lending.discard(owner)
         if found is not None:
-            arena_borrower.close_borrowed(found[0])
+            borrower.close_borrowed(found[0])
             found[1].owner_was_lost(is_gone=is_gone)
 
     def close(self) -> None:
@@ -109,9 +103,11 @@ class ArenaOffers:
         with self._lock:
             self._is_closed = True
             arena, self._arena = self._arena, None
-            borrowed, self._borrowed = self._borrowed, {}
-        for arena_id, _ in borrowed.values():
-            arena_borrower.close_borrowed(arena_id)
+            owners, self._lending = self._lending, set()
+        for owner in owners:
+            found, owner.borrowed = owner.borrowed, None
+            if found is not None:
+                borrower.close_borrowed(found[0])
         if arena is not None:
             arena.close()
 
@@ -125,19 +121,22 @@ class ArenaOffers:
             info["agent.arena"] = (
                 f"{num_blocks} blocks of {lent_bytes} bytes lent, {bytes_there} bytes there"
             )
-        for peer in list(self._peers.values()):
+        for peer in self._workers.met():
             if peer.lender is not None:
                 info[f"agent.arena.{peer.info.name}"] = peer.lender.describe()
-            elif not peer.is_self and self._members.me.shares_host_with(peer.record):
+            elif not peer.is_self and self._me.shares_host_with(peer.record):
                 why = "not among the channels" if not self._is_wanted else "other process ids"
                 info[f"agent.arena.{peer.info.name}"] = f"large tensors in messages ({why})"
         return info
 
-    def _offer_soon(self, lender: Lender, record: Record) -> None:
-        if not self._agent.submit_uncounted(self._offer, lender, record):
+    def _shares_processes_with(self, worker: Worker) -> bool:
+        return self._me.shares_processes_with(worker.record)
+
+    def _offer_soon(self, lender: Lender, worker: Worker) -> None:
+        if not self._agent.submit_uncounted(self._offer, lender, worker):
             lender.refuse("the agent shuts down")
 
-    def _offer(self, lender: Lender, record: Record) -> None:
+    def _offer(self, lender: Lender, worker: Worker) -> None:
         proof, offer_id = os.urandom(_PROOF_BYTES), next(_offer_ids)
         try:
             arena = self._get_or_create_arena()
@@ -151,7 +150,7 @@ class ArenaOffers:
                 "block": block,
             }
             kind = MessageType.ARENA_OFFER_REQ
-            answered = self._agent.send(record.rank, kind, (), words, _OFFER_TIMEOUT_S)
+            answered = self._agent.send(worker, kind, (), words, _OFFER_TIMEOUT_S)
         except (ArenaError, FastdistError) as error:
             lender.refuse(str(error))
             return
@@ -173,48 +172,45 @@ class ArenaOffers:
         else:
             lender.refuse(str(done.value().metadata.get("refused")))
 
-    def _offer_came(self, envelope: Envelope) -> Reply:
-        words, record = envelope.metadata, self._members.get(envelope.peer)
+    def _offer_came(self, request: Message) -> Reply:
+        words, worker = request.metadata, request.peer
         try:
-            proof = self._try(record, words["arena"], words["fd"], words["size"], words["block"])
+            arena_id, fd, size = (number(words, name, worker.id) for name in _NUMBERS)
+            proof = self._try(worker, arena_id, fd, size, words.get("block"))
         except (ArenaError, MessageError, LookupError, TypeError, struct.error) as error:
-            _logger.info("memory of worker %r is not shared: %s", record.name, error)
-            return Reply([], {"refused": f"{self._members.me.name!r} says: {error}"})
+            _logger.info("memory of worker %r is not shared: %s", worker.name, error)
+            return Reply([], {"refused": f"{self._me.name!r} says: {error}"})
         return Reply([], {"proof": proof})
 
-    def _try(self, record: Record, *words: object) -> bytes:
+    def _try(self, worker: Worker, arena_id: int, fd: int, size: int, block: Value | None) -> bytes:
         """Return the bytes in an offer's block, having opened the arena."""
-        arena_id, fd, size, block = words
         if not self._is_wanted:
             raise ArenaError("it was told to use other channels")
-        if not self._members.me.shares_processes_with(record):
+        if not self._shares_processes_with(worker):
             raise ArenaError("it has other process ids")
-        if not (isinstance(arena_id, int) and isinstance(fd, int) and isinstance(size, int)):
-            raise ArenaError(f"this is no offer: {words!r}")
         if not isinstance(block, bytes):
-            raise ArenaError(f"this is no offer: {words!r}")
-        self._require_new(record, arena_id)
-        arena = arena_borrower.open_borrowed(record.pid, fd, size, arena_id)
+            raise ArenaError(f"this is no block of an offer: {block!r}")
+        self._require_new(worker, arena_id)
+        arena = borrower.open_borrowed(worker.record.pid, fd, size, arena_id)
         with self._lock:
             if self._is_closed:
-                arena_borrower.close_borrowed(arena_id)
+                borrower.close_borrowed(arena_id)
             else:
-                found = self._borrowed.get(record.rank)
-                self._borrowed[record.rank] = (arena_id, arena)
+                found, worker.borrowed = worker.borrowed, (arena_id, arena)
+                self._lending.add(worker)
                 if found is not None and found[0] != arena_id:
-                    # A process has one arena: this is what its earlier life offered.
-                    arena_borrower.close_borrowed(found[0])
+                    borrower.close_borrowed(found[0])
         proof = bytes(arena.take(block, _PROOF_BYTES))
         # Looked at last: who is lost only now gives back what is here when that is heard of.
-        if self._agent.is_dead(record.rank):
-            self._give_back(record)
+        if worker.is_dead:
+            self._give_back(worker)
         return proof
 
-    def _require_new(self, record: Record, arena_id: int) -> None:
+    def _require_new(self, worker: Worker, arena_id: int) -> None:
         """Let nobody offer memory under the name of another's."""
         with self._lock:
-            for rank, (known, _) in self._borrowed.items():
-                if known == arena_id and rank != record.rank:
+            for other in self._lending - {worker}:
+                if other.borrowed is not None and other.borrowed[0] == arena_id:
                     raise ArenaError(f"arena {arena_id:#x} is another worker's")
 
     def _get_or_create_arena(self) -> Arena:

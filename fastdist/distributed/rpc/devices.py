@@ -9,8 +9,8 @@ from fastdist.core.errors import DeviceError, RpcError
 from fastdist.devices.backend import backend_of
 from fastdist.distributed.store import Store
 
-from .membership import Membership, Record
 from .options import TensorPipeRpcBackendOptions
+from .workers.record import Record
 
 
 def require_own_devices(name: str, options: TensorPipeRpcBackendOptions) -> None:
@@ -24,15 +24,15 @@ def require_own_devices(name: str, options: TensorPipeRpcBackendOptions) -> None
         raise ValueError(f"Invalid device in TensorPipe options on {name}: {missing}")
 
 
-def require_devices_of_maps(store: Store, members: Membership, timeout_s: float) -> None:
+def require_devices_of_maps(
+    store: Store, me: Record, records: Sequence[Record], timeout_s: float
+) -> None:
     """Check, together with all members of a static group, where their device maps lead.
 
     Raises  RpcError, at every member, naming the map and what is not there
     """
-    records = members.all()
     if not any(record.device_maps for record in records):
         return
-    me = members.me
     problem = _problem_of_maps(me, records)
     for told in store.join("rpc_devices", me.rank, problem, me.world_size, timeout_s):
         if told:

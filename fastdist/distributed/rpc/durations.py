@@ -6,6 +6,8 @@ import math
 from numbers import Real
 from typing import Final
 
+from .bindings import INCOMPATIBLE
+
 # What is longer is as good as never, and more than threads can wait for.
 LONGEST_S: Final = 1e9
 
@@ -16,7 +18,7 @@ def seconds(name: str, value: object) -> float:
     Raises  TypeError for what is no number, ValueError for a negative one
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} is {value!r}; expected a number of seconds")
+        raise TypeError(f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds")
     given = float(value)
     if not given >= 0:
         raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")

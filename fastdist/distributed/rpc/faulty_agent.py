@@ -8,18 +8,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import RpcError
-from fastdist.distributed.pipe.metadata import Value
+from fastdist.core.future import Future
 
 from . import backend_registry, constants
-from .client import Client
+from .calls.client import Client
+from .calls.outgoing import Call
 from .init import make_agent
-from .message_types import MessageType
+from .message.metadata import Value
+from .message.types import MessageType
 from .options import TensorPipeRpcBackendOptions
-from .outgoing import Call
 from .zmq_agent import ZmqAgent
 
 if TYPE_CHECKING:
     from fastdist.distributed.store import Store
+
+    from .workers.worker import Worker
 
 DEFAULT_MESSAGES_TO_FAIL = (
     "RREF_FORK_REQUEST",
@@ -68,24 +71,24 @@ class FaultyClient(Client):
         self._failed_lock = threading.Lock()
         self._failed: dict[object, int] = {}
 
-    def call(
+    def begin(
         self,
-        worker_id: int,
+        to: int | Worker,
         kind: MessageType,
         value: Any,
         metadata: Mapping[str, Value] | None,
         timeout_s: float,
         what: object,
-    ) -> Any:
-        """Send a request, wait, and return what the answer holds."""
-        return self.request(worker_id, kind, value, (), metadata, timeout_s, what).wait()
+    ) -> Future[Any]:
+        """Send a request whose answer its sender will wait for."""
+        return self.request(to, kind, value, (), metadata, timeout_s, what)
 
     def send_in_person(self, *request: Any) -> None:
         """Send nothing: what goes by a lane of its own passes no faults."""
 
     def write(self, call: Call) -> None:
         """Let a request leave, late, or not at all."""
-        kind = call.envelope.message_type
+        kind = call.message.type
         if kind in self.to_fail and self._fails_again(call):
             raise RpcError(
                 f"Send attempt of {MessageType(kind).name} to worker {call.peer.info.name!r} "
@@ -100,7 +103,7 @@ class FaultyClient(Client):
         self.progress.post(self.progress.call_at, when, lambda: shared.send(frames))
 
     def _fails_again(self, call: Call) -> bool:
-        key = (call.peer.info.id, call.envelope.message_type, repr(call.envelope.metadata))
+        key = (call.peer, call.message.type, repr(call.message.metadata))
         with self._failed_lock:
             self._failed[key] = self._failed.get(key, 0) + 1
             return self._failed[key] <= self.num_fail_sends

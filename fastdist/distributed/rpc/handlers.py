@@ -1,11 +1,11 @@
 """Which function answers which kind of request."""
 
-# A handler takes the Envelope of a request and the worker id it came from (envelope.peer), and
-# returns what the response shall carry: None, a Reply(tensors, metadata), or a Future of either,
-# to be answered when it is done. What it raises is raised at the sender, with its traceback.
+# A handler takes a request, which knows the life it came from (request.peer), and returns what
+# the response shall carry: None, a Reply(tensors, metadata), or a Future of either, to be answered
+# when it is done. What it raises is raised at the sender, with its traceback.
 #
 #     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)
-#     future = agent.send(worker_id, MessageType.BACKWARD_AUTOGRAD_REQ, gradients,
+#     future = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, gradients,
 #                         {"context_id": 5}, timeout_s=0, retries=0)      # a Future of a Reply
 #
 # Handlers run on pool threads, uncounted: they never wait behind users' functions. A handler that
@@ -17,12 +17,13 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .interceptors import Envelope
+from .message.message import Message
 
 if TYPE_CHECKING:
     from fastdist.core.future import Future
-    from fastdist.distributed.pipe.metadata import Value
     from fastdist.tensor.tensor import Tensor
+
+    from .message.metadata import Value
 
 
 class Reply(NamedTuple):
@@ -39,7 +40,7 @@ class ValueReply(NamedTuple):
 
 
 Answer: TypeAlias = "Reply | ValueReply | None"
-Handler: TypeAlias = Callable[[Envelope], "Answer | Future[Any]"]
+Handler: TypeAlias = Callable[[Message], "Answer | Future[Any]"]
 
 # Guards changes of _handlers; a look-up reads one entry.
 _handlers_lock = threading.Lock()

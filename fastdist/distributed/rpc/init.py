@@ -9,14 +9,17 @@ from typing import Any
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
+from fastdist.distributed.restarts import restart_count, run_restart_hooks
 from fastdist.distributed.sockets.addresses import require_own_address
-from fastdist.distributed.store import PrefixStore, Store
+from fastdist.distributed.store import Store
 
 from . import agent as agents
 from . import api, backend_registry
 from .devices import require_own_devices
-from .membership import require_name
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
+from .workers.group_number import find_number, keys_of_group
+from .workers.leaving import DRAIN_AT_EXIT_S
+from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 
 # Guards the three below it: two threads must not initialise at once.
@@ -24,9 +27,6 @@ _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
 _exit_hook_is_set = False
-
-# Functions of others that still run must not hold up the end of the process.
-_DRAIN_AT_EXIT_S = 0.5
 
 
 def init_rpc(
@@ -39,6 +39,7 @@ def init_rpc(
     """Join the group as worker `name`, and begin to serve.
 
     Without a world size, here or in the environment, the group is dynamic: members may come and go.
+    A worker that was started again runs the hooks of on_restart for itself before this returns.
 
     Raises  RpcError where this worker or the group is set up wrongly; StoreTimeoutError naming the
             members that did not come within the options' init_timeout
@@ -48,7 +49,10 @@ def init_rpc(
     with _init_lock:
         if agents.is_current_agent_set():
             raise RpcError("RPC is already initialized")
+        is_back = _init_counter == 0 and restart_count() > 0
         _start(name, backend, rank, world_size, options)
+    if is_back:
+        _run_own_restart_hooks()
 
 
 def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
@@ -81,6 +85,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     global _init_counter, _store, _exit_hook_is_set
     meeting_s = options.meeting_s()
     deadline = time.monotonic() + meeting_s
+    restarts = getattr(options, "restarts", False)
     met = rendezvous(
         options.init_method,
         rank,
@@ -88,13 +93,19 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         timeout=meeting_s,
         security=options.security,
         certificates=options.certificates,
+        takes_back=restarts,
     )
     try:
-        # A process may leave and join again: each time is a group of its own in the store.
-        store = PrefixStore(f"rpc_prefix_{_init_counter}", met.store)
         # To find the store was part of the wait.
-        store.set_timeout(max(0.0, deadline - time.monotonic()))
-        agents.run_start_hooks(met.rank, is_static=met.world_size > 0)
+        left_s = max(0.0, deadline - time.monotonic())
+        number = _init_counter
+        if restarts or not met.world_size:
+            is_static = met.world_size > 0
+            number = find_number(met.store, number, met.rank, name, is_static=is_static)
+        # A process may leave and join again: each time is a group of its own in the store.
+        store = keys_of_group(met.store, number)
+        store.set_timeout(left_s)
+        agents.run_start_hooks(met.rank, may_change=restarts or not met.world_size)
         agent = backend_registry.init_backend(
             backend,
             store=store,
@@ -108,12 +119,21 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         met.store.close()
         agents.run_stop_hooks()
         raise
-    _init_counter += 1
+    _init_counter = number + 1
     _store = met.store
     agents.set_current_agent(agent)
     if not _exit_hook_is_set:
         _exit_hook_is_set = True
         atexit.register(_leave_at_exit)
+
+
+def _run_own_restart_hooks() -> None:
+    try:
+        run_restart_hooks(api.get_worker_info())
+    except BaseException:
+        # What it has to go on from is not there: no worker that others may call.
+        api.shutdown(graceful=False)
+        raise
 
 
 def close_store() -> None:
@@ -129,7 +149,7 @@ def _leave_at_exit() -> None:
     # A process that ends without shutdown: its peers shall hear it at once, not after a grace.
     if agents.is_current_agent_set():
         agent: Any = agents.get_current_agent()
-        agent.drain_s = _DRAIN_AT_EXIT_S
+        agent.drain_s = DRAIN_AT_EXIT_S
         api.shutdown(graceful=False)
 
 

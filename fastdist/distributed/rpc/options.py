@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from fastdist.core.device import Device
-from fastdist.distributed.pipe.context import channels_of_environment, transports_of_environment
-from fastdist.distributed.pipe.limits import DEFAULT, Limits
-from fastdist.distributed.pipe.registry import channels, transports
+from fastdist.distributed.pipe.registry import names_of, transports
+from fastdist.distributed.restarts import may_workers_return
 from fastdist.distributed.sockets import patience
 from fastdist.distributed.store.environment import init_timeout_s
 
 from . import constants
+from .bindings import constructor
+from .channels import channels
 from .durations import LONGEST_S, seconds
+from .message.limits import DEFAULT, Limits
 
 DeviceLike: TypeAlias = int | str | Device
 DeviceMap: TypeAlias = dict[Device, Device]
@@ -24,8 +26,13 @@ class RpcBackendOptions:
     """What every backend has: how long a call may take, and how workers find each other.
 
     Units   rpc_timeout in seconds; 0 lets calls take for ever
+    Raises  TypeError for a timeout that is no number, or a method that is no text
     """
 
+    @constructor(
+        "fastdist.distributed.rpc.RpcBackendOptions(rpc_timeout: float = 60.0, "
+        "init_method: str = 'env://')"
+    )
     def __init__(
         self,
         *,
@@ -58,11 +65,21 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     and between machines frozen_s, or what FASTDIST_GRACE_S says. An end that the kernel tells of is
     known at once.
 
+    With `restarts` a group of a fixed size takes a worker back that was lost and is started again
+    under its rank and name, else it goes on without it; None: as FASTDIST_ALLOW_RESTART says, which
+    `fastdist run --restart=worker` sets to "worker". All workers must say the same.
+
     Raises  RuntimeError for a thread count below 1, an unknown transport or channel; ValueError for
             devices that are none, a device map that is not one to one, or a negative time;
-            TypeError for what is no number
+            TypeError for what is no number, text or list where one is expected
     """
 
+    @constructor(
+        "fastdist.distributed.rpc.TensorPipeRpcBackendOptions(num_worker_threads: int = 16, "
+        "rpc_timeout: float = 60.0, init_method: str = 'env://', device_maps: dict | None = None, "
+        "devices: list | None = None, _transports: list[str] | None = None, "
+        "_channels: list[str] | None = None, ...)"
+    )
     def __init__(
         self,
         *,
@@ -81,6 +98,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         local_address: str | None = None,
         frozen_s: float | None = None,
         grace_s: float | None = None,
+        restarts: bool | None = None,
         _transports: Sequence[str] | None = None,
         _channels: Sequence[str] | None = None,
     ) -> None:
@@ -92,6 +110,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         if security not in (None, "curve", "certs", "none"):
             raise ValueError(f"security is {security!r}; expected None, 'curve', 'certs' or 'none'")
         self.num_worker_threads = num_worker_threads
+        _require_kinds(device_maps, devices, _transports, _channels)
         self.device_maps = {name: _to_device_map(m) for name, m in (device_maps or {}).items()}
         self.devices = _to_device_list(devices or ())
         self.security = security
@@ -108,12 +127,13 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
             raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
         self.frozen_s, self.grace_s = patience.frozen_s(frozen_s), patience.grace_s(grace_s)
+        self.restarts = _restarts(restarts)
         if _transports is None:
-            _transports = transports_of_environment()
+            _transports = names_of("FASTDIST_TRANSPORTS")
         if _transports is not None:
             transports.require_known(_transports)
         if _channels is None:
-            _channels = channels_of_environment()
+            _channels = names_of("FASTDIST_CHANNELS")
         if _channels is not None:
             channels.require_known(_channels)
         self._transports = _transports
@@ -158,6 +178,12 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.device_maps[to] = _to_device_map(merged)
 
 
+def _restarts(chosen: object) -> bool:
+    if not isinstance(chosen, bool | None):
+        raise TypeError(f"restarts is {chosen!r}; expected True, False or None")
+    return may_workers_return() if chosen is None else chosen
+
+
 def _limits(limits: Limits | None, max_outstanding_bytes: int | None) -> Limits:
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits is a {type(limits).__name__}; expected an rpc.Limits")
@@ -165,6 +191,19 @@ def _limits(limits: Limits | None, max_outstanding_bytes: int | None) -> Limits:
     if max_outstanding_bytes is None:
         return chosen
     return replace(chosen, outstanding_bytes=max_outstanding_bytes)
+
+
+def _require_kinds(device_maps: object, devices: object, *lists_of_names: object) -> None:
+    if not isinstance(device_maps, Mapping | None):
+        raise TypeError(f"device_maps is {device_maps!r}; expected worker name -> device map")
+    if isinstance(devices, str) or not isinstance(devices, Sequence | None):
+        raise TypeError(f"devices is {devices!r}; expected a list of devices")
+    for names in lists_of_names:
+        if names is None:
+            continue
+        is_list = isinstance(names, Sequence) and not isinstance(names, str)
+        if not is_list or not all(isinstance(name, str) for name in names):  # type: ignore[attr-defined]
+            raise TypeError(f"{names!r} is no list of names of transports or channels")
 
 
 ZmqRpcBackendOptions = TensorPipeRpcBackendOptions

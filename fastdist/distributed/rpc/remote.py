@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import constants, rref_pickle
+from . import constants
 from .agent import get_current_agent
 from .api import To, arguments_of, keywords_of, rpc_async, rpc_sync, worker_to_call
-from .rref import RRef, install_calls
-from .rref_context import RRefContext
+from .references import travel
+from .references.context import RRefContext
+from .references.rref import RRef, install_calls
 
 
 def remote(
@@ -30,5 +31,5 @@ def remote(
 
 
 # Imported for what it registers.
-_REGISTERED = (rref_pickle,)
+_REGISTERED = (travel,)
 install_calls(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)

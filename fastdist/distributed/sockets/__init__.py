@@ -30,7 +30,7 @@ from .addresses import (
     runtime_directory,
     wait_until_free,
 )
-from .attempt import Attempt
+from .attempt import Attempt, knock
 from .certificates import CertificateFolder
 from .connections import MAX_CONNECTIONS, Connections, hang_up
 from .context import Socket, open_socket_count, open_socket_names, terminate, unique_name
@@ -42,6 +42,7 @@ from .options import (
     bind,
     connect,
     make_socket,
+    max_frame_bytes,
     set_wire_limits,
     split_tcp_endpoint,
     tcp_endpoint,
@@ -92,8 +93,10 @@ __all__ = [
     "ipc_directory",
     "ipc_endpoint",
     "is_loopback",
+    "knock",
     "local_address_towards",
     "make_socket",
+    "max_frame_bytes",
     "next_beat",
     "open_socket_count",
     "open_socket_names",

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket as standard_socket
 
 from .options import split_tcp_endpoint
+from .waiting import poll_timeout_ms
 
 
 class Attempt:
     """A connection that is begun at once, and closed by who made it; nothing is sent on it.
 
     Thread  one; never blocks. Poll reports an error on fileno() as soon as the attempt fails
-    Raises  OSError, if no descriptor is left
+    Raises  OSError, if no descriptor is left, or a host of that name is not known (gaierror);
+            ValueError, OverflowError for no address
     """
 
     def __init__(self, endpoint: str) -> None:
@@ -21,7 +24,11 @@ class Attempt:
         family = standard_socket.AF_INET6 if ":" in host else standard_socket.AF_INET
         self._socket = standard_socket.socket(family, standard_socket.SOCK_STREAM)
         self._socket.setblocking(False)
-        self._error = self._socket.connect_ex((host, port))
+        try:
+            self._error = self._socket.connect_ex((host, port))
+        except BaseException:
+            self._socket.close()
+            raise
 
     def fileno(self) -> int:
         """Return the descriptor to poll."""
@@ -56,3 +63,31 @@ class Attempt:
         except OSError:
             return False
         return True
+
+
+def knock(endpoint: str, until: float) -> bool | None:
+    """Return whether somebody listens at an address; None where nothing answers until then.
+
+    Units   until is a time of time.monotonic()
+    Raises  ValueError, OverflowError for no address
+    """
+    poller = select.poll()
+    try:
+        attempt = Attempt(endpoint)
+    except standard_socket.gaierror:
+        # Its host has no address any more, or nobody here knows it for now.
+        poller.poll(poll_timeout_ms(until))
+        return None
+    poller.register(attempt.fileno(), select.POLLOUT)
+    try:
+        poller.poll(poll_timeout_ms(until))
+        if attempt.was_refused:
+            return False
+        if not attempt.why_not():
+            return True
+        # An error that came at once: another try right away would find the same.
+        poller.unregister(attempt.fileno())
+        poller.poll(poll_timeout_ms(until))
+        return None
+    finally:
+        attempt.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -40,6 +41,7 @@ class Door(NamedTuple):
 
         Return when to do so again though nothing happens, None for never.
         """
+        began = time.monotonic()
         while self.events is not None and (event := self.events.try_receive()) is not None:
             if self.connections is not None:
                 self.connections.happened(event)
@@ -48,7 +50,7 @@ class Door(NamedTuple):
         if self.connections is not None:
             for descriptor, endpoint in self.connections.take_overdue():
                 hang_up(descriptor, endpoint)
-        return None if self.refusals is None else self.refusals.look()
+        return None if self.refusals is None else self.refusals.look(began)
 
 
 class Verdict(NamedTuple):

@@ -61,6 +61,11 @@ def set_wire_limits(max_frame_bytes: int, handshake_ms: int) -> None:
     _OPTIONS[zmq.MAXMSGSIZE], _OPTIONS[zmq.HANDSHAKE_IVL] = max_frame_bytes, handshake_ms
 
 
+def max_frame_bytes() -> int:
+    """Return the largest frame that sockets made now would take."""
+    return _OPTIONS[zmq.MAXMSGSIZE]
+
+
 def make_socket(
     kind: int,
     name: str,

@@ -16,7 +16,7 @@ _CLOSED_HERE: Final = frozenset({"04", "05", "06", "0B"})
 # In TIME_WAIT they stand for a minute, and their timer counts it down in ticks.
 _TIME_WAIT: Final = "06"
 _TIME_WAIT_TICKS: Final = 6000
-_RECENT_TICKS: Final = 200
+_TICKS_PER_S: Final = 100
 
 
 def other_end(descriptor: int, port: int) -> Address | None:
@@ -43,19 +43,20 @@ def other_end(descriptor: int, port: int) -> Address | None:
     return str(there[0]), int(there[1])
 
 
-def ends_closed_here(port: int) -> list[Address]:
-    """Return the other ends of connections at port that this end closed in the last two seconds.
+def ends_closed_here(port: int, within_s: float) -> list[Address]:
+    """Return the other ends of connections at port that this end closed in the last seconds, a
+    minute at most.
 
     Note    reads a table of the kernel's, which takes milliseconds; elsewhere than on Linux nothing
     """
-    found = []
+    found, least_ticks = [], _TIME_WAIT_TICKS - within_s * _TICKS_PER_S
     for path in _TABLES:
         with suppress(OSError), open(path, encoding="ascii") as table:
             for row in table:
                 _, here, there, state, _, timer = row.split()[:6]
                 if state in _CLOSED_HERE and int(here.rpartition(":")[2], 16) == port:
                     left_ticks = int(timer.rpartition(":")[2], 16)
-                    if state != _TIME_WAIT or left_ticks > _TIME_WAIT_TICKS - _RECENT_TICKS:
+                    if state != _TIME_WAIT or left_ticks > least_ticks:
                         found.append(_address(there))
     return found
 

@@ -27,6 +27,8 @@ MAX_HOMES: Final = 65_536  # of members, as many as there may be ranks
 # How long and how often an address is looked for that was gone before it could be asked.
 _LOOKED_FOR_S: Final = 0.5
 _LOOK_PAUSE_S: Final = 0.1
+# Who was refused ended so long ago at most; longer, by how long nobody read what libzmq tells.
+_RECENT_S: Final = 2.0
 _MAX_KNOWN: Final = 1024
 _SOMEWHERE: Final = "an address that is not known"
 _OTHERS: Final = "other addresses"
@@ -98,6 +100,8 @@ class Refusals:
         self._known: deque[Address] = deque(maxlen=_MAX_KNOWN)
         # A look takes milliseconds, so it is not taken at every event.
         self._look_at = 0.0
+        # Until when all had been read that libzmq tells: now, and before the first of the nameless.
+        self._read_until = self._read_before = time.monotonic()
         self._counts: Counter[tuple[str, Reason]] = Counter()
         self._news: list[tuple[int, str]] = []
         self._num_told = 0
@@ -139,14 +143,18 @@ class Refusals:
                 if len(self._homes) < MAX_HOMES:
                     self._homes.add(host)
 
-    def look(self) -> float | None:
-        """Look for addresses that are not known yet; return when to do so again, None for never."""
+    def look(self, read_until: float) -> float | None:
+        """Look for addresses that are not known yet; return when to do so again, None for never.
+
+        `read_until` is a time before which all that libzmq tells has been read.
+        """
         now = time.monotonic()
         with self._lock:
             if self._nameless and now >= self._look_at:
                 self._find_names(now - _LOOKED_FOR_S)
                 self._look_at = time.monotonic() + _LOOK_PAUSE_S
             look_at = self._look_at if self._nameless else None
+            self._read_until = read_until
         self._tell_news()
         return look_at
 
@@ -176,6 +184,8 @@ class Refusals:
         if address is None and failure is SAID_NOTHING and self._homes:
             return  # most likely a knock; whoever else says nothing belongs to no job either
         if address is None:
+            if not self._nameless:
+                self._read_before = self._read_until
             self._nameless.append((time.monotonic(), failure))
             return
         self._known.append(address)
@@ -183,8 +193,9 @@ class Refusals:
 
     def _find_names(self, before: float) -> None:
         """Look for those without a name, and give up on those that came before a time."""
-        known = set(self._known)
-        found = deque(end for end in ends_closed_here(self._port()) if end not in known)
+        known, within_s = set(self._known), time.monotonic() - self._read_before + _RECENT_S
+        ends = ends_closed_here(self._port(), within_s)
+        found = deque(end for end in ends if end not in known)
         while self._nameless and (found or self._nameless[0][0] <= before):
             _, reason = self._nameless.popleft()
             if found:

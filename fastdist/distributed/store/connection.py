@@ -110,7 +110,7 @@ class Connection:
                 )
             elif event.kind == monitor.HANDSHAKE_FAILED:
                 failures += 1
-                state = "who listens there hangs up"
+                state = "who listens there hangs up, or takes no more connections for now"
                 if failures == _HANDSHAKE_TRIES:
                     raise self._refused()
             elif event.kind in (monitor.MISMATCHED, monitor.REFUSED) or (

@@ -20,7 +20,8 @@ class Assignment:
     """One worker's place in a job.
 
     `launcher` says who told us. With `store_hosted` it serves the store, and no rank binds
-    its port. `incarnation` counts the job's restarts; with `run_id` it keeps rounds apart.
+    its port. `incarnation` counts the restarts, of the whole group or of this worker alone; `round`
+    those of the group, and with `run_id` it keeps rounds apart.
     """
 
     launcher: str
@@ -32,11 +33,12 @@ class Assignment:
     store_hosted: bool
     run_id: str
     incarnation: int
+    round: int
 
     @property
     def round_name(self) -> str:
-        """A prefix for the store's keys that no other run or restart has."""
-        return f"{self.run_id}.{self.incarnation}"
+        """A prefix for the store's keys that no other run or round has."""
+        return f"{self.run_id}.{self.round}"
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,41 @@ def from_env(
         store_port=_store_port(reader, launcher),
         store_hosted=store_is_hosted(environment),
         run_id=reader.text("FASTDIST_RUN_ID", *launcher.run_id) or "none",
-        incarnation=reader.number(
-            "FASTDIST_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", default=0
-        ),
+        incarnation=restart_count(environment),
+        round=round_number(environment),
     )
+
+
+def restart_count(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how often this worker has been started again, with its group or alone; 0 at first."""
+    reader = _Reader(environment)
+    return reader.number("FASTDIST_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT", default=0)
+
+
+def round_number(environment: Mapping[str, str] = os.environ) -> int:
+    """Return how often the whole group has been started again: who comes back alone joins it.
+
+    torchrun's count says it only where one store serves all rounds. Each of its nodes counts what
+    failed on itself, so two may differ; but where rank 0 serves the store, each round has its own.
+    """
+    if may_workers_return(environment):
+        return 0
+    if store_is_hosted(environment):
+        return restart_count(environment)
+    return _Reader(environment).number("FASTDIST_RESTART_COUNT", default=0)
+
+
+def may_workers_return(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a lost worker of this job comes back by itself, while the others live on.
+
+    Raises  RendezvousError if FASTDIST_ALLOW_RESTART is set to anything but `worker`
+    """
+    given = environment.get("FASTDIST_ALLOW_RESTART", "")
+    if given not in ("", "worker"):
+        raise RendezvousError(
+            f"FASTDIST_ALLOW_RESTART is {given!r}; expected worker, or not to be set"
+        )
+    return given == "worker"
 
 
 def store_is_hosted(environment: Mapping[str, str] = os.environ) -> bool:

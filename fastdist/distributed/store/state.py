@@ -36,6 +36,8 @@ class Op(IntEnum):
     WATCH = 11  # prefix -> nothing, then a CHANGED for each key there and at each change
     ENDED = 12  # rank, world -> nothing; no group of that size waits for that rank any more
     DOOR = 13  # lines for the host to tell -> who the host is, then who was refused at its door
+    ROUND = 14  # -> nothing; the job starts again, and whose process has ended may come
+    WITHDRAW = 15  # group, rank, world -> nothing; unless all have come, that rank has not, either
 
 
 class Status(IntEnum):
@@ -60,9 +62,11 @@ _NUM_ARGUMENTS = {
     Op.JOIN: 4,
     Op.WATCH: 1,
     Op.ENDED: 2,
+    Op.ROUND: 0,
+    Op.WITHDRAW: 3,
 }
 # Ops that change the dictionary, and so what a replicated store must write down.
-MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN})
+MUTATIONS = frozenset({Op.SET, Op.ADD, Op.COMPARE_SET, Op.DELETE, Op.APPEND, Op.JOIN, Op.WITHDRAW})
 
 
 @dataclass(slots=True, eq=False)
@@ -290,6 +294,19 @@ class StoreState:
         self._mistakes.warn_once("no place", f"{why}; one that came was refused")
         raise StoreError(why)
 
+    def _withdraw(self, request: Request, now: float) -> list[Answer]:
+        name, rank_text, world_text = request.arguments
+        rank, world_size = _number(rank_text), _number(world_text)
+        answers = self._answer(request, Status.OK, [])
+        group = self._groups.get(name)
+        if group is None or group.world_size != world_size or group.is_complete():
+            return answers
+        group.values.pop(rank, None)
+        former = [one for one in group.parked if _number(one.arguments[1]) == rank]
+        group.parked = [one for one in group.parked if one not in former]
+        why = f"join {show(name)}: rank {rank} has withdrawn, and may come again"
+        return answers + [a for one in former for a in self._refuse(one, why)]
+
     def _take_end(self, request: Request, now: float) -> list[Answer]:
         rank, world_size = map(_number, request.arguments)
         if not 0 <= rank < world_size <= MAX_MEMBERS:
@@ -301,6 +318,10 @@ class StoreState:
             if group.error:
                 answers += self._refuse_parked(group)
         return answers
+
+    def _begin_round(self, request: Request, now: float) -> list[Answer]:
+        self._ended.clear()
+        return self._answer(request, Status.OK, [])
 
     def _hopeless(self, name: bytes, group: _Group) -> str:
         """Return why a group will not be complete, or nothing if it may be."""
@@ -347,6 +368,8 @@ class StoreState:
         Op.JOIN: _join,
         Op.WATCH: _watch,
         Op.ENDED: _take_end,
+        Op.ROUND: _begin_round,
+        Op.WITHDRAW: _withdraw,
     }
 
     def _park(self, request: Request, now: float) -> list[Answer]:

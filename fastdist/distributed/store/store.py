@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import threading
@@ -20,6 +21,8 @@ from .waiting_line import WaitingLine, name_ranks, speaks_for_node
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 # Who is told of a mistake, or asked what it has seen, is not waited for longer.
 ASK_S = 1.0
+# How often who waits for the members of a group looks for what would end that.
+_LOOK_S = 1.0
 
 _MAX_REFUSALS = 8
 _NUMBERS = (Op.ADD, Op.NUM_KEYS)
@@ -150,11 +153,13 @@ class Store(ABC):
         timeout: Timeout | None = None,
         *,
         who: str = "",
+        unless: str = "",
     ) -> list[bytes]:
         """Bring value as member rank of group, and return all members' values when all have come.
 
         One round trip instead of one for each member. To come again with the same value is allowed.
-        If it is told who joins, a line on stderr says for whom that one waits.
+        If it is told who joins, a line on stderr says for whom that one waits; then none is waited
+        for once there is a key `unless`, and no values are returned.
 
         Raises  StoreTimeoutError naming the ranks that did not come (given `who`, at once where the
                 store goes before they come); StoreLostError where it goes otherwise; StoreError, at
@@ -166,7 +171,7 @@ class Store(ABC):
         try:
             if not who:
                 return self._ask(Op.JOIN, arguments, timeout)
-            return self._join_aloud(arguments, self._seconds(timeout), who)
+            return self._join_aloud(arguments, self._seconds(timeout), who, unless)
         except StoreTimeoutError as late:
             is_gone = isinstance(late.__cause__, StoreLostError)
             refused = "" if is_gone else self.refused()
@@ -174,12 +179,22 @@ class Store(ABC):
                 raise
             raise StoreTimeoutError(f"{late}; {refused}", late.missing) from late
 
-    def _join_aloud(self, arguments: list[bytes], timeout_s: float, who: str) -> list[bytes]:
+    def withdraw(self, group: str, rank: int, world_size: int) -> None:
+        """Let member rank of group not have come, unless all have: it may come with another value.
+
+        For a worker that was started again, whose former life may have joined before it was lost.
+        """
+        self._ask(Op.WITHDRAW, [key_bytes(group), b"%d" % rank, b"%d" % world_size])
+
+    def _join_aloud(
+        self, arguments: list[bytes], timeout_s: float, who: str, unless: str
+    ) -> list[bytes]:
         """Join, and say now and then for whom that one waits."""
         group, rank, world_size = arguments[0].decode(), int(arguments[1]), int(arguments[2])
         late = StoreTimeoutError("")
         with WaitingLine(who, timeout_s) as line:
-            for pause_s in line.pauses():
+            tell = line.tell_now_and_again if unless else line.tell
+            for pause_s in line.pauses(_LOOK_S if unless else math.inf):
                 try:
                     return self._ask(Op.JOIN, arguments, pause_s)
                 except StoreLostError as lost:
@@ -192,9 +207,11 @@ class Store(ABC):
                 except StoreTimeoutError as error:
                     # One that names nobody: the store itself was slow to answer, and may be again.
                     late = error if error.missing or not late.missing else late
+                    if unless and self.check([unless]):
+                        return []
                     ranks = [int(other) for other in error.missing]
                     if ranks and speaks_for_node(rank, ranks):
-                        line.tell(name_ranks(ranks, world_size))
+                        tell(name_ranks(ranks, world_size))
             if not late.missing:
                 raise late
             raise _not_all_came(repr(self), group, world_size, late.missing, line.waited_s)

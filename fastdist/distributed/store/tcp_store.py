@@ -51,7 +51,8 @@ class TCPStore(Store):
     Each call that waits has a connection of its own, taken from those that idle or made anew, so
     that no call holds up another. With `world_size`, the constructor waits until that many stores
     have connected, unless `wait_for_workers` is false. Who is refused is told, with `is_master`, to
-    `tell`: by default to the log, a line for each host and reason.
+    `tell`: by default to the log, a line for each host and reason. With `goes_on`, a master keeps
+    the secret that another has left which was killed at the port: its clients know that one.
 
     Raises  AuthenticationError within 2 s for a wrong secret; StoreTimeoutError when no store
             answers within timeout; StoreError when the port cannot be had
@@ -71,6 +72,7 @@ class TCPStore(Store):
         certificates: str | None = None,
         rank: int | None = None,
         tell: Tell = _logger.log,
+        goes_on: bool = False,
     ) -> None:
         super().__init__(timeout)
         _require_port(port, is_master)
@@ -98,6 +100,8 @@ class TCPStore(Store):
         self.port = port
         try:
             if is_master:
+                if goes_on and self._source is SecretSource.PUBLISHED:
+                    self._secret = read_published_secret(self._address, port)
                 self._host_store(port, world_size)
             self._endpoint = (
                 self._server.local_endpoint
@@ -119,6 +123,10 @@ class TCPStore(Store):
     def tell_ended(self, rank: int, world_size: int) -> None:
         """Let nobody wait in a join of world_size members for a worker whose process has ended."""
         self._ask(Op.ENDED, [b"%d" % rank, b"%d" % world_size])
+
+    def begin_round(self) -> None:
+        """Let those come again whose processes have ended: the job's workers are started anew."""
+        self._ask(Op.ROUND, [])
 
     def ask_at_the_door(self, line: str = "") -> list[str]:
         """Return who hosts the store, and whom it has refused; have it told a line, if given."""
@@ -142,6 +150,26 @@ class TCPStore(Store):
                 return watch
         watch.close()
         raise StoreError(f"{self!r} is closed")
+
+    def host_instead(self) -> bool:
+        """Serve the store from here, empty, in place of a host that has gone; False if it is here.
+
+        Raises  StoreError where its port cannot be had: another one hosts it, or its address is
+                that of another machine; AuthenticationError without the certificate for it
+        """
+        with self._connections_lock:
+            if self._is_closed:
+                raise StoreError(f"{self!r} is closed")
+            if self._server is not None:
+                return False
+        self._host_store(self.port, None)
+        assert self._server is not None
+        self._endpoint = self._server.local_endpoint
+        with self._connections_lock:
+            is_closed = self._is_closed
+        if is_closed:
+            self._end_service()
+        return True
 
     def close(self) -> None:
         """Let go of the store; calls that wait elsewhere end with StoreError. Twice is once.
@@ -174,7 +202,7 @@ class TCPStore(Store):
         return f"TCPStore({self.host!r}, {self.port})"
 
     def _host_store(self, port: int, world_size: int | None) -> None:
-        if self._source is SecretSource.PUBLISHED:
+        if self._source is SecretSource.PUBLISHED and self._secret is None:
             self._secret = JobSecret.generate()
         security = server_security(self._secret, self._folder)
         # What the host says counts: a client with another size, come first, is the one that errs.
@@ -187,14 +215,17 @@ class TCPStore(Store):
             self._published = publish_secret(self._address, self.port, self._secret)
 
     def _end_service(self) -> None:
-        if self._server is None:
+        with self._connections_lock:
+            server, self._server = self._server, None
+            published, self._published = self._published, None
+        if server is None:
             return
         atexit.unregister(self.close)
         try:
-            if self._published is not None:
-                withdraw_secret(self._address, self.port, self._published)
+            if published is not None:
+                withdraw_secret(self._address, self.port, published)
         finally:
-            self._server.close()
+            server.close()
 
     def _ask(self, op: Op, arguments: list[bytes], timeout: Timeout | None = None) -> list[bytes]:
         waited_s, patience_s = self._seconds(timeout), self._seconds(None)
@@ -272,9 +303,12 @@ class TCPStore(Store):
     def _connect(self, deadline: float) -> Connection:
         """Make a connection; where the owner leaves the secret, one that fails is read again."""
         while True:
-            if self._source is SecretSource.PUBLISHED and self._server is None:
+            endpoint = self._endpoint
+            is_own = endpoint.startswith("inproc:")  # is reached without leaving the process
+            if self._source is SecretSource.PUBLISHED and not is_own:
                 self._secret = self._wait_for_secret(deadline)
-            connection = Connection(self._endpoint, self._client_security(), self._bell)
+            security = None if is_own else self._client_security()
+            connection = Connection(endpoint, security, self._bell)
             try:
                 connection.establish(deadline)
                 self._was_reached = True
@@ -287,9 +321,7 @@ class TCPStore(Store):
                 connection.close()
                 raise
 
-    def _client_security(self) -> Security | None:
-        if self._server is not None:
-            return None  # our own server is reached without leaving the process
+    def _client_security(self) -> Security:
         if self._folder is not None:
             return certified_client(self._folder, self._rank)
         return client_security(self._secret)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -57,9 +58,12 @@ class WaitingLine:
         """How long this has lasted."""
         return time.monotonic() - self._start
 
-    def pauses(self) -> Iterator[float]:
-        """Yield how long to wait each time until there is something to tell, up to the timeout."""
-        pause = _FIRST_S
+    def pauses(self, most_s: float = math.inf) -> Iterator[float]:
+        """Yield how long to wait each time until there is something to tell, up to the timeout.
+
+        Note    where that is to be `most_s` at the most, tell_now_and_again is what tells
+        """
+        pause = min(_FIRST_S, most_s)
         while True:
             left = max(0.0, self._timeout_s - self.waited_s)
             if left <= pause:
@@ -67,7 +71,7 @@ class WaitingLine:
                 return
             yield pause
             if not self._is_terminal:
-                pause *= 2.0
+                pause = min(2.0 * pause, most_s)
 
     @property
     def is_over(self) -> bool:

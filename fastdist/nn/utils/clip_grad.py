@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from ...core.caller_warning import warn_caller
+from ...core.dtypes import float32
 from ...core.errors import GraphError
 from ...graph.modes import no_grad
-from ...ops.creation import tensor
+from ...ops.creation import tensor, zeros
+from ...ops.joining import stack
+from ...ops.norms import vector_norm
 from ...tensor.tensor import Tensor
 
 
@@ -25,15 +29,35 @@ def get_total_norm(
     if not tensors:
         return tensor(0.0)
     order = float(norm_type)
-    norms = np.array([_norm(_elements(each), order) for each in tensors])
-    total = _norm(norms, order)
-    if error_if_nonfinite and not math.isfinite(total):
+    found = _total_on_device(tensors, order)
+    if found is None:
+        norms = np.array([_norm(_elements(each), order) for each in tensors])
+        found = tensor(_norm(norms, order), dtype=tensors[0].dtype)
+    if error_if_nonfinite and not math.isfinite(found.item()):
         raise GraphError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so "
             "it cannot be clipped. To disable this error and scale the gradients by the "
             "non-finite norm anyway, set `error_if_nonfinite=False`"
         )
-    return tensor(total, dtype=tensors[0].dtype, device=tensors[0].device)
+    return found
+
+
+def _total_on_device(tensors: list[Tensor], order: float) -> Tensor | None:
+    """Return the norm of all tensors, computed where the first of them is and not waited for; None
+    where that is the CPU.
+    """
+    where = tensors[0].device
+    if where.type == "cpu":
+        return None
+    with no_grad():
+        values = [each.coalesce()._values() if each.is_sparse else each for each in tensors]
+        norms: Any = []
+        for each in values:
+            each = each if each.is_floating_point() else each.to(float32)
+            empty = zeros((), dtype=each.dtype, device=where)
+            norms.append(vector_norm.public(each, order).to(where) if each.numel() else empty)
+        found: Any = vector_norm.public(stack(norms), order)
+        return found.to(tensors[0].dtype)  # type: ignore[no-any-return]
 
 
 def clip_grad_norm_(
@@ -66,9 +90,15 @@ def clip_grads_with_norm_(
 
     Note    foreach changes nothing
     """
-    factor = max_norm / (total_norm.item() + 1e-6)
-    if not factor >= 1.0:
-        with no_grad():
+    with no_grad():
+        if total_norm.device.type != "cpu":
+            # Nobody waits for the device, which multiplies by 1 where there is nothing to scale.
+            by = (max_norm / (total_norm + 1e-6)).clamp(max=1.0)
+            for gradient in _gradients(parameters):
+                gradient.mul_(by.to(gradient.device))
+            return
+        factor = max_norm / (total_norm.item() + 1e-6)
+        if not factor >= 1.0:
             for gradient in _gradients(parameters):
                 gradient.mul_(factor)
 

@@ -6,11 +6,12 @@ from typing import Any
 
 from ...core.errors import ShapeError
 from ...graph.modes import no_grad
-from ...ops.creation import eye, zeros
+from ...ops.creation import zeros
 from ...ops.joining import cat
 from ...ops.linear_systems import solve
 from ...ops.matrix_functions import matrix_exp
 from ...ops.random import randn
+from ...ops.ranges import eye
 from ...ops.reflections import geqrf, householder_product, qr
 from ...tensor.tensor import Tensor
 from .. import functional

@@ -16,8 +16,9 @@ from ...core.dtypes import (
     int64,
     uint8,
 )
-from ...ops.creation import arange, empty_like, tensor
+from ...ops.creation import empty_like, tensor
 from ...ops.joining import cat, stack
+from ...ops.ranges import arange
 from ...tensor.tensor import Tensor
 
 

@@ -68,7 +68,13 @@ def one_for_each(name: str, optimizer: Optimizer, given: Any) -> list[Any]:
 def require_optimizer(optimizer: Any) -> None:
     """Raise for what is no Optimizer."""
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        name = type(optimizer).__name__
+        here = (
+            "; its rates change by distributed.optim.DistributedLRScheduler(StepLR, optimizer, ...)"
+        )
+        raise TypeError(
+            f"{name} is not an Optimizer{here if name == 'DistributedOptimizer' else ''}"
+        )
 
 
 class LRScheduler:

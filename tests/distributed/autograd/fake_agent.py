@@ -9,7 +9,10 @@ from typing import Any
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
+from fastdist.distributed.rpc import WorkerInfo
 from fastdist.distributed.rpc import agent as agents
+from fastdist.distributed.rpc.telling import Teller
+from tests.distributed.lives import ME, Life, begin_anew, life
 
 
 class FakeAgent:
@@ -23,17 +26,20 @@ class FakeAgent:
         self.unanswered = False
         self.device_maps: dict[int, dict[Device, Device]] = {}
         self.futures: list[Future[Any]] = []
+        # Without a thread: what gathers is told when the test says so.
+        self.teller = Teller(self.send)
         self.when_sent: Callable[[int], None] = lambda worker_id: None
 
     def send(
         self,
-        worker_id: int,
+        to: Life,
         message_type: int,
         tensors: Sequence[Any] = (),
         metadata: Mapping[str, Any] | None = None,
         timeout_s: float = 0.0,
         retries: int = 0,
     ) -> Future[Any]:
+        worker_id = to.id
         self.when_sent(worker_id)
         if worker_id in self.raises_for:
             raise RpcError(f"worker {worker_id} cannot be reached")
@@ -50,11 +56,20 @@ class FakeAgent:
     def send_in_person(self, *request: Any) -> None:
         """Have no lane free."""
 
-    def device_map_to(self, worker_id: int) -> dict[Device, Device]:
-        return self.device_maps.get(worker_id, {})
+    def device_map_to(self, worker: Life) -> dict[Device, Device]:
+        return self.device_maps.get(worker.id, {})
 
-    def is_dead(self, worker_id: int) -> bool:
-        return False
+    def get_worker_info(self, to: int = ME) -> WorkerInfo:
+        return life(to).info
+
+    def worker(self, to: int = ME) -> Life:
+        return life(to)
+
+    def find(self, rank: int) -> Life | None:
+        return life(rank)
+
+    def find_life(self, rank: int, incarnation: object) -> Life | None:
+        return life(rank) if life(rank).record.incarnation == incarnation else None
 
     def get_rpc_timeout(self) -> float:
         return 0.0
@@ -66,6 +81,7 @@ class FakeAgent:
 @contextmanager
 def fake_agent() -> Iterator[FakeAgent]:
     """Be a process whose agent is a fake one."""
+    begin_anew()
     fake = FakeAgent()
     agents.set_current_agent(fake)  # type: ignore[arg-type]
     try:

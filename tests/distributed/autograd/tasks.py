@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import fastdist
 from fastdist import Tensor
+from fastdist.distributed.autograd.backward_pass import BackwardPass, DistGraphTask
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
-from fastdist.engine.graph_task import GraphRoot, GraphTask
+from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.engine.graph_task import GraphRoot, running
 from fastdist.graph.node import Node, next_sequence_number
 
 
@@ -17,9 +22,34 @@ def leaf(*values: float) -> Tensor:
     return fastdist.tensor(values or (1.0, 2.0), dtype=fastdist.float64, requires_grad=True)
 
 
-def task_of(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> GraphTask:
+_pass_ids = itertools.count(1000)
+
+
+def task_of(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> DistGraphTask:
+    """Return the task of a new pass, which the context does not know yet."""
     root = GraphRoot(tuple([root.edge for root in roots]), (), next_sequence_number())
-    return compute_dependencies(context, root, retain, dist_engine().global_cpu_thread.queue)
+    part = BackwardPass(Terms(context.id, next(_pass_ids), retain))
+    sends = [*context._send_functions().values()]
+    return compute_dependencies(context, part, root, sends, dist_engine().global_cpu_thread.queue)
+
+
+def begin(context: DistAutogradContext, *roots: Tensor, retain: bool = False) -> BackwardPass:
+    """Let a new pass begin in the context, and run nothing."""
+    task = task_of(context, *roots, retain=retain)
+    sends = context._send_functions()
+    awaited = {message_id: send.to_worker for message_id, send in sends.items()}
+    assert context.set_graph_task(task, awaited, context.number_of_receives())
+    return task.part
+
+
+@contextmanager
+def inside(part: BackwardPass) -> Iterator[None]:
+    """Be a thread that runs a Node of a pass."""
+    before, running.graph_task = running.graph_task, part.task
+    try:
+        yield
+    finally:
+        running.graph_task = before
 
 
 class End(Node):

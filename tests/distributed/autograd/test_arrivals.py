@@ -11,13 +11,17 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import ContextReleasedError
 from fastdist.core.future import Future
+from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
-from fastdist.distributed.autograd.outbox import Gradients
+from fastdist.distributed.autograd.outbox import Gradients, Outbox
+from fastdist.distributed.autograd.pass_words import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
+from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import leaf
+from tests.distributed.lives import life
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ def come(context: DistAutogradContext, pass_id: int, **values: float | None) -> 
         for name, value in values.items()
     ]
     return dist_engine().execute_send_functions_async(
-        context, came, True, pass_id=pass_id, fresh=True, is_auto=True
+        context, came, Terms(context.id, pass_id, True, True), fresh=True
     )[0]
 
 
@@ -45,10 +49,10 @@ def test_what_a_pass_that_failed_was_told_is_nothing_to_the_next(
     context: DistAutogradContext,
 ) -> None:
     x, y = leaf(), leaf()
-    add_send_rpc_backward(context, 7, [y * 1])
+    add_send_rpc_backward(context, 7, [y * 1], life(2))
     failing = x * 2  # made later, so it runs before the send above
     handle = failing.register_hook(lambda grad: 1 / 0)
-    add_send_rpc_backward(context, 8, [failing])
+    add_send_rpc_backward(context, 8, [failing], life(2))
     assert isinstance(come(context, 1, _7=None, _8=1.0).exception(), ZeroDivisionError)
     handle.remove()
     assert come(context, 2, _7=5.0, _8=None).wait(10) is None
@@ -59,7 +63,7 @@ def test_a_send_that_still_runs_for_an_earlier_pass_takes_nothing_of_a_later_one
     context: DistAutogradContext,
 ) -> None:
     x, is_inside, may_go_on = leaf(), threading.Event(), threading.Event()
-    send = add_send_rpc_backward(context, 7, [x])
+    send = add_send_rpc_backward(context, 7, [x], life(2))
 
     def hold_the_first(grads: tuple[Tensor, ...]) -> None:
         # Its pass has not failed, when it is asked, and the gradients are taken afterwards.
@@ -87,12 +91,12 @@ def test_a_send_that_is_made_after_a_pass_began_is_no_part_of_it(
 ) -> None:
     x = leaf()
     for message_id in (6, 7):
-        add_send_rpc_backward(context, message_id, [x * 1])
+        add_send_rpc_backward(context, message_id, [x * 1], life(2))
     done = come(context, 1, _6=1.0)
-    add_send_rpc_backward(context, 8, [x * 1])
+    add_send_rpc_backward(context, 8, [x * 1], life(2))
     come(context, 1, _8=value)
     told = context.progress(1)
-    assert not done.done() and (told["waiting"], told["received"]) == ([7], 2)
+    assert not done.done() and (told.waiting, told.received) == ((7,), 2)
     come(context, 1, _7=1.0)
     assert done.wait(10) is None and context.gradients()[x].tolist() == [2.0, 2.0]
 
@@ -100,10 +104,10 @@ def test_a_send_that_is_made_after_a_pass_began_is_no_part_of_it(
 def test_the_first_word_about_a_send_counts(context: DistAutogradContext) -> None:
     x = leaf()
     for message_id in (6, 7):
-        add_send_rpc_backward(context, message_id, [x * 1])
+        add_send_rpc_backward(context, message_id, [x * 1], life(2))
     done = come(context, 1, _6=1.0)
     come(context, 1, _6=None)
-    assert not done.done() and context.progress(1)["received"] == 2
+    assert not done.done() and context.progress(1).received == 2
     come(context, 1, _7=None)
     assert done.wait(10) is None and context.gradients()[x].tolist() == [1.0, 1.0]
 
@@ -111,10 +115,10 @@ def test_the_first_word_about_a_send_counts(context: DistAutogradContext) -> Non
 def test_that_a_send_is_unused_is_no_news_where_the_pass_is_over(
     context: DistAutogradContext,
 ) -> None:
-    add_send_rpc_backward(context, 7, [leaf()])
+    add_send_rpc_backward(context, 7, [leaf()], life(2))
     assert come(context, 1, _7=None).wait(10) is None
     assert come(context, 1, _7=None).wait(10) is None
-    assert context.progress(1)["received"] == 2
+    assert context.progress(1).received == 2
     with pytest.raises(ContextReleasedError, match="has ended here"):
         come(context, 1, _7=1.0)
 
@@ -124,12 +128,27 @@ def test_a_worker_says_which_messages_have_no_part_in_its_pass(
 ) -> None:
     def receive(message_id: int) -> None:
         context.add_recv_function(
-            RecvRpcBackward(context, message_id, 2, (leaf().facts,)), message_id
+            RecvRpcBackward(context, message_id, life(2), (leaf().facts,)), message_id
         )
 
     receive(5)
     assert context.lacks(1, [5, 6]) == [6]
-    add_send_rpc_backward(context, 7, [leaf()])
+    add_send_rpc_backward(context, 7, [leaf()], life(2))
     come(context, 1)
     receive(6)
     assert context.lacks(1, [5, 6]) == [6] and context.lacks(2, [5, 6]) == []
+
+
+def test_gradients_that_do_not_reach_who_began_this_part_of_a_pass_end_all_of_it(
+    context: DistAutogradContext, agent: FakeAgent
+) -> None:
+    context.add_known_workers({life(1), life(5)})
+    agent.fails_for = {5}
+    part = BackwardPass(Terms(context.id, 1), requester=life(5))
+    part.context = lambda: context
+    part.task = object()  # type: ignore[assignment]
+    outbox = Outbox(part)
+    outbox.add(life(5), Gradients(7, [grad(1.0)]))
+    outbox.flush()
+    told = [to for to, kind, *_ in agent.sent if kind == MessageType.ABORT_AUTOGRAD_CONTEXT_REQ]
+    assert sorted(told) == [1, 5]

@@ -23,6 +23,7 @@ from tests.distributed.autograd.programs import (
     mix,
     mix_along,
     mix_at,
+    sum_times,
     times_weight,
     weight_gradient,
     weight_has_grad,
@@ -41,6 +42,16 @@ def test_gradients_of_a_call_are_those_of_one_process(kind: str) -> None:
         found = da.get_gradients(context_id)
         assert a.grad is None and b.grad is None
     mix(a, b).sum().backward()
+    assert close(found[a], a.grad) and close(found[b], b.grad)
+
+
+@on_worker(0)
+def test_gradients_that_were_one_array_elsewhere_are_added_to_apart() -> None:
+    a, b = leaf(1), leaf(2)
+    with da.context() as context_id:
+        da.backward(context_id, [rpc.rpc_sync(to, sum_times, (a, b)).sum() for to in ("w1", "w2")])
+        found = da.get_gradients(context_id)
+    (sum_times(a, b) + sum_times(a, b)).sum().backward()
     assert close(found[a], a.grad) and close(found[b], b.grad)
 
 

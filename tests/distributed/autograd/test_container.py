@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from types import FrameType
 from typing import Any
 
 import pytest
 
 import fastdist.distributed.autograd as da
 from fastdist.core.errors import ContextError, ContextReleasedError
-from fastdist.distributed.autograd import cleaner
 from fastdist.distributed.autograd import container as containers
+from fastdist.distributed.autograd import shard as shard_file
 from fastdist.distributed.autograd.context import DistAutogradContext
-from fastdist.distributed.rpc.message_types import MessageType
+from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.autograd.fake_agent import fake_agent
+from tests.distributed.lives import life
 
 MASK = (1 << 48) - 1
 
 
 @pytest.fixture
-def container(monkeypatch: pytest.MonkeyPatch) -> Iterator[containers.DistAutogradContainer]:
-    # The thread waits for longer than any test: what is told when is for the test to say.
-    monkeypatch.setattr(cleaner, "TOGETHER_S", 60.0)
+def container() -> Iterator[containers.DistAutogradContainer]:
     yield da._init(3)
     containers.clear_current_context_id()
     containers.stop()
@@ -129,20 +130,20 @@ def test_the_number_of_shards_follows_the_hardware_threads(
     monkeypatch: pytest.MonkeyPatch, threads: int | None, shards: int
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: threads)
-    assert containers.number_of_shards() == shards
+    assert shard_file.number_of_shards() == shards
 
 
 @pytest.mark.seed("C10")
 def test_the_low_bits_of_an_id_choose_its_shard(container: Any) -> None:
     for _ in range(2 * da._num_shards()):
         with da.context() as context_id:
-            shard = container._shards[context_id & (da._num_shards() - 1)]
+            shard = container.shards[context_id & (da._num_shards() - 1)]
             assert context_id in shard.contexts
 
 
 @pytest.mark.seed("C10", "C12", "C29")
 def test_each_shard_has_its_own_lock_and_is_changed_and_counted_under_it(container: Any) -> None:
-    shard = container._shards[0]
+    shard = container.shards[0]
     with ThreadPoolExecutor(3) as pool:
         with shard.lock:
             made = pool.submit(container.get_or_create_context, 0)
@@ -208,7 +209,7 @@ def test_a_late_message_does_not_bring_a_released_context_back(container: Any) -
 
 def test_a_context_that_is_released_before_it_came_does_not_come(container: Any) -> None:
     # Its first message waits for a thread, and the word of its end does not.
-    container.release_context_if_present(5 << 48, told_by=5)
+    container.release_context_if_present(5 << 48, told_by=life(5))
     with pytest.raises(ContextReleasedError, match="it was released before this message came"):
         container.get_or_create_context(5 << 48)
     # What this worker itself never had leaves no trace.
@@ -219,12 +220,12 @@ def test_a_context_that_is_released_before_it_came_does_not_come(container: Any)
 def test_a_tombstone_goes_when_its_time_is_over(
     container: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containers, "TOMBSTONE_S", -1.0)
+    monkeypatch.setattr(shard_file, "TOMBSTONE_S", -1.0)
     shards = da._num_shards()
     for counter in range(3):
         container.get_or_create_context(counter * shards)
         container.release_context(counter * shards)
-    assert len(container._shards[0].released) == 1
+    assert len(container.shards[0].released) == 1
 
 
 @pytest.mark.seed("C13")
@@ -244,6 +245,62 @@ def test_a_new_context_is_current_and_can_be_found(container: Any) -> None:
     context = da._new_context()
     assert da.current_context_id() == context.id
     assert da._retrieve_context(context.id) is context
+
+
+def test_a_block_in_which_nothing_happens_makes_nothing(container: Any) -> None:
+    calls: list[str] = []
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        with da.context() as context_id:
+            kept = {**container.shards[context_id & container.mask].contexts}
+    finally:
+        sys.setprofile(None)
+    assert calls == ["__enter__", "__exit__"] and kept == {context_id: None}
+
+
+def test_a_context_that_was_only_opened_counts_and_is_made_once_for_all_threads(
+    container: Any,
+) -> None:
+    with da.context() as context_id:
+        assert container.number_of_contexts() == 1 and container.all_contexts() == []
+        shard, together = container.shards[context_id & container.mask], threading.Barrier(5)
+
+        def find(how: Callable[[int], DistAutogradContext]) -> DistAutogradContext:
+            together.wait(10)
+            return how(context_id)
+
+        ways = [container.get_or_create_context, container.retrieve_context] * 2
+        with ThreadPoolExecutor(4) as pool:
+            with shard.lock:
+                made = [pool.submit(find, how) for how in ways]
+                together.wait(10)
+                assert wait(made, timeout=0.05).done == set()
+            (found,) = {future.result(10) for future in made}
+        assert container.all_contexts() == [found] and da._current_context() is found
+    assert container.number_of_contexts() == 0
+
+
+def test_a_context_that_was_only_opened_is_released_like_any_other(container: Any) -> None:
+    with fake_agent() as agent:
+        with da.context() as context_id:
+            da._release_context(context_id)
+            with pytest.raises(ContextError, match=r"^Could not find autograd context with id"):
+                da._release_context(context_id)
+        agent.teller.tell_gathered()
+    assert container.number_of_contexts() == 0
+
+
+@pytest.mark.seed("C12")
+def test_a_used_context_does_not_come_back_after_its_block(container: Any) -> None:
+    with da.context() as context_id:
+        assert da._current_context().id == context_id
+    with pytest.raises(ContextReleasedError, match=r"^Could not find autograd context with id: "):
+        container.get_or_create_context(context_id)
 
 
 @pytest.mark.seed("C15")
@@ -304,12 +361,12 @@ def test_a_second_release_if_present_is_harmless(container: Any) -> None:
 def test_a_release_forgets_first_and_asks_others_without_a_lock(container: Any) -> None:
     with fake_agent() as agent:
         context = container.get_or_create_context(9)
-        context.add_known_worker(1)
-        shard = container._shards[9 & (da._num_shards() - 1)]
+        context.add_known_worker(life(1))
+        shard = container.shards[9 & (da._num_shards() - 1)]
         seen: list[tuple[bool, bool]] = []
         agent.when_sent = lambda _: seen.append((shard.lock.locked(), 9 in shard.contexts))
         container.release_context(9)
-        container.cleaner.flush()
+        agent.teller.tell_gathered()
     assert seen == [(False, False)]
 
 
@@ -334,9 +391,9 @@ def test_a_thread_is_free_after_rpc_was_shut_down_inside_of_its_context() -> Non
 def test_clean_up_goes_to_every_known_worker_with_20_retries(container: Any) -> None:
     with fake_agent() as agent:
         context = container.get_or_create_context(9)
-        context.add_known_workers({1, 2})
+        context.add_known_workers({life(1), life(2)})
         container.release_context(9)
-        container.cleaner.flush()
+        agent.teller.tell_gathered()
     expected = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
     assert sorted(agent.sent) == [(i, expected, {"context_ids": [9]}, 20) for i in (1, 2)]
 
@@ -346,7 +403,7 @@ def test_a_release_without_an_agent_is_logged_and_harmless(
     container: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    container.get_or_create_context(9).add_known_worker(1)
+    container.get_or_create_context(9).add_known_worker(life(1))
     container.release_context(9)
     assert "no RPC agent: context 9 is not released on workers [1]" in caplog.text
 
@@ -356,19 +413,23 @@ def test_a_failed_clean_up_is_logged(container: Any, caplog: pytest.LogCaptureFi
     caplog.set_level(logging.INFO)
     with fake_agent() as agent:
         agent.fails_for = {1}
-        container.get_or_create_context(9).add_known_worker(1)
+        container.get_or_create_context(9).add_known_worker(life(1))
         container.release_context(9)
-        container.cleaner.flush()
-    assert "Could not release Dist Autograd Context on node 1: worker 1 did not" in caplog.text
+        agent.teller.tell_gathered()
+    (record,) = (one for one in caplog.records if one.levelno >= logging.WARNING)
+    expected = (
+        "Could not release Dist Autograd Context on node 1: worker 'w1' was not told: worker 1 did "
+    )
+    assert record.levelno == logging.WARNING and record.getMessage().startswith(expected)
 
 
 @pytest.mark.seed("C25")
 def test_one_worker_that_cannot_be_asked_does_not_keep_others_from_it(container: Any) -> None:
     with fake_agent() as agent:
         agent.raises_for = {1}
-        container.get_or_create_context(9).add_known_workers({0, 1, 2})
+        container.get_or_create_context(9).add_known_workers({life(0), life(1), life(2)})
         container.release_context(9)
-        container.cleaner.flush()
+        agent.teller.tell_gathered()
     assert sorted(worker_id for worker_id, *_ in agent.sent) == [0, 2]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -21,12 +21,13 @@ from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
-from fastdist.distributed.rpc.message_types import MessageType
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import NodeTask
 from fastdist.graph.node import Edge
 from tests.distributed.autograd.fake_agent import FakeAgent
-from tests.distributed.autograd.tasks import leaf, task_of
+from tests.distributed.autograd.tasks import begin, inside, leaf, task_of
+from tests.distributed.lives import life
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
@@ -108,7 +109,7 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
     lazy_sim.synchronize(0), lazy_sim.synchronize(1)
     with da.context() as context_id:
         context = da._current_context()
-        receive = RecvRpcBackward(context, 5, 2, (first.facts, second.facts))
+        receive = RecvRpcBackward(context, 5, life(2), (first.facts, second.facts))
         first.edge, second.edge = Edge(receive, 0), Edge(receive, 1)
         with lazy_sim.stream(1):
             loss = (second * 3.0).sum().to("cpu")
@@ -120,9 +121,10 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(lazy_sim: SimBackend) -> None:
     x = fastdist.ones(3, device="sim:0", requires_grad=True)
     lazy_sim.synchronize(0)
-    function = SendRpcBackward((x.edge,), (x.facts,))
-    function.set_grads((fastdist.tensor([1.0, 2.0, 3.0]),))
-    with lazy_sim.stream(0):
+    function = SendRpcBackward((x.edge,), (x.facts,), life(2))
+    part = begin(DistAutogradContext(1), x.sum())
+    function.set_grads(part, (fastdist.tensor([1.0, 2.0, 3.0]),))
+    with lazy_sim.stream(0), inside(part):
         (g,) = function.apply_recorded(None, False)
         assert g.to("cpu").tolist() == [1.0, 2.0, 3.0]
 
@@ -140,17 +142,23 @@ def test_the_cpu_thread_ends_when_told_and_can_begin_again(agent: FakeAgent) -> 
 
 @pytest.mark.seed("E3")
 def test_the_cpu_thread_skips_what_has_expired(caplog: pytest.LogCaptureFixture) -> None:
-    ran = threading.Event()
-    thread = GlobalCpuThread(lambda item: ran.set())
+    ran, last_ran = list[Any](), threading.Event()
+
+    def run(item: NodeTask) -> None:
+        ran.append(item.graph_task)
+        if item.graph_task is task:
+            last_ran.set()
+
+    thread = GlobalCpuThread(run)
     task = task_of(DistAutogradContext(1), leaf().sum())
     expired = NodeTask(task_of(DistAutogradContext(2), leaf().sum()), None, None)
     gc.collect()
     thread.queue.push(expired, increment_outstanding=False)
     thread.queue.push(NodeTask(task, leaf().sum().grad_fn, InputBuffer(1)))
     thread.start()
-    assert ran.wait(5)
+    assert last_ran.wait(5)
     thread.stop()
-    assert "GraphTask has expired for NodeTask" in caplog.text
+    assert ran == [task] and "GraphTask has expired for NodeTask" in caplog.text
 
 
 def test_what_the_cpu_thread_cannot_run_ends_its_pass_and_not_the_thread() -> None:

@@ -12,17 +12,20 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.autograd.graph import current_graph_task_execution_order
 from fastdist.core.errors import ContextReleasedError, GraphError
+from fastdist.distributed.autograd.backward_pass import PassState
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.dependencies import compute_dependencies
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
+from fastdist.distributed.autograd.pass_words import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
-from fastdist.distributed.rpc.message_types import MessageType
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.engine.graph_task import GraphRoot
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import End, OnlyFirst, leaf, task_of
+from tests.distributed.lives import life
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
@@ -137,7 +140,7 @@ def test_a_task_ends_with_one_gradient_for_each_leaf(
 def test_every_send_counts_as_one_outstanding_task(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
     leaves = [leaf() for _ in range(3)]
-    sends = [add_send_rpc_backward(context, i, [x * 2]) for i, x in enumerate(leaves)]
+    sends = [add_send_rpc_backward(context, i, [x * 2], life(2)) for i, x in enumerate(leaves)]
     task = task_of(context, leaf().sum())
     assert task.outstanding == 3 and len(task.captured_vars) == 4
     below = {*sends, *(send.edges[0] for send in sends), *(x.edge for x in leaves)}
@@ -160,7 +163,7 @@ def test_a_graph_that_ends_elsewhere_than_in_leaves_is_refused(agent: FakeAgent)
 def test_a_receive_ends_the_graph_and_runs(agent: FakeAgent) -> None:
     x = leaf().detach()
     with da.context() as context_id:
-        x.edge = RecvRpcBackward(da._current_context(), 5, 2, (x.facts,))
+        x.edge = RecvRpcBackward(da._current_context(), 5, life(2), (x.facts,))
         da.backward(context_id, [(x * 3).sum()])
         assert da.get_gradients(context_id) == {}
     assert [to for to, kind, *_ in agent.sent if kind == BACKWARD] == [2]
@@ -176,7 +179,12 @@ def test_the_execution_order_can_be_asked_for_in_a_hook(agent: FakeAgent) -> Non
     with da.context() as context_id:
         da.backward(context_id, [loss])
     names = [node.name() for node in orders[0]]
-    assert names == ["SumBackward0", "MulBackward0", "SinBackward0", "AccumulateGrad"]
+    assert names == [
+        "SumBackward0",
+        "MulBackward0",
+        "SinBackward0",
+        "torch::autograd::AccumulateGrad",
+    ]
 
 
 @pytest.mark.seed("E42")
@@ -264,31 +272,33 @@ def test_a_worker_that_has_done_its_part_may_be_asked_to_begin_it(agent: FakeAge
         context = da._retrieve_context(context_id)
         pass_id = next_pass(context)
         done, parcel = dist_engine().execute_send_functions_async(
-            context, [], False, pass_id=pass_id, fresh=True, is_auto=True
+            context, [], Terms(context_id, pass_id, is_auto=True), fresh=True
         )
         assert done.done() and done.exception() is None and parcel is None
-        with pytest.raises(ContextReleasedError):
-            dist_engine()._prepare(context, GraphRoot((), (), 0), False, pass_id, is_auto=True)
+        part, task, is_new = dist_engine()._begin(
+            context, GraphRoot((), (), 0), Terms(context_id, pass_id)
+        )
+        assert part.state is PassState.OVER and task is None and not is_new
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
     agent: FakeAgent, monkeypatch: pytest.MonkeyPatch, is_begun: bool
 ) -> None:
-    engine, prepare = dist_engine(), dist_engine()._prepare
+    engine, begin = dist_engine(), dist_engine()._begin
     context = da._init(3).get_or_create_context(5 << 48)
 
-    def prepare_too_late(*args: Any, **kwargs: Any) -> Any:
+    def begin_too_late(*args: Any) -> Any:
         # Gradients that came at the same time begin the pass first, and it may end at once.
-        first = prepare(*args, **kwargs)
-        mine = prepare(*args, **kwargs) if is_begun else None
-        assert first is not None and mine is None
-        engine._clean_up(context, first)
-        return mine if is_begun else prepare(*args, **kwargs)
+        part, task, is_new = begin(*args)
+        found = begin(*args) if is_begun else None
+        assert is_new and found in (None, (part, task, False))
+        engine._clean_up(context, part)
+        return found or begin(*args)
 
-    monkeypatch.setattr(engine, "_prepare", prepare_too_late)
+    monkeypatch.setattr(engine, "_begin", begin_too_late)
     done, parcel = engine.execute_send_functions_async(
-        context, [], False, pass_id=9, fresh=True, is_auto=True
+        context, [], Terms(context.id, 9, is_auto=True), fresh=True
     )
     assert done.done() and done.exception() is None and parcel is None
 
@@ -296,12 +306,12 @@ def test_a_worker_that_does_its_part_while_it_is_asked_to_begin_is_done(
 def test_no_pass_begins_in_a_context_that_ends_meanwhile(agent: FakeAgent) -> None:
     # It ends after a message has found it: nobody would end the pass.
     context = da._init(3).get_or_create_context(5 << 48)
-    add_send_rpc_backward(context, 7, [leaf() * 2])
-    add_send_rpc_backward(context, 8, [leaf() * 2])
+    add_send_rpc_backward(context, 7, [leaf() * 2], life(2))
+    add_send_rpc_backward(context, 8, [leaf() * 2], life(2))
     da._release_context(context.id)
     with pytest.raises(ContextReleasedError, match=r"^context \d+ was released before a backward"):
         dist_engine().execute_send_functions_async(
-            context, [Gradients(7, [leaf().detach()])], False, pass_id=9, fresh=True
+            context, [Gradients(7, [leaf().detach()])], Terms(context.id, 9), fresh=True
         )
     assert da._get_debug_info()["num_current_backward_passes"] == 0
 
@@ -310,20 +320,21 @@ def test_a_pass_that_begins_while_its_context_is_released_is_ended(
     agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = da._init(3).get_or_create_context(5 << 48)
-    add_send_rpc_backward(context, 7, [leaf() * 2])
-    tasks: list[Any] = []
+    add_send_rpc_backward(context, 7, [leaf() * 2], life(2))
+    begun: list[Any] = []
 
     def close() -> set[int]:
         # Just before it: later it is refused.
-        tasks.append(dist_engine()._prepare(context, GraphRoot((), (), 0), False, 9, is_auto=True))
+        begun.append(dist_engine()._begin(context, GraphRoot((), (), 0), Terms(context.id, 9)))
         return DistAutogradContext.close(context)
 
     monkeypatch.setattr(context, "close", close)
     da._release_context(context.id)
-    assert isinstance(tasks[0].future.exception(), ContextReleasedError)
-    dist_engine()._clean_up(context, tasks[0])
+    ((part, task, _),) = begun
+    assert isinstance(task.future.exception(), ContextReleasedError)
+    dist_engine()._clean_up(context, part)
 
 
 def next_pass(context: DistAutogradContext) -> int:
     da.backward(context.id, [(leaf() * 2).sum()])
-    return context.pass_id
+    return max(context._passes)

@@ -75,7 +75,7 @@ def recv_functions(*tensors: Tensor) -> tuple[list[int], list[bool], list[bool],
     context = da._current_context()
     functions = context._recv_functions()
     of_them = [tensor.grad_fn in functions.values() for tensor in tensors]
-    sender = {function.from_worker_id for function in functions.values()}
+    sender = {function.from_worker.id for function in functions.values()}
     return sorted(functions), of_them, [t.requires_grad for t in tensors], sender
 
 
@@ -89,7 +89,10 @@ def test_sends_and_receives_match_and_leave_out_what_needs_no_grad() -> None:
         assert list(sends) == ids and sender == {0}
         assert received == require_grad == [True, False, True]
         (send,) = sends.values()
-        assert [node.name() for node, _ in send.next_functions] == ["AccumulateGrad"] * 2
+        assert send.name() == "torch::distributed::autograd::SendRpcBackward"
+        named = [node.name() for node, _ in send.next_functions]
+        assert named == ["torch::autograd::AccumulateGrad"] * 2
+        assert repr(send.next_functions[0][0]).startswith("<AccumulateGrad object at 0x")
 
 
 @pytest.mark.seed("U4")

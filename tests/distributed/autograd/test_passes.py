@@ -22,13 +22,15 @@ from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients, current_outbox
 from fastdist.distributed.autograd.own_queue import OwnQueue
+from fastdist.distributed.autograd.pass_words import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
-from fastdist.distributed.rpc.message_types import MessageType
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import NodeTask
 from tests.distributed.autograd.fake_agent import FakeAgent
-from tests.distributed.autograd.tasks import leaf, task_of
+from tests.distributed.autograd.tasks import begin, inside, leaf, task_of
+from tests.distributed.lives import life
 
 # ---- passes -------------------------------------------------------------------------------------
 
@@ -54,6 +56,20 @@ def test_after_an_error_nothing_more_of_the_pass_runs(agent: FakeAgent) -> None:
         with pytest.raises(ZeroDivisionError):
             da.backward(context_id, [(good + bad).sum()])
         assert ran == [] and da.get_gradients(context_id) == {}
+
+
+def test_an_error_is_raised_as_it_is_where_rpc_has_ended_meanwhile(
+    agent: FakeAgent, caplog: pytest.LogCaptureFixture
+) -> None:
+    def end_and_fail(grad: Tensor) -> None:
+        da._stop()
+        raise ZeroDivisionError("on purpose")
+
+    y = leaf() * 2
+    y.register_hook(end_and_fail)
+    with da.context() as context_id, pytest.raises(ZeroDivisionError, match=r"^on purpose$"):
+        da.backward(context_id, [y.sum()])
+    assert "a callback of a Future raised" not in caplog.text
 
 
 @pytest.mark.seed("E25", "E33")
@@ -103,7 +119,9 @@ def test_a_node_of_a_pass_that_is_over_is_skipped_and_logged(
 @pytest.mark.seed("E27")
 def test_a_pass_does_not_wait_for_messages_of_an_earlier_one(agent: FakeAgent) -> None:
     with da.context() as context_id:
-        da._current_context().add_outstanding_rpc(Future())
+        da.backward(context_id, [leaf().sum()])
+        (earlier,) = da._current_context()._passes.values()
+        earlier.add_outstanding_rpc(Future())
         da.backward(context_id, [leaf().sum()])
 
 
@@ -117,17 +135,17 @@ def test_what_an_earlier_pass_still_does_is_nothing_to_a_later_one(agent: FakeAg
             assert may_go_on.wait(10)
 
     context, x = da._init(3).get_or_create_context(5 << 48), leaf().detach()
-    x.edge = RecvRpcBackward(context, 7, 2, (x.facts,))
+    x.edge = RecvRpcBackward(context, 7, life(2), (x.facts,))
     x.register_hook(take_long)
-    add_send_rpc_backward(context, 8, [x])
+    add_send_rpc_backward(context, 8, [x], life(2))
 
-    def begin(pass_id: int, value: float) -> Future[None]:
+    def go_on(pass_id: int, value: float) -> Future[None]:
         came = Gradients(8, [fastdist.tensor([value, value])])
         return dist_engine().execute_send_functions_async(
-            context, [came], True, pass_id=pass_id, fresh=True
+            context, [came], Terms(context.id, pass_id, True), fresh=True
         )[0]
 
-    first = threading.Thread(target=begin, args=(1, 1.0))
+    first = threading.Thread(target=go_on, args=(1, 1.0))
     first.start()
     assert is_inside.wait(10)
     task = context.graph_task()
@@ -139,10 +157,10 @@ def test_what_an_earlier_pass_still_does_is_nothing_to_a_later_one(agent: FakeAg
         first.join(10)
 
     x.register_hook(let_the_first_go_on)
-    assert begin(2, 2.0).wait(10) is None
+    assert go_on(2, 2.0).wait(10) is None
     assert [words["pass_id"] for _, _, words, _ in agent.sent] == [2]
     assert [grad.tolist() for grad in agent.tensors[0]] == [[2.0, 2.0]]
-    assert context.num_sent == 1
+    assert [context.progress(pass_id).sent for pass_id in (1, 2)] == [0, 1]
 
 
 @pytest.mark.seed("E30")
@@ -150,7 +168,7 @@ def test_gradients_for_an_unknown_send_are_an_error(agent: FakeAgent) -> None:
     expected = r"^Could not find send function for autograd message id: 77"
     with pytest.raises(ContextError, match=expected):
         dist_engine().execute_send_functions_async(
-            DistAutogradContext(1), [Gradients(77, ())], False, pass_id=1, fresh=False
+            DistAutogradContext(1), [Gradients(77, ())], Terms(1, 1), fresh=False
         )
 
 
@@ -158,7 +176,7 @@ def test_gradients_for_an_unknown_send_are_an_error(agent: FakeAgent) -> None:
 def test_a_late_message_cannot_begin_a_pass_that_has_ended(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
     x = leaf()
-    add_send_rpc_backward(context, 5, [x])
+    add_send_rpc_backward(context, 5, [x], life(2))
     go(context, 5, pass_id=1, retain=True).wait(5)
     with pytest.raises(ContextReleasedError, match="has ended here"):
         go(context, 5, pass_id=1, retain=True)
@@ -170,7 +188,7 @@ def test_a_late_message_cannot_begin_a_pass_that_has_ended(agent: FakeAgent) -> 
 def test_passes_of_two_roots_at_once_are_told_what_is_wrong(agent: FakeAgent) -> None:
     context, x = DistAutogradContext(1), leaf()
     for message_id in (5, 6):
-        add_send_rpc_backward(context, message_id, [x])
+        add_send_rpc_backward(context, message_id, [x], life(2))
     first = go(context, 5, pass_id=1 << 48)
     expected = (
         r"^Cannot set GraphTask multiple times for the same autograd context: the backward pass of "
@@ -188,7 +206,7 @@ def go(
     """Let a gradient of ones come for one send."""
     ones = (fastdist.ones(2, dtype=fastdist.float64),)
     done, parcel = dist_engine().execute_send_functions_async(
-        context, [Gradients(message_id, ones)], retain, pass_id=pass_id, fresh=False
+        context, [Gradients(message_id, ones)], Terms(context.id, pass_id, retain), fresh=False
     )
     assert parcel is None
     return done
@@ -200,7 +218,7 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
 ) -> None:
     context, x = DistAutogradContext(1), leaf()
     for message_id in (5, 6, 7):
-        add_send_rpc_backward(context, message_id, [x])
+        add_send_rpc_backward(context, message_id, [x], life(2))
     first = go(context, 5)
     assert dist_engine().number_of_passes() == 1
     assert go(context, 6).done() and not first.done()
@@ -215,8 +233,8 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
 def test_an_answer_waits_for_the_answers_to_what_was_sent_on(agent: FakeAgent, fails: bool) -> None:
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
-    x.edge = RecvRpcBackward(context, 9, 2, (x.facts,))
-    add_send_rpc_backward(context, 5, [x * 3])
+    x.edge = RecvRpcBackward(context, 9, life(2), (x.facts,))
+    add_send_rpc_backward(context, 5, [x * 3], life(2))
     done = go(context, 5)
     (answer,) = agent.futures
     assert not done.done() and dist_engine().number_of_passes() == 1
@@ -235,8 +253,8 @@ def test_a_pass_is_cleaned_up_before_its_answer_leaves(agent: FakeAgent, fails: 
     context, y = DistAutogradContext(1), leaf() * 2
     if fails:
         y.register_hook(lambda grad: 1 / 0)
-    add_send_rpc_backward(context, 5, [leaf()])
-    add_send_rpc_backward(context, 6, [y])
+    add_send_rpc_backward(context, 5, [leaf()], life(2))
+    add_send_rpc_backward(context, 6, [y], life(2))
     done, passes = go(context, 5), list[int]()
     done.add_done_callback(lambda _: passes.append(dist_engine().number_of_passes()))
     go(context, 6)
@@ -247,12 +265,12 @@ def test_a_pass_is_cleaned_up_before_its_answer_leaves(agent: FakeAgent, fails: 
 @pytest.mark.seed("E22")
 def test_a_context_takes_one_task_at_a_time(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
-    context.set_graph_task(task_of(context, leaf().sum()))
+    first = begin(context, leaf().sum())
     expected = r"^Cannot set GraphTask multiple times for the same autograd context"
     with pytest.raises(ContextError, match=expected):
-        context.set_graph_task(task_of(context, leaf().sum()))
-    assert context.reset_graph_task()
-    context.set_graph_task(task_of(context, leaf().sum()))
+        begin(context, leaf().sum())
+    assert context.reset_graph_task(first) and not context.reset_graph_task(first)
+    begin(context, leaf().sum())
 
 
 @pytest.mark.seed("E33")
@@ -266,9 +284,13 @@ def test_a_pass_needs_its_context(agent: FakeAgent) -> None:
 def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
     context = DistAutogradContext(1)
     x = leaf()
-    function = RecvRpcBackward(context, 5, 1, (x.facts,))
+    function = RecvRpcBackward(context, 5, life(1), (x.facts,))
+    part = begin(DistAutogradContext(2), x.sum())
     del context
-    with pytest.raises(ContextReleasedError, match=r"^Autograd context no longer valid! This"):
+    with (
+        inside(part),
+        pytest.raises(ContextReleasedError, match=r"^Autograd context no longer valid! This"),
+    ):
         function.apply_recorded(x, False)
 
 
@@ -276,32 +298,35 @@ def test_a_receive_whose_context_is_gone_says_so(agent: FakeAgent) -> None:
 @pytest.mark.parametrize("retain", [False, True])
 def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, retain: bool) -> None:
     context, x, y = DistAutogradContext(1), leaf(), leaf()
-    function = RecvRpcBackward(context, 5, 2, (x.facts, y.facts))
-    function.apply((None, np.array([1.0, 2.0])), retain)
-    words = {"context_id": 1, "pass_id": -1, "retain_graph": retain, "messages": [5, 2]}
-    words["auto"] = False
+    function = RecvRpcBackward(context, 5, life(2), (x.facts, y.facts))
+    part = begin(context, leaf().sum(), retain=retain)
+    with inside(part):
+        function.apply((None, np.array([1.0, 2.0])), retain)
+    words: dict[str, Any] = {"context_id": 1, "pass_id": part.terms.pass_id, "auto": False}
+    words |= {"retain_graph": retain, "messages": [5, 2]}
     assert agent.sent == [(2, MessageType.BACKWARD_AUTOGRAD_REQ, words, 0)]
     assert [g.tolist() for g in agent.tensors[0]] == [[0.0, 0.0], [1.0, 2.0]]
 
 
 @pytest.mark.seed("E37")
 def test_a_send_takes_no_inputs_and_hands_over_what_it_was_given() -> None:
-    x = leaf()
-    function = SendRpcBackward((x.edge,), (x.facts,))
+    x, part = leaf(), begin(DistAutogradContext(1), leaf().sum())
+    function = SendRpcBackward((x.edge,), (x.facts,), life(2))
     grad = fastdist.ones(2, dtype=fastdist.float64)
-    function.set_grads((grad,))
-    assert function.num_outputs == 0 and function.grads() == (grad,)
-    assert function.apply_recorded((), False) == (grad,)
-    with pytest.raises(AssertionError, match="before its gradients came"):
-        function.apply((), False)
+    function.set_grads(part, (grad,))
+    with inside(part):
+        assert function.num_outputs == 0 and function.grads() == (grad,)
+        assert function.apply_recorded((), False) == (grad,)
+        with pytest.raises(AssertionError, match="before its gradients came"):
+            function.apply((), False)
 
 
 @pytest.mark.seed("E37")
 def test_a_send_refuses_undefined_gradients() -> None:
-    x = leaf()
-    function = SendRpcBackward((x.edge,), (x.facts,))
-    function.set_grads((None,))
-    with pytest.raises(AssertionError, match="undefined gradient"):
+    x, part = leaf(), begin(DistAutogradContext(1), leaf().sum())
+    function = SendRpcBackward((x.edge,), (x.facts,), life(2))
+    function.set_grads(part, (None,))
+    with inside(part), pytest.raises(AssertionError, match="undefined gradient"):
         function.apply((), False)
 
 
@@ -311,13 +336,14 @@ def test_the_first_error_of_a_message_ends_the_pass_and_later_ones_are_logged(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     context = DistAutogradContext(1)
-    task = task_of(context, leaf().sum())
-    context.set_graph_task(task)
+    part = begin(context, leaf().sum())
+    task = part.task
+    assert task is not None
     first: Future[Any] = Future()
     second: Future[Any] = Future()
-    context.add_outstanding_rpc(first)
-    context.add_outstanding_rpc(second)
-    waiting = context.clear_and_wait_for_outstanding_rpcs_async()
+    part.add_outstanding_rpc(first)
+    part.add_outstanding_rpc(second)
+    waiting = part.clear_and_wait_for_outstanding_rpcs_async()
     second.set_exception(RuntimeError("one"))
     first.set_exception(RuntimeError("two"))
     assert task.has_error and str(task.future.exception()) == "one"
@@ -354,7 +380,7 @@ def test_threads_run_one_pass_together(agent: FakeAgent) -> None:
     for message_id in (5, 6):
         y = x * 2
         y.register_hook(meet)
-        add_send_rpc_backward(context, message_id, [y])
+        add_send_rpc_backward(context, message_id, [y], life(2))
     with ThreadPoolExecutor(2) as pool:
         for answer in [pool.submit(go, context, message_id) for message_id in (5, 6)]:
             answer.result(20).wait(10)
@@ -372,7 +398,7 @@ def test_each_call_of_the_loop_has_a_queue_of_its_own(
     )
     context, x = DistAutogradContext(1), leaf()
     for message_id in (5, 6):
-        add_send_rpc_backward(context, message_id, [x])
+        add_send_rpc_backward(context, message_id, [x], life(2))
     for message_id in (5, 6):
         go(context, message_id)
     assert context.gradients()[x].tolist() == [2.0, 2.0]

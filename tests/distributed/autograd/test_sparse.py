@@ -17,6 +17,7 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor, optim
 from fastdist.core.errors import MessageError
 from fastdist.distributed import rpc
+from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.outbox import unpack
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
@@ -25,6 +26,8 @@ from fastdist.graph.accumulate_grad import accumulator_of
 from fastdist.nn import functional as F
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.autograd.tasks import begin, inside
+from tests.distributed.lives import life
 from tests.distributed.members import members
 from tests.distributed.workers import Group
 
@@ -43,7 +46,6 @@ def group() -> Iterator[Group]:
 
 def let_others() -> None:
     """Load this file, with what it exports, and allow what it has from elsewhere."""
-    rpc.allow("fastdist.distributed.optim")
     rpc.allow("fastdist.optim.sparse_adam.SparseAdam")
 
 
@@ -170,9 +172,10 @@ def test_a_sparse_gradient_leaves_as_its_coordinates_and_values(agent: FakeAgent
     with da.context():
         context = da._current_context()
         weight = table()
-        receive = RecvRpcBackward(context, 7, 1, (weight.facts, weight.facts))
+        receive = RecvRpcBackward(context, 7, life(1), (weight.facts, weight.facts))
         gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2))
-        receive.apply((fd.ones(10, 2).array, gradient.array), keep=False)
+        with inside(begin(context, fd.ones(1, requires_grad=True).sum())):
+            receive.apply((fd.ones(10, 2).array, gradient.array), keep=False)
         ((to, _, words, _),), ((dense, indices, values),) = agent.sent, agent.tensors
     assert to == 1 and words["messages"] == [7, 2] and words["sparse"] == [1, 0, 2, 10, 2]
     assert dense.numel() == 20 and indices.tolist() == [[1, 4]] and values.numel() == 4
@@ -202,9 +205,9 @@ def test_parts_that_do_not_fit_are_refused(told: tuple[int, ...]) -> None:
 
 def test_a_sparse_gradient_of_another_shape_is_refused() -> None:
     gradient = fd.sparse_coo_tensor([[1, 40]], fd.ones(2, 2), (50, 2))
-    send = SendRpcBackward((None,), (table().facts,), 3)
+    send = SendRpcBackward((None,), (table().facts,), life(3))
     with pytest.raises(MessageError, match=r"shape \(50, 2\) came from worker 3 .* \(10, 2\)"):
-        send.set_grads((gradient,))
+        send.set_grads(begin(DistAutogradContext(1), table().sum()), (gradient,))
 
 
 # ---- sparse tensors as arguments and results ----------------------------------------------------
@@ -253,11 +256,14 @@ def test_sparse_gradients_of_devices_travel_by_the_host(agent: FakeAgent, place:
     weight = table().detach().to(device).requires_grad_()
     gradient = fd.sparse_coo_tensor([[1, 4]], fd.ones(2, 2), (10, 2)).to(device)
     with da.context():
-        receive = RecvRpcBackward(da._current_context(), 7, 1, (weight.facts,))
-        receive.apply(gradient.array, keep=False)
+        context = da._current_context()
+        receive = RecvRpcBackward(context, 7, life(1), (weight.facts,))
+        with inside(part := begin(context, table().sum())):
+            receive.apply(gradient.array, keep=False)
     parts = agent.tensors[0]
     assert [part.device for part in parts] == [fd.device("cpu")] * 2
-    send = SendRpcBackward((accumulator_of(weight),), (weight.facts,), 3)
-    send.set_grads((gradient.to("cpu"),))
-    (came,) = send.apply_recorded(None, keep=False)
+    send = SendRpcBackward((accumulator_of(weight),), (weight.facts,), life(3))
+    send.set_grads(part, (gradient.to("cpu"),))
+    with inside(part):
+        (came,) = send.apply_recorded(None, keep=False)
     assert came.is_sparse and came.device == device

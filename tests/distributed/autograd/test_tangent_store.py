@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,21 +16,26 @@ import fastdist
 import fastdist.autograd.forward_ad as fw
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
+from fastdist.core.errors import GraphError
 from fastdist.dispatch.tangents import levels_of, set_tangent
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.tangent_store import (
     TangentInterceptor,
     TangentStore,
+    handle_level_end,
+    handle_lost_owner,
     tangent_store,
 )
-from fastdist.distributed.pipe.message import TangentEntry
-from fastdist.distributed.rpc.interceptors import Envelope
-from fastdist.distributed.rpc.message_types import MessageType
-from fastdist.graph.forward_grad import ForwardADLevel
+from fastdist.distributed.rpc.handlers import Reply
+from fastdist.distributed.rpc.message.layout import TangentEntry
+from fastdist.distributed.rpc.message.message import Message
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.graph.forward_grad import ForwardADLevel, adopt
 from fastdist.graph.modes import modes
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import mix, mix_along, mix_at
+from tests.distributed.lives import Life, life, next_life
 from tests.distributed.members import join
 from tests.distributed.workers import Group
 
@@ -253,46 +259,79 @@ def test_a_level_gets_its_global_id_when_it_first_travels(store: TangentStore) -
 
 
 def test_mirrors_are_made_in_the_order_of_the_levels(store: TangentStore) -> None:
-    store.register((THEIRS + 5, THEIRS + 2))
+    store.register((THEIRS + 5, THEIRS + 2), life(THEIRS >> 48))
     outer, inner = (ForwardADLevel.get_or_create_mirror(THEIRS + i) for i in (5, 2))
     assert outer < inner and store.chain_of(inner) == (THEIRS + 5, THEIRS + 2)
 
 
 def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
-    store.register((THEIRS,))
+    store.register((THEIRS,), life(THEIRS >> 48))
     store.end(THEIRS)
-    store.register((THEIRS,))
+    store.register((THEIRS,), life(THEIRS >> 48))
     assert store.number_of_mirrors() == 0
 
 
-def test_a_level_of_a_lost_worker_gets_no_mirror(
-    store: TangentStore, agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_level_of_a_lost_worker_gets_no_mirror(store: TangentStore) -> None:
     # A message of it that waited for a thread is read after its levels were ended here.
-    monkeypatch.setattr(agent, "is_dead", lambda worker_id: worker_id == THEIRS >> 48)
-    store.end_levels_of(THEIRS >> 48)
-    store.register((THEIRS,))
+    life(THEIRS >> 48).is_dead = True
+    store.end_levels_of(life(THEIRS >> 48))  # type: ignore[arg-type]
+    store.register((THEIRS,), life(THEIRS >> 48))
     assert store.number_of_mirrors() == 0
 
 
-def test_who_takes_the_rank_of_a_worker_that_left_opens_levels_under_its_ids(
+def test_the_late_end_of_a_life_ends_no_level_of_the_next(store: TangentStore) -> None:
+    former = life(THEIRS >> 48)
+    store.register((THEIRS,), life(THEIRS >> 48))
+    later = next_life(former.id)
+    store.register((THEIRS + 1,), life(THEIRS >> 48))
+    store.end_levels_of(former)  # type: ignore[arg-type]
+    assert store.mirrors_by_owner() == {later: [THEIRS + 1]}
+
+
+def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
     store: TangentStore,
 ) -> None:
-    store.register((THEIRS,))
-    store.end(THEIRS)
-    store.end_levels_of(THEIRS >> 48)
-    store.register((THEIRS,))
-    assert store.number_of_mirrors() == 1
+    former = life(THEIRS >> 48).record.incarnation
+    later = next_life(THEIRS >> 48)
+    store.register((THEIRS, THEIRS + 1), life(2), (former, later.record.incarnation))
+    assert store.mirrors_by_owner() == {later: [THEIRS + 1]}
+
+
+def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
+    # Its owner has been asked already which levels are over that the lost one brought.
+    life(2).is_dead = True
+    store.register((THEIRS,), life(2), (life(THEIRS >> 48).record.incarnation,))
+    assert store.number_of_mirrors() == 0
+
+
+def test_a_third_worker_is_told_whose_levels_it_hears_of(agent: FakeAgent) -> None:
+    owner = life(THEIRS >> 48)
+    with mirrored(THEIRS, owner):
+        to_third, to_owner = (Message(0, peer=peer) for peer in (life(2), owner))
+        for message in (to_third, to_owner):
+            TangentInterceptor().request_out(message)
+    assert to_third.metadata["tangents.levels"] == [THEIRS]
+    assert to_third.metadata["tangents.owners"] == [owner.record.incarnation]
+    assert "tangents.owners" not in to_owner.metadata
+
+
+@contextmanager
+def mirrored(global_id: int, owner: Life) -> Iterator[None]:
+    """Be in a function that another worker has called in one of its levels."""
+    tangent_store().register((global_id,), owner)  # type: ignore[arg-type]
+    with adopt(ForwardADLevel.try_get_by_global_id(global_id)):
+        yield
+    tangent_store().end(global_id)
 
 
 def test_a_level_of_our_own_that_is_over_gets_no_mirror(store: TangentStore) -> None:
-    store.register((3 << 48 | 9,))
+    store.register((3 << 48 | 9,), life(5))
     assert store.number_of_mirrors() == 0
 
 
 def test_nobody_hears_of_a_level_that_is_over(store: TangentStore, agent: FakeAgent) -> None:
     store.end(THEIRS)
-    assert store.tell((THEIRS, THEIRS + 1), 2) == (THEIRS + 1,)
+    assert store.tell((THEIRS, THEIRS + 1), life(2)) == (THEIRS + 1,)
     store.end(THEIRS)
     assert agent.sent == []
 
@@ -317,19 +356,73 @@ def test_a_tangent_whose_level_ends_as_it_arrives_is_dropped(
 
     monkeypatch.setattr(sys.modules[TangentStore.__module__], "set_tangent", end_then_set)
     x, t = values(1), values(2)
-    envelope = Envelope(MessageType.PYTHON_CALL, 7, [x, t], {"tangents.levels": (THEIRS,)})
-    envelope.tangents.append(TangentEntry(0, THEIRS, 1))
-    TangentInterceptor().request_in(envelope)
+    message = Message(
+        MessageType.PYTHON_CALL,
+        peer=life(7),
+        tensors=[x, t],
+        metadata={"tangents.levels": (THEIRS,)},
+    )
+    message.tangents = [TangentEntry(0, THEIRS, 1)]
+    TangentInterceptor().request_in(message)
     assert levels_of((x,)) == ()
+
+
+def test_a_tangent_that_does_not_fit_is_an_error_while_its_level_is_open(
+    store: TangentStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise GraphError("it does not fit")
+
+    monkeypatch.setattr(sys.modules[TangentStore.__module__], "set_tangent", refuse)
+    message = Message(
+        MessageType.PYTHON_CALL,
+        peer=life(7),
+        tensors=[values(1), values(2)],
+        metadata={"tangents.levels": (THEIRS,)},
+    )
+    message.tangents = [TangentEntry(0, THEIRS, 1)]
+    with pytest.raises(GraphError, match="it does not fit"):
+        TangentInterceptor().request_in(message)
+    tangent_store().end(THEIRS)
 
 
 def test_the_end_of_a_level_is_told_to_whom_the_level_was(
     store: TangentStore, agent: FakeAgent
 ) -> None:
-    store.tell((THEIRS,), 1)
-    store.tell((THEIRS, THEIRS + 1), 2)
+    store.tell((THEIRS,), life(1))
+    store.tell((THEIRS, THEIRS + 1), life(2))
     agent.raises_for = {1}
     store.end(THEIRS)
     store.end(THEIRS)
     ((worker_id, _, words, retries),) = agent.sent
     assert (worker_id, words, retries) == (2, {"level": THEIRS}, 20)
+
+
+def test_who_lost_the_worker_that_brought_a_level_asks_its_owner_whether_it_is_over(
+    agent: FakeAgent,
+) -> None:
+    agent.unanswered = True
+    open_there, over_there = 5 << 48, 5 << 48 | 1
+    store = tangent_store()
+    store.register((open_there,), life(5))
+    store.register((over_there,), life(5))
+    handle_lost_owner(life(1))
+    held = {"held": [open_there, over_there]}
+    assert agent.sent == [(5, MessageType.CLEANUP_LEVEL_REQ, held, 5)]
+    agent.futures[0].set_result(Reply([], {"over": (over_there,)}))
+    assert store.mirrors_by_owner() == {life(5): [open_there]}
+
+
+def test_an_owner_tells_which_levels_are_over_and_later_when_the_others_are(
+    agent: FakeAgent,
+) -> None:
+    with fw.dual_level():
+        level = ForwardADLevel.current()
+        assert level is not None
+        open_here = level.get_or_assign_global_id(tangent_store().next_id)
+        words = {"held": (open_here, open_here + 1)}
+        asked = Message(MessageType.CLEANUP_LEVEL_REQ, peer=life(1), metadata=words)
+        reply = handle_level_end(asked)
+        assert reply is not None and reply.metadata == {"over": [open_here + 1]}
+    kind = MessageType.CLEANUP_LEVEL_REQ
+    assert [sent[:3] for sent in agent.sent] == [(1, kind, {"level": open_here})]

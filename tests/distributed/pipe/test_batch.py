@@ -16,7 +16,7 @@ from fastdist.distributed.pipe.batch import (
     split,
     take_batch,
 )
-from fastdist.distributed.pipe.message import Message
+from fastdist.distributed.rpc.message.message import Message
 
 
 def test_joined_messages_come_back_in_order() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.pipe.pipe import Pipe
+from fastdist.distributed.sockets import Doorbell
 
 
 class Lane:
@@ -84,3 +85,20 @@ def test_lanes_have_numbers_of_their_own_and_use_those_of_closed_ones_again() ->
     assert set(there) == {1, 2, 3}
     pipe.break_off(WorkerLostError("over"))
     assert all(lane.is_closed for lane in there.values())
+
+
+def test_a_peer_that_is_lost_while_its_shared_lane_is_made_leaves_its_bell_open_until_then() -> (
+    None
+):
+    bells: list[int] = []
+
+    def connect(bell: Doorbell, number: int) -> Lane:
+        pipe.break_off(WorkerLostError("w1 was lost"))
+        bells.append(bell.fileno())
+        return Lane()
+
+    pipe = Pipe(connect, lambda number: [b"hello"], lambda: None)  # type: ignore[return-value,arg-type]
+    with pytest.raises(AttributeError, match="try_send"):  # so far it has come
+        pipe.shared()
+    assert bells[0] >= 0
+    assert not pipe.is_waited_for() and pipe._closed.fileno() < 0

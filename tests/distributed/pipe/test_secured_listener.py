@@ -12,8 +12,8 @@ import zmq
 from fastdist.core.errors import BackendNotViableError
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.lane import Lane, LaneTimeout
-from fastdist.distributed.pipe.message import Message
 from fastdist.distributed.pipe.transports.zeromq import ZmqListener
+from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.sockets import (
     MAX_CONNECTIONS,
     CertificateFolder,

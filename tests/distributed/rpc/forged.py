@@ -51,7 +51,7 @@ def pickled(*opcodes: bytes) -> bytes:
     return START + b"".join(opcodes) + STOP
 
 
-_NUMPY = "fastdist.distributed.rpc.numpy_values"
+_NUMPY = "fastdist.distributed.rpc.message.numpy_values"
 
 
 def grown_array(itemsize: int) -> bytes:

@@ -1,205 +1,103 @@
-"""Workers whose agents are real and whose threads, sockets and clock are not."""
+"""Workers whose agents are real and whose threads, sockets, store and clock are not."""
 
 from __future__ import annotations
 
-import heapq
-import math
+import gc
+import importlib
+import json
+import logging
+import os
+import random
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from functools import partial
+from typing import Any, Literal
 
 import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
-from fastdist.distributed.pipe import credit, pipe, shared_lane
-from fastdist.distributed.rpc import (
-    agent,
-    client,
-    incoming,
-    interceptors,
-    lane_call,
-    outgoing,
-    peer,
-    peers,
-    progress,
-    resend,
-    rref,
-    rref_context,
-    rref_pickle,
-    zmq_agent,
-)
-from fastdist.distributed.rpc.handlers import Handler
-from fastdist.distributed.rpc.membership import Membership, Record
-from fastdist.distributed.rpc.peer_state import Event
-from fastdist.distributed.rpc.progress import AwakeClock
-from fastdist.distributed.rpc.rref_notices import TOGETHER_S
-from fastdist.distributed.rpc.timeouts import Timeouts
+from fastdist.distributed.arena import borrower
+from fastdist.distributed.arena.layout import TABLE_BYTES
+from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.autograd import container
+from fastdist.distributed.autograd import engine as dist_engine
+from fastdist.distributed.pipe import pipe
+from fastdist.distributed.rpc import agent, arena_offers, handlers, zmq_agent
+from fastdist.distributed.rpc.calls import client
+from fastdist.distributed.rpc.workers import hooks, joining, record
+from fastdist.distributed.rpc.workers import worker as lives
+from fastdist.distributed.rpc.workers.group import GIVEN_UP
+from fastdist.distributed.rpc.workers.group import Group as Members
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.rpc.zmq_agent import ZmqAgent
 from fastdist.distributed.sockets import NoSecurity
-from fastdist.distributed.store import HashStore
+from fastdist.distributed.store import HashStore, PrefixStore, Store
+from fastdist.graph import forward_grad
+from tests.distributed.rpc import simulated_threads as threads
 from tests.distributed.rpc.simulated_network import Network, SimBell, SimContext
-from tests.distributed.rpc.simulated_world import Clock, Process, World
+from tests.distributed.rpc.simulated_threads import clock
+from tests.distributed.rpc.simulated_world import Process, World, end_threads
 
-_TIMED = (credit, incoming, lane_call, outgoing, peer, progress, resend, shared_lane)
+# Whether a rank has one life, or who was lost may come back, or members come and go.
+Kind = Literal["static", "restarts", "dynamic"]
 
-
-class SimProgress:
-    """The progress thread of one worker: every function it runs is an event of its own."""
-
-    def __init__(self, name: str, timeouts: Timeouts, expire: Callable[[list[int]], None]) -> None:
-        self._process = building[0]
-        self._timeouts = timeouts
-        self._expire = expire
-        self._readers: dict[int, Callable[[], None]] = {}
-        self._posted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._due: list[float] = []  # when the alarms are
-        self._clock = AwakeClock()
-        self.now = self._clock.now
-        self.stood_still_lately = self._clock.stood_still_lately
-        self._process.fd_ready = self._fd_ready
-
-    def start(self) -> None:
-        pass
-
-    def post(self, function: Callable[..., None], *arguments: Any) -> None:
-        self._posted.append((function, arguments))
-        self._process.world.soon(self._process, self._run_posted)
-
-    def wake(self) -> None:
-        self._process.world.soon(self._process, self._look)
-
-    def watch(self, fd: int, reader: Callable[[], None]) -> None:
-        self._readers[fd] = reader
-
-    def unwatch(self, fd: int) -> None:
-        self._readers.pop(fd, None)
-
-    def call_at(self, when: float, function: Callable[[], None]) -> None:
-        heapq.heappush(self._due, when)
-        self._process.world.at(when, self._process, self._ring, when, function)
-
-    def stop(self) -> None:
-        self._run_posted()
-        self._readers.clear()
-
-    def is_current_thread(self) -> bool:
-        return False
-
-    def _awake(self) -> None:
-        self._clock.look(self._due[0] if self._due else math.inf)
-
-    def _ring(self, when: float, function: Callable[[], None]) -> None:
-        self._awake()
-        self._due.remove(when)
-        heapq.heapify(self._due)
-        function()
-
-    def _run_posted(self) -> None:
-        self._awake()
-        while self._posted:
-            function, arguments = self._posted.pop(0)
-            function(*arguments)
-
-    def _fd_ready(self, fd: int) -> None:
-        self._process.world.soon(self._process, self._read, fd)
-
-    def _read(self, fd: int) -> None:
-        self._awake()
-        reader = self._readers.get(fd)
-        if reader is not None:
-            reader()
-
-    def _look(self) -> None:
-        expired = self._timeouts.expire(self._process.world.now)
-        if expired:
-            self._expire(expired)
-        until = self._timeouts.sleep_until()
-        if until != math.inf:
-            self._process.world.at(until, self._process, self._look)
+_tangents = importlib.import_module("fastdist.distributed.autograd.tangent_store")
+# What a process has one of: a variable of a module, and how a process gets its own.
+_OWN: tuple[tuple[dict[str, Any], str, Callable[[], Any]], ...] = (
+    (vars(agent), "_agent", lambda: None),
+    (vars(agent), "_first_number", int),
+    (vars(handlers), "_handlers", lambda: {**_handlers_of_rooms}),
+    (vars(container), "_container", container.DistAutogradContainer),
+    (vars(dist_engine), "_engine", dist_engine.DistEngine),
+    (vars(_tangents), "_store", _tangents.TangentStore),
+    (vars(forward_grad), "_stack", list),
+    (vars(forward_grad), "_by_global_id", dict),
+    (vars(borrower), "_arenas", dict),
+)
+_BORROWED = [name for _, name, _ in _OWN].index("_arenas")
+_handlers_of_rooms: dict[int, handlers.Handler] = {}
+# Where these are, each module that has looks at the world's clock, and waits for its events.
+_SIMULATED = (
+    "fastdist.distributed.arena",
+    "fastdist.distributed.rpc",
+    "fastdist.distributed.autograd",
+    "fastdist.distributed.pipe",
+)
+# What is lent goes by this much memory of one process, from buffers of this size on.
+ARENA_BYTES = TABLE_BYTES + (4 << 20)
+LENT_FROM_BYTES = 1 << 10
+# How long who leaves waits for its calls, and how long its process lives on then.
+LEAVES_WITHIN_S = 10.0
+LINGERS_S = 0.6
 
 
-class SimPool:
-    """The thread pool of one worker: as many threads as are wanted, each a little late."""
+class SharedStore(Store):
+    """One process's end of the store of the group, which somebody else hosts."""
 
-    def __init__(self, name: str, max_counted: int, source: Any) -> None:
-        self._process = building[0]
-        self._source = source
-        self._closed = False
-        self._process.serve = self._serve
+    def __init__(self, shared: HashStore) -> None:
+        super().__init__(timedelta(seconds=1))
+        self._shared = shared
 
-    def start(self) -> None:
-        pass
+    def _ask(self, op: Any, arguments: list[bytes], timeout: Any = None) -> list[bytes]:
+        return self._shared._ask(op, arguments, timeout)
 
-    def submit(self, function: Callable[..., object], *arguments: object) -> bool:
-        if not self._closed:
-            self._process.world.soon(self._process, function, *arguments)
-        return not self._closed
+    @property
+    def job_secret(self) -> None:
+        return None
 
-    submit_uncounted = submit
-
-    def stop(self, timeout: float | None = None) -> list[str]:
-        self._closed = True
-        return []
-
-    def num_threads(self) -> int:
-        return 1
-
-    def num_idle(self) -> int:
-        return 1
-
-    def _serve(self) -> None:
-        world = self._process.world
-        while not self._closed:
-            work = self._source.take()
-            if work is None:
-                return
-            if world.rng.random() < 0.5:
-                work.function(work.argument)
-            else:
-                world.soon(self._process, work.function, work.argument)
-
-
-class SimNotices:
-    """The thread of one worker that tells others what became of references."""
-
-    def __init__(self) -> None:
-        self._process = building[0]
-        self._notes: dict[Any, list[Any]] = {}
-
-    def start(self) -> None:
-        pass
-
-    def put(self, tell: Callable[[Any, Sequence[Any]], None], addressee: Any, item: Any) -> None:
-        world = self._process.world
-        if not self._notes:
-            world.at(world.now + TOGETHER_S, self._process, self._tell_all)
-        self._notes.setdefault((tell, addressee), []).append(item)
-
-    def _tell_all(self) -> None:
-        notes, self._notes = self._notes, {}
-        for (tell, addressee), items in notes.items():
-            try:
-                tell(addressee, items)
-            except RpcError:
-                pass  # whom it is about is no more, or nobody is left to tell it
-
-    def flush(self) -> None:
-        self._tell_all()
+    def watch(self, prefix: str) -> Any:
+        raise AssertionError("nobody watches the store of a simulated group")
 
     def close(self) -> None:
-        self._notes.clear()
-
-
-class SimFuture(Future[Any]):
-    """A Future that a worker of the simulation may wait for."""
-
-    def wait(self, timeout: float | None = None) -> Any:
-        assert timeout is None
-        groups[-1].world.block(self.done, None)
-        return self.value()
+        pass
 
 
 class Worker(Process):
@@ -208,70 +106,207 @@ class Worker(Process):
     def __init__(self, group: Group, rank: int, life: int) -> None:
         super().__init__(group.world, f"w{rank}.{life}")
         self.rank = rank
+        self.life = life
+        # Another life may listen where an earlier one did, and hear what was meant for that.
+        self.address = f"sim://w{rank}" if group.has_fixed_addresses else f"sim://{self.name}"
+        self.began = group.world.now
         self.left = False
-        self.handlers: dict[int, Handler] = {}
-        self._network = group.network
-        building[:] = [self]
+        self.own = [make() for _, _, make in _OWN]
+        self.has_borrowed: list[borrower.BorrowedArena] = []
+        self._group = group
+        self.run(self._begin, ())
+
+    def entered(self) -> None:
+        """Have the singletons of this process, and let the other keep its own."""
+        self._group.swap_in(self)
+
+    def crash(self) -> None:
+        """End at once; what it had lent stays with those that hold it."""
+        super().crash()
+        self.let_go_of_memory()
+
+    def let_go_of_memory(self) -> None:
+        """Do with shared memory what the end of a process does."""
+        for borrowed in self.has_borrowed:
+            borrowed.forget_all()
+        self.own[_BORROWED].clear()
+        arena = self.agent._arenas._arena
+        if arena is not None:
+            arena.close()
+
+    def num_lent(self) -> int:
+        """Return how many pieces of its memory others have, or may take."""
+        arena = self.agent._arenas._arena
+        return 0 if arena is None else arena.usage()[0]
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it has ended, is leaving, or was given up by the others."""
+        return self.dead or self.left or self.agent.workers.given_up is not None
+
+    def gave_up(self, other: Worker) -> bool:
+        """Whether this worker has declared lost just this life of another."""
+        known = self.agent.workers.known(other.rank)
+        return known is not None and known.is_dead and known.record == other.agent.me
+
+    def leave(self, *, graceful: bool = False) -> None:
+        """Shut down, as at the end of a process, whatever is under way, or when that has ended."""
+        if not self.dead and not self.left and not self.frozen:
+            self.left = True
+            if graceful:
+                self.world.soon(self, self._leave_in_order)
+            else:
+                self.world.soon(self, rpc.shutdown, False)
+                self.world.at(self.world.now + LINGERS_S, None, self.crash)
+
+    def _leave_in_order(self) -> None:
+        try:
+            rpc.shutdown(timeout=LEAVES_WITHIN_S)
+        except RpcError:
+            logging.getLogger(__name__).info("who leaves was held up", exc_info=True)
+        self.world.at(self.world.now + LINGERS_S, None, self.crash)
+
+    def _begin(self) -> None:
+        kind = self._group.kind
+        agent.run_start_hooks(self.rank, may_change=kind != "static")
         self.agent = ZmqAgent(
-            HashStore(),  # asked for its timeout alone
-            f"w{rank}",
-            rank,
-            group.size,
-            rpc.TensorPipeRpcBackendOptions(switch_interval=None, init_timeout=1.0),
+            SharedStore(self._group.store),
+            f"w{self.rank}",
+            self.rank,
+            0 if kind == "dynamic" else self._group.size,
+            rpc.TensorPipeRpcBackendOptions(
+                switch_interval=None, init_timeout=1.0, restarts=kind == "restarts"
+            ),
             host="nowhere",
             security=NoSecurity(),
         )
-        self.agent.start()
-
-    def leave(self) -> None:
-        """Shut down, as at the end of a process, whatever is under way."""
-        if not self.dead and not self.left and not self.frozen:
-            self.left = True
-            self.world.soon(self, self.agent.shutdown)
-            self.world.at(self.world.now + 0.6, None, self.crash)
+        agent.set_current_agent(self.agent)
+        self._group.by_incarnation[self.agent.me.incarnation] = self
+        if kind != "restarts" or self.life > 0:
+            self.agent.start()
 
 
 class Group:
     """Workers that know each other, in a world of their own."""
 
-    def __init__(self, seed: int, size: int = 3, *, on_one_host: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        size: int = 3,
+        *,
+        kind: Kind = "static",
+        on_one_host: bool = True,
+        has_fixed_addresses: bool = False,
+        has_arenas: bool = False,
+    ) -> None:
+        _end_world()
         groups[:] = [self]
         self.world = World(seed, clock)
+        threads.worlds[:] = [self.world]
+        # What a system gives out at random, which is no part of what breaks.
+        self.numbers = random.Random(seed)
         self.network = Network(self.world)
-        self.size = size
-        self._on_one_host = on_one_host
+        self.kind, self.size = kind, size
+        self.has_fixed_addresses = has_fixed_addresses
+        self.has_arenas = has_arenas
+        self._outside = [module[name] for module, name, _ in _OWN]
+        self._entered: Worker | None = None
+        self.store = HashStore()
+        self.on_one_host = on_one_host
+        self.by_incarnation: dict[int, Worker] = {}
+        # All lives, in the order in which they began.
         self.workers = [Worker(self, rank, 0) for rank in range(size)]
-        self.records = [self._record_of(worker) for worker in self.workers]
-        for worker in self.workers:
-            worker.agent.members = Membership(None, worker.agent.me, self.records)  # type: ignore[arg-type]
-            worker.agent.peers._members = worker.agent.members
+        if kind != "dynamic":
+            self._let_founders_meet()
 
-    def restart(self, rank: int) -> None:
-        """Let a rank begin a new life at its old address, which the others do not know of."""
-        worker = Worker(self, rank, 1)
-        records = [*self.records]
-        records[rank] = self._record_of(worker)
-        worker.agent.members = Membership(None, worker.agent.me, records)  # type: ignore[arg-type]
-        worker.agent.peers._members = worker.agent.members
+    def _let_founders_meet(self) -> None:
+        records = [worker.agent.me for worker in self.workers]
+        encoded = [one.encode().decode() for one in records]
+        self.store.set(joining._FOUNDERS, json.dumps(encoded))
+        for worker in self.workers:
+            worker.run(self._meet, (worker, records))
+
+    def _meet(self, worker: Worker, records: Sequence[Record]) -> None:
+        worker.agent.group.founders = (*records,)
+        worker.agent.workers._take_in(records)
+        if self.kind == "restarts":
+            worker.agent.start()
+
+    def start(self, rank: int) -> Worker:
+        """Let a rank begin another life, or a new one come."""
+        life = sum(worker.rank == rank for worker in self.workers)
+        worker = Worker(self, rank, life)
         self.workers.append(worker)
+        return worker
 
-    def tell_that_process_ended(self, rank: int) -> None:
+    def start_alone(self, rank: int) -> None:
+        """Let a rank of a static group begin a life that the others do not know of."""
+        worker = self.start(rank)
+        records = [one.agent.me for one in self.workers[: self.size]]
+        records[rank] = worker.agent.me
+        worker.agent.workers._take_in(records)
+
+    def present(self, rank: int) -> Worker:
+        """Return the latest life of a rank."""
+        return next(worker for worker in reversed(self.workers) if worker.rank == rank)
+
+    def ranks(self) -> list[int]:
+        """Return all ranks that there have been."""
+        return sorted({worker.rank for worker in self.workers})
+
+    def leaves_its_place(self, worker: Worker) -> bool:
+        """Whether another life may follow one: it is over, or frozen and given up by a member."""
+        given_up = PrefixStore(GIVEN_UP, self.store)
+        return worker.dead or bool(
+            worker.frozen and given_up.check([str(worker.agent.me.incarnation)])
+        )
+
+    def living(self) -> list[Worker]:
+        """Return the lives that have not ended, frozen ones and those that leave too."""
+        return [worker for worker in self.workers if not worker.dead]
+
+    def tell_that_process_ended(self, ended: Worker) -> None:
         """Let the survivors see it in the host's process table."""
-        for worker in self.workers:
-            known = worker.agent._peers.get(rank)
-            if known is not None and not worker.dead and worker.rank != rank:
-                self.world.soon(worker, known._step, Event.PROCESS_ENDED)
+        for worker in self.living():
+            known = worker.agent.workers.known(ended.rank)
+            if known is not None and known.is_met and worker is not ended:
+                progress = worker.agent.client.progress
+                worker.run(progress.post, (known._step, Event.PROCESS_ENDED))
 
-    def _record_of(self, worker: Worker) -> Record:
-        # Of another pid namespace, so that nobody looks at the process table of this machine.
-        me = worker.agent.me
-        boot_id = me.boot_id if self._on_one_host else worker.name
-        return replace(me, pid_namespace="", boot_id=boot_id)
+    def swap_in(self, worker: Worker | None) -> None:
+        """Let modules have what this worker has one of; None: what they had before the group."""
+        before, self._entered = self._entered, worker
+        if before is not None:
+            before.own = [module[name] for module, name, _ in _OWN]
+        own = self._outside if worker is None else worker.own
+        for (module, name, _), value in zip(_OWN, own, strict=True):
+            module[name] = value
 
 
-clock = Clock()
-building: list[Worker] = []
 groups: list[Group] = []
+
+
+def end_group() -> None:
+    """Let nothing happen any more in the group that there is, if there is one; end all threads."""
+    _end_world()
+    end_threads()
+
+
+def forget_memory() -> None:
+    """Let shared memory go that garbage holds: what ends there may leave more garbage."""
+    for _ in range(3):
+        gc.collect()
+
+
+def _end_world() -> None:
+    while groups:
+        group = groups[-1]
+        group.world.end()
+        group.swap_in(None)
+        for worker in group.living():
+            worker.let_go_of_memory()
+        groups.pop()
+        threads.worlds.clear()
 
 
 def here() -> Worker:
@@ -281,40 +316,118 @@ def here() -> Worker:
     return worker
 
 
-def _register_handler(kind: int, handler: Handler) -> None:
-    building[0].handlers[kind] = handler
+def _join_static(
+    store: Store, me: Record, timeout_s: float, frozen_s: float | None, answers: joining.Answers
+) -> Members:
+    group = groups[-1]
+    if group.kind == "restarts" and here().life > 0:
+        assert frozen_s is not None
+        return joining._come_back_static(store, me, frozen_s, answers)
+    # The other founders are there when all have begun.
+    return Members(store, me, [me], restarts=frozen_s is not None)
 
 
-def _handler_of(kind: int) -> Handler | None:
-    return here().handlers.get(kind)
+def _leaves_its_place(store: Store, earlier: Record, *_: object) -> bool:
+    return groups[-1].leaves_its_place(groups[-1].by_incarnation[earlier.incarnation])
 
 
-def _join(store: HashStore, me: Record, timeout_s: float) -> Membership:
-    return Membership(None, me, [])  # type: ignore[arg-type]
+def _make_record(*arguments: Any, **more: Any) -> Record:
+    group = groups[-1]
+    boot_id = "" if group.on_one_host else here().name
+    # Only who knows the other's processes finds the memory that it lends.
+    pid_namespace = "simulated" if group.has_arenas else ""
+    return replace(Record(*arguments, **more), pid_namespace=pid_namespace, boot_id=boot_id)
+
+
+_open_borrowed = borrower.open_borrowed
+
+
+def _open_borrowed_here(*arguments: Any) -> borrower.BorrowedArena:
+    arena = _open_borrowed(*arguments)
+    here().has_borrowed.append(arena)
+    return arena
+
+
+def _lives(one: Record) -> bool:
+    return not groups[-1].by_incarnation[one.incarnation].dead
+
+
+def _level_ended(global_id: int) -> None:
+    _tangents.tangent_store().end(global_id)
+
+
+class SimOs:
+    """What modules have instead of `os`, where they ask it for what nobody can foresee."""
+
+    def urandom(self, size: int) -> bytes:
+        return groups[-1].numbers.randbytes(size)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "pidfd_open":
+            raise AttributeError("the process table of this machine has no simulated process")
+        return getattr(os, name)
+
+
+class _Unexpected(logging.Handler):
+    """Keeps what ran into errors that nobody expected, and was logged for that alone."""
+
+    def emit(self, told: logging.LogRecord) -> None:
+        if told.exc_info is not None and told.exc_info[1] is not None:
+            unexpected.append(f"{told.getMessage()}: {told.exc_info[1]!r}")
+
+
+unexpected: list[str] = []
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    logger, handler = logging.getLogger("fastdist"), _Unexpected(logging.ERROR)
+    logging.disable(logging.WARNING)
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.propagate = True
+        logger.removeHandler(handler)
+        logging.disable(logging.NOTSET)
 
 
 @contextmanager
 def simulated_machine() -> Iterator[None]:
-    """Let every agent that is made in the block live in a simulated group."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in _TIMED:
-            patch.setattr(module, "time", clock)
-        patch.setattr(
-            zmq_agent, "Context", lambda *_, **__: SimContext(groups[-1].network, building[0])
-        )
-        patch.setattr(zmq_agent, "ThreadPool", SimPool)
-        patch.setattr(zmq_agent, "join_static", _join)
-        patch.setattr(client, "Progress", SimProgress)
-        for module in (client, resend):
-            patch.setattr(module, "Future", SimFuture)
+    """Let every agent that is made in the block live in a simulated group; nothing is warned of."""
+    with pytest.MonkeyPatch.context() as patch, _no_warnings():
+        for name, module in list(sys.modules.items()):
+            if name.startswith(_SIMULATED):
+                if getattr(module, "time", None) is time:
+                    patch.setattr(module, "time", clock)
+                if getattr(module, "threading", None) is threading:
+                    patch.setattr(module, "threading", threads.SimThreading())
+        patch.setattr(agent, "os", SimOs())
+        patch.setattr(record, "os", SimOs())
+        patch.setattr(lives, "os", SimOs())
+        # Sets of workers are gone through in an order that the seed leads, not memory.
+        patch.setattr(lives.Worker, "__hash__", lambda self: hash(self.record.incarnation))
+        patch.setattr(arena_offers, "os", SimOs())
+        patch.setattr(arena_offers, "arena_size", lambda: ARENA_BYTES)
+        patch.setattr(arena_offers, "Lender", partial(Lender, least_bytes=LENT_FROM_BYTES))
+        patch.setattr(arena_offers, "_lives", _lives)
+        patch.setattr(borrower, "open_borrowed", _open_borrowed_here)
+        patch.setattr(Future, "_wait_until_done", threads.wait_until_done)
+        patch.setattr(zmq_agent, "Context", lambda *_, **__: SimContext(groups[-1].network, here()))
+        patch.setattr(zmq_agent, "ThreadPool", threads.SimPool)
+        patch.setattr(zmq_agent, "join_static", _join_static)
+        patch.setattr(zmq_agent, "Record", _make_record)
+        patch.setattr(zmq_agent, "Teller", threads.SimTeller)
+        patch.setattr(joining, "leaves_its_place", _leaves_its_place)
+        patch.setattr(client, "Progress", threads.SimProgress)
         patch.setattr(pipe, "Doorbell", SimBell)
-        patch.setattr(rref_context, "Notices", SimNotices)
-        patch.setattr(rref_context, "register_handler", _register_handler)
-        patch.setattr(incoming, "handler_of", _handler_of)
-        for module in (rref, rref_pickle):
-            patch.setattr(module, "get_current_agent", lambda: here().agent)
-        # The agent alone: distributed autograd, if a test before this one loaded it, has no part.
-        patch.setattr(interceptors, "_installed", ())
-        patch.setattr(peers, "lost_hooks", [])
-        patch.setattr(agent, "silence_hooks", [])
-        yield
+        _handlers_of_rooms.update(handlers._handlers)
+        patch.setattr(forward_grad, "end_callbacks", [_level_ended])
+        patch.setattr(hooks, "silence_hooks", [])
+        # What is there is not looked through again and again for the little that a world leaves.
+        gc.freeze()
+        try:
+            yield
+        finally:
+            gc.unfreeze()

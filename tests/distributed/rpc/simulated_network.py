@@ -4,6 +4,8 @@
 # moment, taking what is under way with it; what the other end has received before stays readable;
 # a broken connection comes back by itself; heartbeats notice a frozen or unreachable peer after
 # about two seconds; several connections of one pair of workers are in no order to each other.
+# What ZeroMQ does not do, but a caller that sends again in doubt, is here for all messages: one may
+# come a second time, also long after, by whatever connection its lane has then.
 
 from __future__ import annotations
 
@@ -29,6 +31,8 @@ HEARTBEAT_S = (2.0, 2.5)
 HANDSHAKE_S = 5.0
 DOUBT_AFTER_S = 2.0
 _LOOK_EVERY_S = 0.1
+# When a message comes for the second time; some after all that was put up against that is gone.
+_TWICE_AFTER_S = (0.0, 0.003, 0.1, 1.0, 10.0, 70.0)
 
 
 class Network:
@@ -42,6 +46,7 @@ class Network:
         world.process_ended = self.process_ended
         self.links: list[Link] = []
         self.delays_s: tuple[float, ...] = (0.0002, 0.001, 0.02)
+        self.comes_twice = 0.0  # how probable it is of one message
         self.listening: dict[str, Process] = {}
         self._cuts: dict[frozenset[Process], int] = {}
 
@@ -100,14 +105,14 @@ class Link:
     def send(self, frames: Frames) -> bool:
         """Send a message from the client's end; False while there is no connection."""
         if self.up:
-            self._to_server.append(list(frames))
+            self._to_server.append(_copies(frames))
             self._later(self._arrive_at_server)
         return self.up
 
     def send_back(self, number: int, frames: Frames) -> None:
         """Send a message from the server's end of an earlier or the present connection."""
         if self.up and number == self.number:
-            self._to_client.append(list(frames))
+            self._to_client.append(_copies(frames))
             self._later(self._arrive_at_client)
 
     def break_if_silent(self, number: int) -> None:
@@ -178,9 +183,10 @@ class Link:
         if self._is_blocked():
             self.world.at(self.world.now + _LOOK_EVERY_S, None, self._arrive_at_server, number)
             return
-        server = self.server
+        server, frames = self.server, self._to_server.popleft()
         assert server is not None
-        server.run(server_listener(server).put, (self.route, self._to_server.popleft()))
+        self._maybe_again(self._send_again, frames)
+        server.run(server_listener(server).put, (self.route, frames))
 
     def _arrive_at_client(self, number: int) -> None:
         if number != self.number or not self._to_client:
@@ -188,7 +194,25 @@ class Link:
         if self._is_blocked():
             self.world.at(self.world.now + _LOOK_EVERY_S, None, self._arrive_at_client, number)
             return
-        self.client.run(self.lane.put, (self._to_client.popleft(),))
+        frames = self._to_client.popleft()
+        self._maybe_again(self._answer_again, frames)
+        self.client.run(self.lane.put, (frames,))
+
+    def _maybe_again(self, again: Callable[[Frames], None], frames: Frames) -> None:
+        network, rng = self.network, self.world.rng
+        if network.comes_twice and rng.random() < network.comes_twice:
+            when = self.world.now + rng.choice(_TWICE_AFTER_S) * (0.5 + rng.random())
+            self.world.at(when, None, again, _copies(frames))
+
+    def _send_again(self, frames: Frames) -> None:
+        if self.up:
+            self._to_server.append(frames)
+            self._later(self._arrive_at_server)
+
+    def _answer_again(self, frames: Frames) -> None:
+        if self.up:
+            self._to_client.append(frames)
+            self._later(self._arrive_at_client)
 
     def _is_blocked(self) -> bool:
         server = self.server
@@ -208,6 +232,11 @@ class Link:
             # A monitor tells late, but in order.
             self._told_at = max(self._told_at, self.world.now + self.world.rng.random() * 0.002)
             self.world.at(self._told_at, self.client, self.lane.tell, kind)
+
+
+def _copies(frames: Frames) -> Frames:
+    """Return what arrives of what is sent: memory of the other end."""
+    return [memoryview(bytearray(frame)) for frame in frames]
 
 
 def server_listener(server: Process) -> SimListener:
@@ -238,6 +267,7 @@ class SimLane:
     """A Lane on a Link."""
 
     transport = "sim"
+    takes_edges = True
     pulse = None
     _fds = itertools.count(1_000_000)
 
@@ -329,7 +359,7 @@ class SimListener:
     """A Listener whose connections are Links; which of them is read next is anybody's guess."""
 
     def __init__(self, process: Process, address: str) -> None:
-        self.addresses = {"sim": address}
+        self.addresses = {"sim": address, "inproc": f"inproc://{process.name}"}
         self._process = process
         self._routes: dict[bytes, tuple[Link, int]] = {}
         self._came: dict[bytes, deque[list[Any]]] = {}
@@ -387,16 +417,20 @@ class SimContext:
         self._process = process
 
     def listen(self, name: str) -> SimListener:
-        address = f"sim://{self._process.name}"
-        self._process.listener = SimListener(self._process, address)
-        self._network.listening[address] = self._process
-        return self._process.listener
+        address = self._process.address
+        listener = self._process.listener = SimListener(self._process, address)
+        for address in listener.addresses.values():
+            self._network.listening[address] = self._process
+        return listener
 
     def has(self, channel: str) -> bool:
         return False
 
-    def choose(self, addresses: Mapping[str, str], **where: bool) -> str:
-        return "sim"
+    def choose(
+        self, addresses: Mapping[str, str], *, same_host: bool, same_process: bool = False
+    ) -> str:
+        # Nobody else is reached by calls to oneself, whoever listens at the address by now.
+        return "inproc" if same_process else "sim"
 
     def connect(
         self, transport: str, address: str, closed: Any, peer: str, *, watched: bool = False

@@ -1,17 +1,23 @@
-"""Processes that exist in one thread, on a clock of their own: what happens is led by a seed."""
+"""Processes that share one thread at a time, and a clock: what happens is led by a seed."""
+
+# Note [One thread leads]
+# What happens in a process may wait, as its threads do, and others that wait may go on before it.
+# So there are real threads behind it, but one alone runs at any time: the leader, which lets one
+# thing after the other happen. What begins to wait hands the lead to a spare thread, and is handed
+# it back when its wait is over. Who is handed the lead is decided by the seed alone.
 
 from __future__ import annotations
 
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from typing import Any
 
 
 class Crashed(BaseException):
-    """Unwinds the stack of a process that has crashed while it waited."""
+    """Unwinds what waited in a process that has crashed, or in a world that is over."""
 
 
 class Clock:
@@ -21,6 +27,8 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now
+
+    perf_counter = time = monotonic
 
 
 class Process:
@@ -33,6 +41,7 @@ class Process:
         self.died_at: float | None = None
         self.frozen = 0  # how many freezes hold it
         self.frozen_s = 0.0
+        self.address = f"sim://{name}"
         self.listener: Any = None
         self.fd_ready: Callable[[int], None] = lambda fd: None
         self.serve: Callable[[], None] = lambda: None
@@ -45,13 +54,17 @@ class Process:
         if self.frozen:
             self._put_off.append((function, arguments))
             return
-        before, self.world.current = self.world.current, self
+        before = self.world.current
+        self.world.enter(self)
         try:
             function(*arguments)
         except Crashed:
             pass
         finally:
-            self.world.current = before
+            self.world.enter(before)
+
+    def entered(self) -> None:
+        """Have what the process has for itself, from now on until another is entered."""
 
     def freeze(self, seconds: float) -> None:
         """Do nothing for a while, the network part included."""
@@ -91,12 +104,26 @@ class World:
         self.process_froze: Callable[[Process], None] = lambda process: None
         self.process_ended: Callable[[Process], None] = lambda process: None
         self.current: Process | None = None
+        self.is_over = False
+        self._entered: Process | None = None
         self._events: list[tuple[float, int, Process | None, Callable[..., object], Any]] = []
         self._numbers = itertools.count()
+        self._end = 0.0
+        self._waiters: list[_Waiter] = []
+        # Whoever lets the world go on, while it does.
+        self._owner = _closed_lock()
+        self._error: BaseException | None = None
 
     @property
     def now(self) -> float:
         return self.clock.now
+
+    def enter(self, process: Process | None) -> None:
+        """Be in a process, or in none."""
+        self.current = process
+        if process is not None and process is not self._entered:
+            self._entered = process
+            process.entered()
 
     def at(
         self, when: float, owner: Process | None, function: Callable[..., object], *arguments: Any
@@ -108,43 +135,133 @@ class World:
         """Let something happen as soon as a thread comes to it."""
         self.at(self.now + self.rng.random() * 0.002, owner, function, *arguments)
 
-    def step(self) -> None:
-        """Let the next thing happen."""
-        when, _, owner, function, arguments = heapq.heappop(self._events)
-        self.clock.now = max(self.now, when)
-        if owner is None:
-            function(*arguments)
-        else:
-            owner.run(function, arguments)
-
     def run_until(self, end: float) -> None:
         """Let everything happen up to a time."""
-        while self._events and self._events[0][0] <= end:
-            self.step()
+        self._end = end
+        self._hand_to_a_spare()
+        self._owner.acquire()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
         self.clock.now = max(self.now, end)
 
     def block(self, is_over: Callable[[], bool], deadline: float | None) -> None:
         """Let the world go on while the current process waits for something, or for a time."""
-        waiting = self.current
-        assert waiting is not None
-        with self._as(None):
-            while True:
-                if waiting.dead:
-                    raise Crashed
-                if not waiting.frozen and (
-                    is_over() or (deadline is not None and self.now >= deadline)
-                ):
-                    return
-                assert self._events, "somebody waits for something that cannot happen"
-                if deadline is not None and self._events[0][0] > deadline > self.now:
-                    self.clock.now = deadline
-                else:
-                    self.step()
+        process = self.current
+        assert process is not None, "only what happens in a process can wait"
+        waiter = _Waiter(process, is_over, deadline)
+        if not waiter.may_go_on(self):
+            if deadline is not None:
+                self.at(deadline, None, _nothing)
+            self._waiters.append(waiter)
+            self._hand_to_a_spare()
+            waiter.turn.acquire()
+            self.enter(process)
+        if process.dead or self.is_over:
+            raise Crashed
 
-    @contextmanager
-    def _as(self, process: Process | None) -> Iterator[None]:
-        before, self.current = self.current, process
+    def end(self) -> None:
+        """Let go of all that waits."""
+        self.is_over = True
+        self._events.clear()
+        self.run_until(self.now)
+        assert not self._waiters
+
+    def lead(self, spare: _Spare) -> None:
+        """Let one thing after the other happen, until the time has come or another leads."""
+        happened_in: Process | None = None
         try:
-            yield
-        finally:
-            self.current = before
+            while True:
+                # What happened in one process ends no wait in another.
+                for waiter in self._waiters:
+                    if happened_in in (None, waiter.process) and waiter.may_go_on(self):
+                        self._waiters.remove(waiter)
+                        _spares.append(spare)
+                        waiter.turn.release()
+                        return
+                if self.is_over or not self._events or self._events[0][0] > self._end:
+                    break
+                happened_in = self._step()
+        except BaseException as error:
+            self._error = error
+        self.enter(None)
+        _spares.append(spare)
+        self._owner.release()
+
+    def _step(self) -> Process | None:
+        """Let the next thing happen, and return in which process; None for what is outside."""
+        when, _, owner, function, arguments = heapq.heappop(self._events)
+        self.clock.now = max(self.now, when)
+        if owner is None:
+            self.enter(None)
+            function(*arguments)
+        else:
+            owner.run(function, arguments)
+        return owner
+
+    def _hand_to_a_spare(self) -> None:
+        spare = _spares.pop() if _spares else _Spare()
+        spare.lead(self)
+
+
+class _Waiter:
+    """Something that waits in a process, and its turn to go on."""
+
+    def __init__(
+        self, process: Process, is_over: Callable[[], bool], deadline: float | None
+    ) -> None:
+        self.process = process
+        self._is_over = is_over
+        self._deadline = deadline
+        self.turn = _closed_lock()
+
+    def may_go_on(self, world: World) -> bool:
+        process, deadline = self.process, self._deadline
+        if process.dead or world.is_over:
+            return True
+        is_due = deadline is not None and world.now >= deadline
+        return not process.frozen and (is_due or self._is_over())
+
+
+class _Spare:
+    """A thread that can take the lead; kept for the next world."""
+
+    def __init__(self) -> None:
+        self._world: World | None = None
+        self._turn = _closed_lock()
+        self.thread = threading.Thread(target=self._run, name="simulation", daemon=True)
+        self.thread.start()
+
+    def lead(self, world: World | None) -> None:
+        self._world = world
+        self._turn.release()
+
+    def _run(self) -> None:
+        while True:
+            self._turn.acquire()
+            world = self._world
+            if world is None:
+                return
+            world.lead(self)
+
+
+_spares: list[_Spare] = []
+
+
+def end_threads() -> None:
+    """End the threads that no world needs any more."""
+    while _spares:
+        spare = _spares.pop()
+        spare.lead(None)
+        spare.thread.join()
+
+
+def _closed_lock() -> threading.Lock:
+    """Return a lock that somebody else opens."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+def _nothing() -> None:
+    pass

@@ -18,6 +18,7 @@ import pytest
 import fastdist
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed import rpc
+from fastdist.distributed.pipe.ring import meeting
 from tests.distributed.workers import Group
 
 
@@ -66,11 +67,13 @@ def get_runs() -> dict[int, int]:
 
 def break_connections(share: float = 1.0, seed: int = 0) -> int:
     """End connections of this process to w1's listener, as a firewall would; return how many."""
-    addresses = rpc._get_current_rpc_agent().members.get("w1").addresses  # type: ignore[attr-defined]
+    addresses = rpc._get_current_rpc_agent().workers.get("w1").record.addresses  # type: ignore[attr-defined]
     wanted: set[Any] = set()
     for transport, address in addresses.items():
         if transport == "ipc":
             wanted.add(address.removeprefix("ipc://"))
+        elif transport == "shm":
+            wanted.add(meeting.path_of(address))
         elif transport == "uv":
             host, _, port = address.removeprefix("tcp://").rpartition(":")
             wanted.add((host, int(port)))
@@ -147,7 +150,7 @@ def nothing_is_left() -> None:
             assert time.monotonic() < deadline, info
 
 
-@pytest.mark.parametrize("transport", ["ipc", "uv"])
+@pytest.mark.parametrize("transport", ["shm", "ipc", "uv"])
 def test_calls_outlive_the_connections_they_came_by(group: Group, transport: str) -> None:
     group.run_all(init, transport)
     group[0].run(begin_calls, 2.0)
@@ -158,8 +161,9 @@ def test_calls_outlive_the_connections_they_came_by(group: Group, transport: str
     group.run_all(leave)
 
 
-def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group) -> None:
-    group.run_all(init)
+@pytest.mark.parametrize("transport", ["shm", "ipc"])
+def test_calls_outlive_a_freeze_that_broke_their_connections(group: Group, transport: str) -> None:
+    group.run_all(init, transport)
     group[0].run(begin_calls, 1.0)
     group[1].kill(signal.SIGSTOP)
     threading.Timer(5.0, group[1].kill, (signal.SIGCONT,)).start()
@@ -197,10 +201,11 @@ def call_while_connections_break(num_threads: int, num_calls: int) -> tuple[dict
     return outcomes, breaks
 
 
+@pytest.mark.parametrize("transport", ["shm", "ipc"])
 def test_no_call_is_lost_or_run_twice_while_connections_break_again_and_again(
-    group: Group,
+    group: Group, transport: str
 ) -> None:
-    group.run_all(init)
+    group.run_all(init, transport)
     outcomes, breaks = group[0].run(call_while_connections_break, 3, 300)
     assert outcomes == {key: key for key in range(900)}
     assert breaks >= 2
@@ -262,7 +267,7 @@ def total(x: Any) -> float:
 
 def send_by_connections_that_w1_does_not_know() -> list[bool]:
     x = fastdist.tensor(np.ones((300, 300)))
-    lender = rpc._get_current_rpc_agent().peer(1).lender  # type: ignore[attr-defined]
+    lender = rpc._get_current_rpc_agent().workers.reach(1).lender  # type: ignore[attr-defined]
     deadline = time.monotonic() + 10
     while lender.describe() != "large tensors by arena":
         assert rpc.rpc_sync("w1", total, (x,)) == 90_000
@@ -281,3 +286,24 @@ def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
     assert group[0].run(send_by_connections_that_w1_does_not_know) == [True, True]
     group[0].run(nothing_is_left)
     group.run_all(leave)
+
+
+def overwrite_what_goes_by_a_connection_that_w1_does_not_know() -> bool:
+    x = fastdist.tensor(np.ones((300, 300)))
+    rpc.rpc_sync("w1", forget_connections)
+    future = rpc.rpc_async("w1", total, (x,))
+    x.zero_()
+    with pytest.raises(WorkerLostError) as lost:
+        future.wait()
+    return lost.value.may_have_run
+
+
+def test_what_its_owner_may_have_overwritten_is_not_sent_again() -> None:
+    group = Group(__file__, 2, {"FASTDIST_CHANNELS": "basic"})
+    try:
+        group.run_all(init)
+        assert not group[0].run(overwrite_what_goes_by_a_connection_that_w1_does_not_know)
+        group[0].run(nothing_is_left)
+        group.run_all(leave)
+    finally:
+        group.kill()

@@ -66,7 +66,7 @@ def speak_as(folder: str, me: int, claimed: int, address: str, theirs: int, mine
     """Greet a worker with my own key as somebody else, call it, and return its answers."""
     import zmq
 
-    from fastdist.distributed.pipe.message import Message, decode
+    from fastdist.distributed.rpc.message.message import Message, decode
     from fastdist.distributed.sockets import (
         CertificateFolder,
         CertificateSecurity,

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
@@ -21,15 +20,9 @@ from fastdist.core.errors import (
     WorkerLostError,
 )
 from fastdist.distributed import rpc
+from tests.distributed.members import init
 from tests.distributed.workers import Group, wait_at
 from tests.standstill import Standstill
-
-
-def init(**options: Any) -> None:
-    rpc.init_rpc(
-        f"w{os.environ['RANK']}",
-        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
-    )
 
 
 def init_tcp() -> None:
@@ -273,7 +266,7 @@ def speak_plainly(address: str, rank: int, incarnation: int, patience_ms: int) -
     """A member's words without its key, as anybody could say them who reaches the port."""
     import zmq
 
-    from fastdist.distributed.pipe.message import Message
+    from fastdist.distributed.rpc.message.message import Message
 
     context = zmq.Context()
     try:
@@ -317,7 +310,7 @@ def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
 
 
 def leave_and_listen() -> list[str]:
-    records = logging.getLogger("fastdist.distributed.rpc.zmq_agent")
+    records = logging.getLogger("fastdist.distributed.rpc.workers.leaving")
     lines: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

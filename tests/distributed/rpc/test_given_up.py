@@ -16,8 +16,8 @@ import fastdist
 from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed import autograd, rpc
-from fastdist.distributed.rpc.peer import Peer
-from tests.distributed.workers import Group, Worker, WorkerFailed, open_gate, wait_at
+from fastdist.distributed.rpc.workers import worker
+from tests.distributed.workers import Group, WorkerFailed, open_gate, wait_at
 from tests.standstill import Standstill
 
 FROZEN_S = 3.0
@@ -232,13 +232,13 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
 
 def hear_on_lanes_of_calls_alone() -> None:
     """Let lane 0 stay deaf to refusals: the lane of a blocked call may be read before it."""
-    refuse = Peer.refuse
+    refuse = worker.Worker.refuse
 
-    def refuse_elsewhere(peer: Peer, error: Exception) -> None:
+    def refuse_elsewhere(peer: worker.Worker, error: Exception) -> None:
         if not peer._progress.is_current_thread():
             refuse(peer, error)
 
-    Peer.refuse = refuse_elsewhere  # type: ignore[method-assign]
+    worker.Worker.refuse = refuse_elsewhere  # type: ignore[method-assign]
 
 
 def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
@@ -274,7 +274,7 @@ def test_who_is_out_of_a_dynamic_group_leaves_its_place_to_its_successor(
     group[0].run(lose, "w1")  # as the store says, it is still there
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
-    group.workers[1] = Worker(__file__, 1, {"RANK": "1"})
+    group.workers[1] = group.another(1)
     group[1].run(init_dynamic, "uv", path)
     assert group[0].run(call_it, 1) == "w1" and group[1].run(call_it, 0) == "w0"
     group[0].run(open_gate, GATES[0])
@@ -285,3 +285,42 @@ def test_who_is_out_of_a_dynamic_group_leaves_its_place_to_its_successor(
 def begin_to_wait_alone() -> None:
     sleeper.begin(lambda: rpc.rpc_sync("w0", wait_at, GATES[:1], timeout=0))
     rpc.rpc_sync("w0", who)
+
+
+def init_with_restarts() -> None:
+    chosen = options("uv")
+    chosen.restarts = True
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=chosen)
+
+
+@pytest.mark.parametrize("is_static", [True, False], ids=["static", "dynamic"])
+@pytest.mark.parametrize("is_early", [True, False], ids=["early", "late"])
+def test_who_comes_in_the_place_of_a_frozen_one_has_it_once_that_was_given_up(
+    start: Callable[[int], Group], tmp_path: Path, is_static: bool, is_early: bool
+) -> None:
+    group = start(3)
+    join: tuple[Any, ...] = (init_with_restarts,)
+    if not is_static:
+        join = (init_dynamic, "uv", str(tmp_path / "store"))
+    group.run_all(*join)
+    frozen = group[1]
+    frozen.run(begin_to_wait_alone)
+    frozen.kill(signal.SIGSTOP)
+    again = group.workers[1] = group.another(1)
+    if is_early:
+        again.start(*join)
+    group[0].run(lose, "w1")
+    if not is_early:
+        again.start(*join)
+    again.result()
+    assert group[0].run(call_it, 1) == group[2].run(call_it, 1) == "w1"
+    assert again.run(call_it, 0) == "w0"
+    woke = frozen.kill(signal.SIGCONT)
+    ((when, kind, text),) = frozen.run(hear)
+    assert kind == "GivenUpError" and text.startswith(_WORD) and when - woke < HEARS_WITHIN_S
+    frozen.run(shutdown_raises)
+    assert frozen.end() == 0
+    # It has heard that from all, and nobody that it is back.
+    assert group[0].run(call_it, 1) == group[2].run(call_it, 1) == "w1"
+    group[0].run(open_gate, GATES[0])
+    group.run_all(leave)

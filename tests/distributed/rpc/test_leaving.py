@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
-from fastdist.distributed.rpc import peer, zmq_agent
+from fastdist.distributed.rpc.workers import leaving, session, worker, workers
 from tests.distributed.workers import run_group
 
 has_come = threading.Event()
@@ -29,18 +34,19 @@ def answer_and_leave() -> str:
 def read_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the thread that waits for an answer sleep until its peer has gone, or for a while."""
     has_gone = threading.Event()
-    receive, say = ZmqLane.receive, peer.Peer._die
+    receive, end = ZmqLane.receive, worker.Worker._step
 
     def receive_late(self: ZmqLane, deadline: float | None) -> list[Any]:
         has_gone.wait(0.3)
         return receive(self, deadline)
 
-    def die(self: peer.Peer, action: Any) -> None:
-        has_gone.set()
-        say(self, action)
+    def step(self: worker.Worker, event: session.Event, reason: str = "") -> None:
+        end(self, event, reason)
+        if self.is_dead:
+            has_gone.set()
 
     monkeypatch.setattr(ZmqLane, "receive", receive_late)
-    monkeypatch.setattr(peer.Peer, "_die", die)
+    monkeypatch.setattr(worker.Worker, "_step", step)
 
 
 def leave_early() -> None:
@@ -48,8 +54,9 @@ def leave_early() -> None:
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     with pytest.MonkeyPatch.context() as monkeypatch:
         # However slow the machine is, nobody gives up waiting.
-        monkeypatch.setattr(peer, "_SETTLE_S", 30.0)
-        monkeypatch.setattr(zmq_agent, "_LINGER_S", 30.0)
+        patience = functools.partial(session.Patience, settle_s=30.0)
+        monkeypatch.setattr(workers, "Patience", patience)
+        monkeypatch.setattr(leaving, "LINGER_S", 30.0)
         options = rpc.TensorPipeRpcBackendOptions(init_method=store, rpc_timeout=20)
         rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)
         if rank == 1:
@@ -65,3 +72,85 @@ def leave_early() -> None:
 
 def test_the_answer_of_a_worker_that_leaves_is_read_though_late() -> None:
     run_group(leave_early, 2)
+
+
+# ---- a member of a group that has no barrier -----------------------------------------------------
+
+NUM_CALLS = 24
+
+ran: list[int] = []
+all_came = threading.Event()
+is_leaving = threading.Event()
+
+
+def answer_when_leaving(number: int) -> int:
+    ran.append(number)
+    if len(ran) == NUM_CALLS:
+        all_came.set()
+    assert is_leaving.wait(60)
+    agent: Any = rpc._get_current_rpc_agent()
+    # What is yet to come (references, goodbyes) waits for this.
+    assert agent.leaving.stage is leaving.Stage.COMING
+    return number
+
+
+def wait_until(holds: Callable[[Any], bool]) -> None:
+    agent, deadline = rpc._get_current_rpc_agent(), time.monotonic() + 60
+    while not holds(agent):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def is_gone(agent: Any, rank: int) -> bool:
+    worker = agent.find(rank)
+    return worker is None or bool(worker.is_dead)
+
+
+def note_the_shutdown() -> None:
+    wait_until(lambda agent: agent.leaving.stage is not leaving.Stage.SERVING)
+    is_leaving.set()
+
+
+def call_who_leaves() -> list[int]:
+    """Return the answers to calls that wait when their callee begins to leave."""
+    waiting = [rpc.rpc_async("w1", answer_when_leaving, args=(i,)) for i in range(20)]
+    with ThreadPoolExecutor(NUM_CALLS - 20) as threads:
+        blocked = [
+            threads.submit(rpc.rpc_sync, "w1", answer_when_leaving, args=(i,))
+            for i in range(20, NUM_CALLS)
+        ]
+        return [call.wait() for call in waiting] + [call.result() for call in blocked]
+
+
+def leave_with_calls_under_way() -> list[int]:
+    rank = int(os.environ["RANK"])
+    store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        patience = functools.partial(session.Patience, settle_s=30.0)
+        monkeypatch.setattr(workers, "Patience", patience)
+        monkeypatch.setattr(leaving, "LINGER_S", 30.0)
+        options = rpc.TensorPipeRpcBackendOptions(
+            init_method=store, rpc_timeout=0, num_worker_threads=NUM_CALLS + 2
+        )
+        rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)
+        if rank == 1:
+            rpc.rpc_sync("w0", come)
+            assert all_came.wait(60)
+            watcher = threading.Thread(target=note_the_shutdown)
+            watcher.start()
+            rpc.shutdown(timeout=60)  # nobody else does yet, and none is waited for
+            watcher.join(60)
+            return ran
+        assert has_come.wait(60)
+        answers = call_who_leaves()
+        wait_until(lambda agent: is_gone(agent, 1))
+        with pytest.raises(RpcError, match="w1"):
+            rpc.rpc_sync("w1", come)
+        assert rpc.rpc_sync("w0", os.getpid) == os.getpid()
+        rpc.shutdown()
+        return answers
+
+
+def test_a_member_that_leaves_a_dynamic_group_waits_for_nobody_and_answers_every_call() -> None:
+    answers, runs = run_group(leave_with_calls_under_way, 2)
+    assert sorted(runs) == answers == list(range(NUM_CALLS))

@@ -18,15 +18,9 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.store import connection, waiting_line
 from fastdist.distributed.store.state import Answer, Op, Request, StoreState
+from tests.distributed.members import init
 from tests.distributed.workers import Group, run_group
 from tests.standstill import Standstill
-
-
-def init(**options: Any) -> None:
-    rpc.init_rpc(
-        f"w{os.environ['RANK']}",
-        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(**options),
-    )
 
 
 def who() -> str:

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
-from fastdist.distributed.pipe.channels.arena_borrower import GONE, borrow
-from fastdist.distributed.pipe.context import Context
+import pytest
+
+from fastdist.distributed.arena.borrower import GONE, borrow
 from fastdist.distributed.rpc.arena_offers import ArenaOffers
-from fastdist.distributed.rpc.membership import Membership, Record
-from fastdist.distributed.store import HashStore
-from tests.distributed.pipe.arena_of_both import SIZE, Both
+from fastdist.distributed.rpc.workers.record import Record
+from tests.distributed.arena.arena_of_both import SIZE, Both
+from tests.distributed.rpc.workers.by_hand import caller_of
 
 
-class AllAreLost:
-    """An agent for which every other worker is lost."""
-
-    def is_dead(self, worker_id: int) -> bool:
-        return True
+def record(rank: int) -> Record:
+    return Record(f"w{rank}", rank, 2, 100 + rank, {}, {}, "none")
 
 
-def test_memory_that_is_offered_by_a_worker_lost_meanwhile_is_given_back() -> None:
-    # By the time the offer is looked into, what was lost with the worker has been settled.
+@pytest.mark.parametrize("who_has_ended", ["its owner", "this worker"])
+def test_memory_that_is_offered_when_either_end_has_ended_is_given_back(who_has_ended: str) -> None:
+    # By the time the offer is looked into, what was lost with either has been settled.
     both = Both()
-    me, other = (Record(f"w{rank}", rank, 2, 100, {}, {}, "none") for rank in range(2))
-    members: Any = Membership(HashStore(), me, [me, other])
-    offers: Any = ArenaOffers(AllAreLost(), members, {}, None, Context())  # type: ignore[arg-type]
+    other, here = caller_of(record(1)), SimpleNamespace(me=record(0))
+    other.borrowed, other.is_dead = None, who_has_ended == "its owner"
+    offers: Any = ArenaOffers(None, here, None, is_wanted=True)  # type: ignore[arg-type]
     block = both.lend(b"proof" * 7, peer=offers)
+    if who_has_ended == "this worker":
+        offers.close()
     try:
         proof = offers._try(other, both.arena.id, both.arena.fd, SIZE, block)
-        assert proof.startswith(b"proof") and offers._borrowed == {}
+        assert proof.startswith(b"proof") and other.borrowed is None
         assert borrow(block, 5) is GONE
     finally:
         both.arena.close()

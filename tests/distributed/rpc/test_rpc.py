@@ -14,7 +14,7 @@ import pytest
 import fastdist
 from fastdist.core.errors import RemoteError, RpcError, RpcTimeoutError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.outgoing import serving
+from fastdist.distributed.rpc.calls.outgoing import serving
 from fastdist.futures import Future, wait_all
 from tests.distributed.members import members
 from tests.distributed.workers import Group, open_gate, wait_at, wait_for_arrivals
@@ -85,7 +85,7 @@ def infos() -> None:
         with pytest.raises(RpcError, match=r"^name:w0,rank:0 could not find destination .* w0, w1"):
             rpc.get_worker_info(name)
     with pytest.raises(RpcError, match="could not find destination url for name nope"):
-        agent.members.url_of("nope")
+        agent.workers.url_of("nope")
     assert agent.get_network_source_info().src_rank == 0
 
 

@@ -5,33 +5,42 @@ from __future__ import annotations
 import gc
 import logging
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+import fastdist
+from fastdist.core.errors import RpcError, WorkerLostError
 from fastdist.core.future import Future
+from fastdist.distributed import autograd as da
+from fastdist.distributed import rpc
+from fastdist.distributed.autograd.container import get_instance
 from fastdist.distributed.rpc.functions import async_execution
-from fastdist.distributed.rpc.rref import RRef
-from tests.distributed.rpc.simulated_group import Worker, here, simulated_machine
+from fastdist.distributed.rpc.references.rref import RRef
+from tests.distributed.rpc.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
+from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulated_group import Kind, Worker, here
 from tests.distributed.rpc.simulated_world import Crashed
-from tests.distributed.rpc.test_simulation import BUSY_S, HORIZON_S, Scenario
 
 # The last call has ended by then, and with it what its function kept.
 _QUIET_S = 40.0
+# An owner hears of one more reference in this time, whatever breaks.
+HEARD_OF_S = 12.0
 
 
 class Value:
     pass
 
 
-class References(Scenario):
+class References(Calls):
     """One seed's calls that bring references, or are answered with some."""
 
-    def __init__(self, seed: int, *, quiet: bool = False) -> None:
+    def __init__(self, seed: int, *, kind: Kind | None = None, quiet: bool = False) -> None:
         self.kept: dict[str, list[RRef[Any]]] = defaultdict(list)
         self.made: set[int] = set()
-        super().__init__(seed, quiet=quiet)
+        self.came_at: dict[int, float] = {}  # by fork
+        super().__init__(seed, kind=kind, quiet=quiet)
 
     def run(self) -> None:
         self.world.run_until(self.world.now + BUSY_S + _QUIET_S)
@@ -44,26 +53,22 @@ class References(Scenario):
         worker = rng.choice(self.group.workers)
         if worker.dead or worker.left or worker.frozen:
             return
-        self.world.soon(worker, self.make_call, worker, rng.randrange(self.group.size))
+        self.world.soon(worker, self.make_call, worker, rng.choice(self.group.ranks()))
 
     def make_call(self, worker: Worker, to: int) -> None:
         rng, agent = self.world.rng, worker.agent
         timeout_s = rng.choice((0.0, 0.02, 0.3, 0.3, 2.0, 8.0))
         function = rng.choice((keep, keep, drop, give, give, give_later, pass_on))
-        info = agent.get_worker_info(to)
         try:
+            info = agent.get_worker_info(to)
             arguments = (rng.choice((0.0, 0.3, 3.0)), self.one_of(worker), self.one_of(worker))
             kind = rng.choice(("call", "call_async", "call_async", "remote"))
             if kind == "remote":
                 rref = agent.rrefs.create_remote(info, function, arguments, {}, timeout_s)
                 if rng.random() < 0.5:
                     self.kept[worker.name].append(rref)
-            elif kind == "call" and not self.is_blocking:
-                self.is_blocking = True
-                try:
-                    self.keep_some(worker, agent.call(info, function, arguments, {}, timeout_s))
-                finally:
-                    self.is_blocking = False
+            elif kind == "call":
+                self.keep_some(worker, agent.call(info, function, arguments, {}, timeout_s))
             else:
                 future = agent.call_async(info, function, arguments, {}, timeout_s)
                 future.add_done_callback(lambda done: self.keep_some(worker, done))
@@ -76,7 +81,12 @@ class References(Scenario):
         if isinstance(answer, Future):
             answer = None if answer.exception() else answer.value()
         if answer is not None and self.world.rng.random() < 0.5:
-            self.kept[worker.name].extend(answer)
+            self.keep(worker, answer)
+
+    def keep(self, worker: Worker, rrefs: Sequence[RRef[Any]]) -> None:
+        self.kept[worker.name].extend(rrefs)
+        for rref in rrefs:
+            self.came_at.setdefault(rref._fork_id, self.world.now)
 
     def one_of(self, worker: Worker) -> RRef[Any]:
         kept = self.kept[worker.name]
@@ -84,7 +94,6 @@ class References(Scenario):
 
     def check(self) -> None:
         if not all(self.is_clean(worker) for worker in self.group.workers):
-            self.forget_frames()
             gc.collect()
             self.world.run_until(self.world.now + HORIZON_S)
         assert not self.broken, self.broken
@@ -94,35 +103,33 @@ class References(Scenario):
             if not worker.dead:
                 self.check_that_nothing_is_left(worker)
 
-    def forget_frames(self) -> None:
-        """Let errors that are values hold no frames: in one thread these are everybody's."""
-        for worker in self.group.workers:
-            for owned in worker.agent.rrefs.owned.values():
-                error = owned.future.exception() if owned.future.done() else None
-                if error is not None:
-                    error.__traceback__ = None
-
     def is_clean(self, worker: Worker) -> bool:
         info = worker.agent.rrefs.get_debug_info()
         return self.is_out(worker) or set(info.values()) == {"0"}
 
     def is_out(self, worker: Worker) -> bool:
         """Whether a worker has ended, or others have declared it lost."""
-        rank = worker.rank
-        known = [other.agent._peers.get(rank) for other in self.group.workers if not other.dead]
-        return worker.dead or worker.left or any(peer and peer.is_dead for peer in known)
+        return worker.is_out or any(other.gave_up(worker) for other in self.group.living())
 
     def find_broken(self) -> list[str]:
         """Return references that are held to values that are gone though their owners live."""
-        owners = {worker.rank: worker for worker in self.group.workers if not self.is_out(worker)}
+        workers = self.group.workers
+        owners = {one.agent.me.incarnation: one for one in workers if not self.is_out(one)}
         return [
             f"{rref!r} at {worker.name}"
             for worker in self.group.workers
             for rref in self.kept[worker.name]
             if not self.is_out(worker) and not rref._is_deleted
-            if rref._owner.id in owners and rref._id in self.made
-            if rref._id not in owners[rref._owner.id].agent.rrefs.owned._by_id
+            if (life := rref._owner.record.incarnation) in owners and rref._id in self.made
+            if rref._id not in owners[life].agent.rrefs.owned._by_id
+            if not self.may_be_passed_on_by_the_dead(rref)
         ]
+
+    def may_be_passed_on_by_the_dead(self, rref: RRef[Any]) -> bool:
+        """Whether a worker that sent a reference may have died before the owner heard of that."""
+        came = self.came_at.get(rref._fork_id, 0.0)
+        died = [worker.died_at or 0.0 for worker in self.group.workers]
+        return any(came - HEARD_OF_S < one < came + HEARD_OF_S for one in died)
 
 
 scenarios: list[References] = []
@@ -135,7 +142,7 @@ def new() -> RRef[Any]:
 
 
 def keep(seconds: float, *rrefs: RRef[Any]) -> None:
-    scenarios[-1].kept[here().name].extend(rrefs)
+    scenarios[-1].keep(here(), rrefs)
 
 
 def drop(seconds: float, *rrefs: RRef[Any]) -> None:
@@ -150,38 +157,24 @@ def give(seconds: float, *rrefs: RRef[Any]) -> tuple[RRef[Any], ...]:
 def give_later(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
     answer: Future[Any] = Future()
     world, worker = scenarios[-1].world, here()
-    world.at(world.now + seconds, worker, lambda: answer.set_result((new(), *rrefs[:1])))
+
+    def give_now() -> None:
+        if not worker.left:  # else there is nobody to make a reference, nor to give one to
+            answer.set_result((new(), *rrefs[:1]))
+
+    world.at(world.now + seconds, worker, give_now)
     return answer
 
 
 @async_execution
 def pass_on(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
-    agent, size = here().agent, scenarios[-1].group.size
-    to = agent.get_worker_info((here().rank + 1) % size)
+    agent, ranks = here().agent, scenarios[-1].group.ranks()
+    to = agent.get_worker_info(ranks[(ranks.index(here().rank) + 1) % len(ranks)])
     return agent.call_async(to, keep, (0.0, *rrefs), {}, 1.0)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def machine() -> Iterator[None]:
-    logging.disable(logging.WARNING)
-    with simulated_machine():
-        yield
-    scenarios.clear()
-    logging.disable(logging.NOTSET)
-
-
-def try_seeds(seeds: range) -> None:
-    for seed in seeds:
-        scenarios[:] = [References(seed)]
-        scenarios[-1].run()
-        try:
-            scenarios[-1].check()
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}") from error
-
-
 def test_whatever_breaks_values_live_as_long_as_their_references() -> None:
-    try_seeds(range(300))
+    try_seeds(References, scenarios, range(300))
 
 
 def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
@@ -210,8 +203,138 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     assert [owned.rref_id for owned in callee.agent.rrefs.owned.values()] == [rref._id]
 
 
+def test_nobody_waits_for_the_value_of_a_call_that_was_lost_and_cannot_be_sent_again() -> None:
+    for seed in range(50):
+        scenario = References(seed, quiet=True)
+        scenarios[:] = [scenario]
+        world, (caller, callee, _) = scenario.world, scenario.group.workers
+        call_and_fetch(caller)  # which connects the two
+        world.run_until(world.now + 1.0)
+        between = [link for link in scenario.group.network.links if link.client is caller]
+        # The call and the fetch go by two connections, one of which breaks.
+        when = world.now + world.rng.uniform(0.002, 0.01)
+        world.at(when, None, world.rng.choice(between).break_off)
+        call_and_fetch(caller)
+        world.run_until(world.now + 30.0)
+        scenario.check_that_nothing_is_left(callee)
+
+
+def test_nobody_waits_for_the_value_of_a_call_that_was_refused() -> None:
+    for seed in range(20):
+        scenario = References(seed, quiet=True)
+        scenarios[:] = [scenario]
+        world, (caller, callee, _) = scenario.world, scenario.group.workers
+        call_and_fetch(caller)  # which connects the two
+        world.run_until(world.now + 1.0)
+        world.soon(caller, call_in_a_context, callee, caller)
+        world.run_until(world.now + 30.0)
+        scenario.check_that_nothing_is_left(callee)
+
+
+def test_nobody_keeps_what_came_behind_a_reference_that_cannot_be_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = References(0, quiet=True)
+    scenarios[:] = [scenario]
+    world, (caller, callee, _) = scenario.world, scenario.group.workers
+    rrefs = callee.agent.rrefs
+
+    def refuse_one(rref: RRef[Any], fork_id: int) -> None:
+        if rref._id == min(scenario.made):
+            rref._is_deleted = True
+            rrefs._confirm(fork_id)
+            raise RpcError("it comes too late")
+
+    monkeypatch.setattr(rrefs, "_require_wanted", refuse_one)
+    world.soon(caller, _make_of_two_references)
+    world.run_until(world.now + 30.0)
+    gc.collect()
+    world.run_until(world.now + 30.0)
+    assert len(scenario.made) == 2
+    assert scenario.is_clean(caller) and scenario.is_clean(callee)
+
+
+def _make_of_two_references() -> None:
+    _fetch(rpc.remote("w1", drop, (0.0, new(), new())))
+
+
+def call_in_a_context(callee: Worker, caller: Worker) -> None:
+    with da.context() as context_id:
+        callee.world.at(callee.world.now, callee, hear_of_and_release, context_id)
+        rref = rpc.remote("w1", drop, (0.0, fastdist.ones(3, requires_grad=True)))
+        caller.world.soon(caller, _fetch, rref)
+
+
+def hear_of_and_release(context_id: int) -> None:
+    get_instance().get_or_create_context(context_id)
+    get_instance().release_context(context_id)
+
+
+def call_and_fetch(caller: Worker) -> None:
+    caller.world.soon(caller, _remote_and_fetch, caller)
+
+
+def _remote_and_fetch(caller: Worker) -> None:
+    # Further frames are the caller's memory, which is not kept for a second time.
+    rref = rpc.remote("w1", drop, (0.0, fastdist.ones(100_000)))
+    caller.world.soon(caller, _fetch, rref)
+
+
+def _fetch(rref: RRef[Any]) -> None:
+    try:
+        rref.to_here(timeout=1.0)
+    except RpcError:
+        logging.getLogger(__name__).info("a fetch failed", exc_info=True)
+
+
+@pytest.mark.parametrize("ask", ["a fetch", "a call"])
+def test_nobody_waits_for_a_value_of_a_life_that_is_over_when_its_owner_first_hears_of_it(
+    ask: str,
+) -> None:
+    scenario = References(0, kind="restarts", quiet=True)
+    world, network = scenario.world, scenario.group.network
+    owner, maker, reader = scenario.group.workers
+    waits_ended.clear()
+    for one in (maker, reader):
+        world.soon(one, rpc.rpc_sync, "w0", abs, (-1,))
+    world.run_until(world.now + 1.0)
+    network.cut(owner, maker, 1.0)
+    network.cut(owner, reader, 2.5)
+    world.soon(maker, _hand_over, ask)
+    world.run_until(world.now + 0.5)
+    maker.crash()
+    later = scenario.group.start(maker.rank)
+    world.soon(later, rpc.rpc_sync, "w0", abs, (-1,))
+    world.run_until(world.now + 1.0)
+    known = owner.agent.workers.known(maker.rank)
+    assert known is not None and known.record == later.agent.me and not waits_ended
+    world.run_until(world.now + 30.0)
+    assert waits_ended == ["worker 1 was lost"]
+    gc.collect()
+    world.run_until(world.now + 30.0)
+    assert owner.agent.rrefs.owned.values() == []
+
+
+waits_ended: list[str] = []
+
+
+def _hand_over(ask: str) -> None:
+    """Give a reference away, to a value whose maker's call does not reach the owner."""
+    rpc.rpc_async("w2", _wait_for_value, (rpc.remote("w0", Value), ask))
+
+
+def _wait_for_value(rref: RRef[Any], ask: str) -> None:
+    try:
+        if ask == "a fetch":
+            rref.to_here(timeout=0)
+        else:
+            rpc.rpc_sync("w0", RRef.local_value, (rref,), timeout=0)
+    except WorkerLostError as error:
+        waits_ended.append(str(error))
+
+
 # In parts: no test may take longer than pytest's time for one.
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(300, 30_000, 1000))
 def test_whatever_breaks_values_live_as_long_as_their_references_for_many_seeds(first: int) -> None:
-    try_seeds(range(first, first + 1000))
+    try_seeds(References, scenarios, range(first, first + 1000))

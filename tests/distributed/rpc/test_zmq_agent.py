@@ -6,9 +6,12 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -20,7 +23,9 @@ from fastdist.core.errors import (
     ShutdownIncomplete,
 )
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.peer import Peer
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.rpc.workers.worker import Worker
+from fastdist.distributed.rpc.zmq_agent import ZmqAgent
 from fastdist.distributed.store import FileStore, PrefixStore
 from fastdist.futures import Future, wait_all
 from tests.distributed.members import join, members
@@ -63,26 +68,29 @@ def wait_at_gate() -> str:
     return "passed"
 
 
+def fail_on_purpose() -> None:
+    raise ArithmeticError("on purpose")
+
+
 # ---- each function below runs in worker 0 -------------------------------------------------------
 
 
 def ids_are_counted() -> None:
     agent: Any = rpc._get_current_rpc_agent()
     ids: list[int] = []
-    new_call = agent.client._new_call
+    number = agent.client._number
 
-    def note(*request: Any) -> Any:
-        call = new_call(*request)
+    def note(call: Any) -> None:
+        number(call)
         ids.append(call.message_id)
-        return call
 
-    agent.client._new_call = note
+    agent.client._number = note
     try:
         for _ in range(3):
             rpc.rpc_sync("w1", who)
             rpc.rpc_async("w1", who).wait()
     finally:
-        agent.client._new_call = new_call
+        agent.client._number = number
     assert ids == [*range(ids[0], ids[0] + 6)]
 
 
@@ -96,9 +104,14 @@ def unset_is_the_default() -> None:
                 RpcTimeoutError, match=r"^RPC ran for more than set timeout \(50 ms"
             ):
                 call("w1", wait_at_gate, (), timeout=-1)
-            # Nothing is kept for an answer that may never come.
+            # Nothing is kept for an answer that may never come. The peer is told that nobody wants
+            # it: a moment more, and that message is answered.
             agent: Any = rpc._get_current_rpc_agent()
-            assert agent.peer(1).pipe.num_pending() == 0 and len(agent.client.timeouts) == 0
+            soon = time.monotonic() + 5.0
+            while agent.workers.reach(1).pipe.num_pending():
+                assert time.monotonic() < soon
+                threading.Event().wait(0.001)
+            assert len(agent.client.timeouts) == 0
     finally:
         rpc._set_rpc_timeout(before)
         rpc.rpc_sync("w1", open_gate)
@@ -185,6 +198,39 @@ def callbacks_run_in_the_pool_however_a_call_ends() -> None:
         assert name.startswith("fastdist-rpc-pool"), name
 
 
+def what_is_done_meanwhile_is_done_when_requests_have_left() -> None:
+    agent: Any = rpc._get_current_rpc_agent()
+    there = agent.worker("w1")
+
+    def open_it() -> None:
+        rpc.rpc_sync("w1", open_gate)
+
+    for lane in (mock.DEFAULT, None):  # one of its own, or that of all
+        rpc.rpc_sync("w1", close_gate)
+        with mock.patch.object(there.pipe, "check_out", wraps=there.pipe.check_out) as check_out:
+            check_out.side_effect = [lane, lane, mock.DEFAULT]
+            calls = [(there.info, wait_at_gate, ()), (there.info, fail_on_purpose, ())]
+            passed, failed = agent.call_each(calls, open_it)
+            assert passed.value() == "passed"
+            with pytest.raises(ArithmeticError, match="on purpose"):
+                failed.value()
+
+
+def calls_that_an_interrupt_leaves_behind_hold_no_lane() -> None:
+    agent: Any = rpc._get_current_rpc_agent()
+    there = agent.worker("w1")
+    rpc.rpc_sync("w1", close_gate)
+    calls = [(there.info, wait_at_gate, ())] * 2
+    with pytest.raises(KeyboardInterrupt):
+        agent.call_each(calls, raise_interrupt)
+    rpc.rpc_sync("w1", open_gate)
+    assert there.pipe._lanes_out == 0
+
+
+def raise_interrupt() -> None:
+    raise KeyboardInterrupt
+
+
 def misses_say_who_asked_for_whom() -> None:
     me = f"name:w{os.environ['RANK']},rank:{os.environ['RANK']}"
     with pytest.raises(RpcError, match=f"^{me} could not find destination name nope"):
@@ -193,6 +239,12 @@ def misses_say_who_asked_for_whom() -> None:
         rpc.get_worker_info(17)
     with pytest.raises(RpcError, match=f"^{me} could not find destination name nope"):
         rpc.rpc_sync("nope", who)
+
+
+def kinds_that_are_none_are_refused_here() -> None:
+    agent: Any = rpc._get_current_rpc_agent()
+    with pytest.raises(ValueError, match="is not a valid MessageType"):
+        agent.send(agent.workers.reach(1), 0x1FF)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +257,10 @@ def misses_say_who_asked_for_whom() -> None:
             functions_that_answer_later_hold_no_thread, marks=pytest.mark.seed("T28", "T36")
         ),
         pytest.param(callbacks_run_in_the_pool_however_a_call_ends, marks=pytest.mark.seed("T33")),
+        kinds_that_are_none_are_refused_here,
         pytest.param(misses_say_who_asked_for_whom, marks=pytest.mark.seed("T17")),
+        what_is_done_meanwhile_is_done_when_requests_have_left,
+        calls_that_an_interrupt_leaves_behind_hold_no_lane,
     ],
     ids=lambda body: body.__name__,
 )
@@ -220,6 +275,7 @@ def look_into_the_store() -> tuple[list[str], list[str], int]:
     join({"num_worker_threads": THREADS})
     agent: Any = rpc._get_current_rpc_agent()
     first_call = agent.client._new_call(0, rpc.MessageType.PYTHON_CALL, [], None, 0.0, "nothing")
+    agent.client._number(first_call)
     names, addrs = PrefixStore("names", agent.store), PrefixStore("addrs", agent.store)
     found = [names.get(str(rank)).decode() for rank in range(4)]
     of_their_own = agent.me.addresses
@@ -319,7 +375,8 @@ def end_with_a_call_under_way() -> None:
     future = rpc.rpc_async("w0", wait_at_gate)
     ended = future.then(lambda done: (threading.current_thread().name, repr(done.exception())))
     ended.add_done_callback(lambda done: order.append("callback"))
-    note("pipe", Peer, "close")
+    note("timeouts", agent.client.timeouts, "close")
+    note("pipe", Worker, "close")
     note("progress", agent.client.progress, "stop")
     note("pool", agent.pool, "stop")
     note("listener", agent._listener, "close")
@@ -328,12 +385,19 @@ def end_with_a_call_under_way() -> None:
     rpc.shutdown(graceful=False)
     assert order.index("callback") < order.index("pool")
     order.remove("callback")
-    assert order == ["pipe", "progress", "pool", "listener"]
+    assert order == ["timeouts", "pipe", "progress", "pool", "listener"]
     thread, error = ended.value()
     assert thread.startswith("fastdist-rpc-pool") and "has shut down RPC" in error
     assert [t.name for t in threading.enumerate() if t.name.startswith("fastdist-rpc")] == []
 
 
 @pytest.mark.seed("T32")
-def test_a_shutdown_closes_pipes_then_ends_io_then_the_pool() -> None:
+def test_a_shutdown_ends_timeouts_then_pipes_then_io_then_the_pool() -> None:
     run_group(end_with_a_call_under_way, 1)
+
+
+def test_a_worker_without_a_network_is_where_others_of_its_machine_find_it() -> None:
+    me = Record("w3", 3, 4, 100, {"ipc": "ipc:///run/w3"}, {}, "none")
+    agent: Any = SimpleNamespace(me=me)
+    info = ZmqAgent.get_network_source_info(agent)
+    assert (info.src_rank, info.src_machine_addr) == (3, b"ipc:///run/w3")

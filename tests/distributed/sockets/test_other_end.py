@@ -24,10 +24,10 @@ def test_the_other_end_is_known_while_it_is_there_and_once_it_was_closed_here(
             theirs = client.getsockname()[:2]
             assert other_end(accepted.fileno(), port) == theirs
             assert other_end(accepted.fileno(), port + 1) is None
-            assert ends_closed_here(port) == []
+            assert ends_closed_here(port, 2.0) == []
             accepted.close()
-            assert ends_closed_here(port) == [theirs]
-        assert ends_closed_here(port) == [theirs]
+            assert ends_closed_here(port, 2.0) == [theirs]
+        assert ends_closed_here(port, 2.0) == [theirs]
 
 
 def test_a_descriptor_that_is_no_connection_leads_to_nobody() -> None:

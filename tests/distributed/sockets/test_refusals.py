@@ -31,7 +31,7 @@ class Door:
         self.hosts: dict[int, str] = {}
         self.refusals = Refusals(lambda level, line: self.lines.append((level, line)))
         monkeypatch.setattr(refusals, "other_end", self._other_end)
-        monkeypatch.setattr(refusals, "ends_closed_here", lambda port: self.closed)
+        monkeypatch.setattr(refusals, "ends_closed_here", lambda port, within_s: self.closed)
 
     def _other_end(self, descriptor: int, port: int) -> tuple[str, int] | None:
         assert port == 4410
@@ -108,17 +108,17 @@ def test_who_was_gone_before_it_could_be_asked_is_found_among_those_that_were_hu
 ) -> None:
     door.come(1, None)
     door.end(1, (MISMATCHED, OTHER_KEY))
-    assert door.refusals.look() is not None and door.lines == []
+    assert door.refusals.look(time.monotonic()) is not None and door.lines == []
     door.closed.append(("10.0.0.8", 40_000))
     assert door.refusals.told() == [f"1 from 10.0.0.8: {refusals.OTHER_KEY.text}"]
-    assert door.refusals.look() is None and "10.0.0.8" in door.lines[0][1]
+    assert door.refusals.look(time.monotonic()) is None and "10.0.0.8" in door.lines[0][1]
 
 
 def test_an_address_that_is_not_found_is_not_waited_for_for_long(door: Door) -> None:
     door.come(1, None)
     began = time.monotonic()
     door.end(1, (MISMATCHED, OTHER_KEY))
-    while door.refusals.look() is not None:
+    while door.refusals.look(time.monotonic()) is not None:
         assert time.monotonic() - began < 10
     assert "an address that is not known" in door.lines[0][1]
 

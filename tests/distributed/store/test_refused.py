@@ -8,6 +8,7 @@ import queue
 import re
 import shutil
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ import pytest
 
 from fastdist.core.errors import AuthenticationError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret, refusals
+from fastdist.distributed.sockets.events import SocketEvent
 from fastdist.distributed.store import TCPStore, host_store
 from tests.distributed.certificates import make_certificates
 from tests.distributed.test_strangers import CURVE_HELLO, greeting
@@ -171,6 +173,24 @@ def test_a_flood_from_many_addresses_gives_a_bounded_number_of_lines(host: Host)
     assert len(refused_by(host, many)) <= refusals.MAX_HOSTS + 1
     told = [host.next_line()[1] for _ in range(refusals.MAX_LINES + 1)]
     assert "told no more" in told[-1] and host.is_silent()
+
+
+def test_a_host_that_stood_still_knows_from_where_they_came(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody reads what libzmq tells for longer than the kernel's table is looked back."""
+    happened, is_awake = refusals.Refusals.happened, threading.Event()
+
+    def once_awake(told: refusals.Refusals, event: SocketEvent) -> None:
+        assert is_awake.wait(60)
+        happened(told, event)
+
+    monkeypatch.setattr(refusals.Refusals, "happened", once_awake)
+    for number in range(20):
+        knock(host.port, OTHER_KEY, f"127.0.1.{number + 1}")
+    is_awake.wait(refusals._RECENT_S + 0.5)
+    is_awake.set()
+    assert len(refused_by(host, 20)) == 20
 
 
 def test_members_that_come_and_go_are_no_refusals(host: Host) -> None:

@@ -190,3 +190,11 @@ def test_a_rank_that_has_ended_is_missed_by_no_group_of_another_size_or_that_it_
     ask(state, Op.JOIN, b"h", b"0", b"3", b"v", owner="waits", deadline=9.0)
     assert ask(state, Op.ENDED, b"1", b"2") == [Answer("me", Status.OK, [])]
     assert ask(state, Op.JOIN, b"g", b"0", b"2", b"v")[0].frames == [b"v", b"w"]
+
+
+def test_who_has_ended_may_come_in_the_next_round() -> None:
+    state = StoreState()
+    ask(state, Op.ENDED, b"1", b"2")
+    assert ask(state, Op.ROUND) == [Answer("me", Status.OK, [])]
+    ask(state, Op.JOIN, b"g", b"0", b"2", b"v", owner="waits", deadline=9.0)
+    assert [a.status for a in ask(state, Op.JOIN, b"g", b"1", b"2", b"w")] == [Status.OK] * 2

@@ -277,6 +277,26 @@ def test_join_fails_everywhere_when_the_world_sizes_differ(
             job.result(10)
 
 
+def test_who_has_withdrawn_may_come_with_another_value_until_all_have_come(
+    handles: Handles, pool: ThreadPoolExecutor
+) -> None:
+    first = pool.submit(handles.two.join, "init", 0, "v0", 3, 20)
+    missing = ["0"]
+    while "0" in missing:
+        with pytest.raises(StoreTimeoutError) as late:
+            handles.one.join("init", 2, "v2", 3, 0.05)
+        missing = list(late.value.missing)
+    handles.one.withdraw("init", 0, 3)
+    with pytest.raises(StoreError, match="rank 0 has withdrawn, and may come again"):
+        first.result(20)
+    with pytest.raises(StoreTimeoutError):
+        handles.one.join("init", 0, "new", 3, 0)
+    assert handles.two.join("init", 1, "v1", 3) == [b"new", b"v1", b"v2"]
+    handles.one.withdraw("init", 0, 3)
+    with pytest.raises(StoreError, match="rank 0 of 3 came twice"):
+        handles.one.join("init", 0, "newer", 3)
+
+
 @pytest.mark.parametrize(("rank", "world"), [(2, 2), (-2, 2), (0, 0)])
 def test_join_refuses_a_rank_that_does_not_exist(handles: Handles, rank: int, world: int) -> None:
     with pytest.raises(StoreError, match=f"rank {rank} of {world} does not exist"):

@@ -18,7 +18,7 @@ import pytest
 from fastdist.core.errors import AuthenticationError, StoreError, StoreLostError, StoreTimeoutError
 from fastdist.distributed.sockets import JobSecret, open_socket_names, runtime_directory
 from fastdist.distributed.sockets import security as security_module
-from fastdist.distributed.sockets.published_secret import publish_secret
+from fastdist.distributed.sockets.published_secret import publish_secret, read_published_secret
 from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store, waiting_line
 from fastdist.distributed.store.access import client_security
 from fastdist.distributed.store.connection import Connection
@@ -200,6 +200,57 @@ def can_be_taken(port: int) -> bool:
             return True
     except OSError:
         return False
+
+
+def test_a_client_hosts_the_store_instead_of_one_that_was_killed_and_the_secret_stays(
+    port: int,
+) -> None:
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOSTS_UNTIL_KILLED, str(port)], stdout=subprocess.PIPE, text=True
+    )
+    with host:
+        assert host.stdout is not None and host.stdout.readline() == "hosts\n"
+        with TCPStore("127.0.0.1", port) as first, TCPStore("127.0.0.1", port) as second:
+            secret = first.job_secret
+            with pytest.raises(StoreError, match="is taken"):
+                first.host_instead()
+            host.kill()
+            host.wait()
+            assert first.host_instead() and not first.host_instead()
+            with pytest.raises(StoreError, match="is taken"):
+                second.host_instead()
+            for store in (first, second):
+                assert_serves(store)
+            with TCPStore("127.0.0.1", port) as third:
+                assert_serves(third)
+                assert third.job_secret == second.job_secret == secret
+        with pytest.raises(StoreError, match="is closed"):
+            first.host_instead()
+    assert can_be_taken(port) and read_published_secret("127.0.0.1", port) is None
+
+
+def test_a_host_that_goes_on_keeps_the_secret_of_one_that_was_killed(port: int) -> None:
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOSTS_UNTIL_KILLED, str(port)], stdout=subprocess.PIPE, text=True
+    )
+    with host:
+        assert host.stdout is not None and host.stdout.readline() == "hosts\n"
+        secret = read_published_secret("127.0.0.1", port)
+        host.kill()
+    with TCPStore("127.0.0.1", port, is_master=True, goes_on=True) as again:
+        assert again.job_secret == secret
+        assert_serves(again)
+    with TCPStore("127.0.0.1", port, is_master=True, goes_on=True) as anew:
+        assert anew.job_secret not in (None, secret)
+
+
+HOSTS_UNTIL_KILLED = """
+import sys, threading
+from fastdist.distributed.store import TCPStore
+store = TCPStore("127.0.0.1", int(sys.argv[1]), is_master=True)
+print("hosts", flush=True)
+threading.Event().wait()
+"""
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, "80", True, 0])

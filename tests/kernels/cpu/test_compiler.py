@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from fastdist.kernels.cpu.compiler import _CacheFile, _seal
+from fastdist.kernels.cpu import compiler
+from fastdist.kernels.cpu.compiler import _CacheFile, _Places, _seal
 from tests.kernels.cpu.processes import ROOT, run_script
 
 SCRIPT = """
@@ -216,8 +217,73 @@ def test_generated_source_names_its_body(text: str) -> None:
     import numpy as np
 
     from fastdist.core.scalar import parse
-    from fastdist.kernels.cpu.numba_pointwise import _Source
+    from fastdist.kernels.cpu.numba_pointwise import Source
 
     body, dtype = parse(text, ("x",)), np.dtype(np.float32)
-    source = _Source(body.tree, body.names, [dtype], dtype).text()
+    source = Source([body.tree], body.names, [dtype], dtype).text()
     assert source.startswith(f"# {body.tree!r}\n# x float32 -> float32\n")
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The user's own place, empty, and what came with an image, with one kernel."""
+    own, shipped = tmp_path / "own", tmp_path / "shipped"
+    own.mkdir()
+    shipped.mkdir()
+    monkeypatch.setattr(compiler, "cache_directory", lambda _: own)
+    monkeypatch.setattr(compiler, "shipped_directory", lambda _: shipped)
+    _CacheFile(str(shipped), "loop", "stamp").save("signature", "shipped code")
+    return own, shipped
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_what_was_shipped_is_found_and_what_is_new_is_kept_elsewhere(
+    places: tuple[Path, Path],
+) -> None:
+    own, shipped = places
+    before = contents(shipped)
+    assert _Places("loop", "stamp").load("signature") == "shipped code"
+    assert list(own.iterdir()) == []
+    _Places("loop", "stamp").save("another", "own code")
+    found = [_Places("loop", "stamp").load(key) for key in ("signature", "another")]
+    assert found == ["shipped code", "own code"]
+    assert contents(shipped) == before
+
+
+def test_what_was_shipped_for_another_source_is_passed_over(places: tuple[Path, Path]) -> None:
+    own, shipped = places
+    before = contents(shipped)
+    assert _Places("loop", "newer stamp").load("signature") is None
+    _Places("loop", "newer stamp").save("signature", "newer code")
+    assert _Places("loop", "newer stamp").load("signature") == "newer code"
+    assert contents(shipped) == before
+    assert contents(own)
+
+
+def test_what_was_shipped_serves_where_nothing_can_be_written(tmp_path: Path) -> None:
+    shipped, nowhere = tmp_path / "shipped", tmp_path / "file"
+    compile_in_a_process(shipped)
+    nowhere.touch()
+    before = contents(shipped / "numba")
+    told = run_script(
+        SCRIPT,
+        FASTDIST_CACHE_DIR=str(nowhere / "cache"),
+        FASTDIST_SHIPPED_CACHE_DIR=str(shipped),
+    )
+    assert told == "True True False"
+    assert contents(shipped / "numba") == before
+
+
+def test_what_others_could_have_put_there_is_not_read(tmp_path: Path) -> None:
+    shipped, trace = tmp_path / "shipped", tmp_path / "trace"
+    compile_in_a_process(shipped)
+    plant(shipped, trace)
+    (shipped / "numba").chmod(0o777)
+    told = run_script(
+        SCRIPT, FASTDIST_CACHE_DIR=str(tmp_path / "own"), FASTDIST_SHIPPED_CACHE_DIR=str(shipped)
+    )
+    assert told == "True False True"
+    assert not trace.exists()

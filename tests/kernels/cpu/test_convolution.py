@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu import convolution, patches
+from fastdist.kernels.cpu.halves import in_float32
 
 # Image, kernel, stride, padding, dilation, inputs and outputs of a group, groups.
 GEOMETRIES = [
@@ -123,7 +124,8 @@ def test_patches_are_laid_out_and_added_back(geometry: Any) -> None:
 def test_float16_is_added_in_float32() -> None:
     x, weight = np.full((1, 1, 3000), 1, np.float16), np.ones((1, 1, 3000), np.float16)
     out = np.empty((1, 1, 1), np.float16)
-    convolution.forward(x, weight, None, out, (1,), (0,), (1,), 1)
+    forward = in_float32("convolution.forward", convolution.forward, 3)
+    forward(x, weight, None, out, (1,), (0,), (1,), 1)
     assert out.item() == 3000
 
 

@@ -28,7 +28,7 @@ from fastdist.core.scalar import parse
 from fastdist.kernels.cpu import launch, numba_pointwise
 body, dtype = parse("x * T(5)", ("x",)), np.dtype(np.float32)
 compile_loop = lambda: numba_pointwise.compile_loop(body.tree, body.names, [dtype], dtype)
-for compile_it in (compile_loop, launch._load_alone):
+for compile_it in (compile_loop, launch._runner):
     pending = [signal.SIGINT]
     try:
         compile_it()

@@ -124,3 +124,18 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), launch.get_num_threads
 def test_omp_num_threads_is_the_first_number_of_threads() -> None:
     script = "from fastdist.kernels.cpu import launch; print(launch.get_num_threads())"
     assert run_script(script, OMP_NUM_THREADS="1") == "1"
+
+
+def test_work_in_python_is_shared_among_the_threads_of_the_pool() -> None:
+    parts: list[range] = []
+    launch.share_out(parts.append, 7, 2)
+    assert sorted(parts, key=lambda part: part.start) == [range(4), range(4, 7)]
+
+
+def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:
+    def work(part: range) -> None:
+        if 6 in part:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch.share_out(work, 7, 2)

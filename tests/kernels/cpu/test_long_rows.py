@@ -1,8 +1,9 @@
-"""Compiled softmax and layer norm of many rows, held against float64 NumPy."""
+"""Compiled kernels along rows, held against float64 NumPy: values, gradients, NaN, inf, threads."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,24 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu import long_rows
-from fastdist.kernels.cpu.short import Facts
+from fastdist.kernels.cpu.row_steps import KERNELS, Columns, Let, Map, Reduce, row
+from fastdist.kernels.cpu.short import LIMIT, Facts
+from fastdist.nn import functional as F
 
-SHAPES = [(1024, 5), (130, 64), (3, 2, 1000), (2, 40001)]
+Array = Any
+# Around the ends of a vector (16), of a turn (64) and of what is added in turn (2048), and parts.
+LENGTHS = [1, 3, 16, 17, 63, 64, 65, 100, 2047, 2048 + 65, 40001]
 TOLERANCES = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 4e-15}
 DTYPES = list(TOLERANCES)
+
+
+def sample(shape: tuple[int, ...], dtype: Any, seed: int) -> Array:
+    return (3 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
+
+
+def rows_of(length: int) -> tuple[int, int]:
+    """Return a shape with more elements than the kernels for small arrays take."""
+    return LIMIT // length + 2, length
 
 
 def facts_of(numbers: Any, *arrays: Any) -> Facts:
@@ -24,28 +38,152 @@ def facts_of(numbers: Any, *arrays: Any) -> Facts:
     return Facts(shapes, dtypes, gapless, arrays[0].shape, arrays[0].dtype, numbers, None)
 
 
-def sample(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
-    return (3 * np.random.default_rng(seed).standard_normal(shape)).astype(dtype)
+def close(found: Array, expected: Array, dtype: Any, times: float = 1) -> None:
+    bound = TOLERANCES[dtype] * times
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(found, expected, atol=bound * scale, rtol=bound)
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def logsumexp(x: Array) -> Array:
+    top = x.max(-1, keepdims=True)
+    return (top + np.log(np.exp(x - top).sum(-1, keepdims=True)))[..., 0]
+
+
+def layer_norm(x: Array) -> Array:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def ties(x: Array) -> Array:
+    best = x == x.max(-1, keepdims=True)
+    return best / best.sum(-1, keepdims=True)
+
+
+def by_layer_norm(g: Array, x: Array) -> Array:
+    normal, scale = layer_norm(x), 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    even, along = g.mean(-1, keepdims=True), (g * normal).mean(-1, keepdims=True)
+    return (g - even - normal * along) * scale
+
+
+def by_root(x: Array) -> Array:
+    return 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 0.1)
+
+
+def by_softmax(g: Array, x: Array) -> Array:
+    y = softmax(x)
+    return y * (g - (g * y).sum(-1, keepdims=True))
+
+
+# The call, the same of NumPy in float64, and its gradient from g (with a last axis of 1 where the
+# last axis is reduced) and x.
+ROWS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "sum": (lambda x: x.sum(-1), lambda x: x.sum(-1), lambda g, x: g + 0 * x),
+    "mean": (lambda x: x.mean(-1), lambda x: x.mean(-1), lambda g, x: g / x.shape[-1] + 0 * x),
+    "amax": (lambda x: x.amax(-1), lambda x: x.max(-1), lambda g, x: g * ties(x)),
+    "amin": (lambda x: x.amin(-1), lambda x: x.min(-1), lambda g, x: g * ties(-x)),
+    "var": (
+        lambda x: x.var(-1, correction=0), lambda x: x.var(-1),
+        lambda g, x: g * 2 * (x - x.mean(-1, keepdims=True)) / x.shape[-1],
+    ),
+    "std": (
+        lambda x: (x.var(-1, correction=0) + 1).sqrt(), lambda x: np.sqrt(x.var(-1) + 1),
+        lambda g, x: g * (x - x.mean(-1, keepdims=True)) / x.shape[-1]
+        / np.sqrt(x.var(-1, keepdims=True) + 1),
+    ),
+    "norm": (
+        lambda x: x.norm(2, -1), lambda x: np.sqrt((x * x).sum(-1)),
+        lambda g, x: g * x / np.sqrt((x * x).sum(-1, keepdims=True)),
+    ),
+    "logsumexp": (lambda x: x.logsumexp(-1), logsumexp, lambda g, x: g * softmax(x)),
+    "softmax": (lambda x: x.softmax(-1), softmax, by_softmax),
+    "log_softmax": (
+        lambda x: x.log_softmax(-1), lambda x: x - logsumexp(x)[..., None],
+        lambda g, x: g - softmax(x) * g.sum(-1, keepdims=True),
+    ),
+    "layer norm": (lambda x: F.layer_norm(x, x.shape[-1:]), layer_norm, by_layer_norm),
+    "rms norm": (
+        lambda x: F.rms_norm(x, x.shape[-1:], eps=0.1), lambda x: x * by_root(x),
+        lambda g, x: (g - x * (g * x).mean(-1, keepdims=True) * by_root(x) ** 2) * by_root(x),
+    ),
+    "cross entropy": (
+        lambda x: F.cross_entropy(x, fd.arange(len(x)) % x.shape[-1], reduction="none"),
+        lambda x: logsumexp(x) - x[np.arange(len(x)), np.arange(len(x)) % x.shape[-1]],
+        lambda g, x: g * (softmax(x) - np.eye(x.shape[-1])[np.arange(len(x)) % x.shape[-1]]),
+    ),
+}  # fmt: skip
+LONGEST_TABLE = 2048 + 65  # of cross entropy, whose expected gradient takes a square
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_softmax_and_its_gradient_are_the_formulas(shape: tuple[int, ...], dtype: Any) -> None:
-    x, g, axis = sample(shape, dtype, 0), sample(shape, dtype, 1), len(shape) - 1
-    facts = facts_of((axis,), x)
-    run, (gradient,) = long_rows.softmax(facts), long_rows.softmax_gradient(facts) or (None,)
-    assert run is not None and gradient is not None
-    out = run(x)
-    wide = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
-    wide /= wide.sum(-1, keepdims=True)
-    np.testing.assert_allclose(out, wide, rtol=TOLERANCES[dtype])
-    slope = wide * (g - (g * wide).sum(-1, keepdims=True))
-    np.testing.assert_allclose(gradient(g, out), slope, atol=TOLERANCES[dtype])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("name", ROWS)
+def test_a_kernel_and_its_gradient_are_the_formulas(name: str, length: int, dtype: Any) -> None:
+    call, value, gradient = ROWS[name]
+    if name == "cross entropy":
+        length = min(length, LONGEST_TABLE)
+    x = sample(rows_of(length), dtype, 0)
+    wide = x.astype(np.float64)
+    leaf = fd.tensor(x, requires_grad=True)
+    out = call(leaf)
+    # Sums of many numbers of either sign are small beside the numbers.
+    close(out.detach().numpy(), value(wide), dtype, 5)
+    g = sample(tuple(out.shape), dtype, 1)
+    out.backward(fd.tensor(g))
+    spread = g if g.ndim == 2 else g[:, None]
+    assert leaf.grad is not None
+    if name == "layer norm" and length < 16:
+        return  # divided by a deviation that may be next to nothing
+    close(leaf.grad.numpy(), gradient(spread.astype(np.float64), wide), dtype, 10)
+
+
+WHOLE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sum": (lambda x: x.sum(), np.sum),
+    "mean": (lambda x: x.mean(), np.mean),
+    "amax": (lambda x: x.amax(), np.max),
+    "amin": (lambda x: x.amin(), np.min),
+    "var": (lambda x: x.var(), lambda x: x.var(ddof=1)),
+    "std": (lambda x: x.std(), lambda x: x.std(ddof=1)),
+    "norm": (lambda x: x.norm(), lambda x: np.sqrt((x * x).sum())),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("count", [LIMIT + 1, 1 << 18, (1 << 18) + 1, 300_001])
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_numbers_are_reduced_by_parts(name: str, count: int, dtype: Any) -> None:
+    call, value = WHOLE[name]
+    x = sample((count,), dtype, 0) + dtype.type(10)
+    found = call(fd.tensor(x))
+    assert found.shape == () and found.numpy().dtype == dtype
+    close(found.numpy(), value(x.astype(np.float64)), dtype)
+    assert call(fd.tensor(x.reshape(1, -1))).item() == found.item()
+
+
+@pytest.mark.parametrize("name", [*ROWS, "all"])
+def test_any_number_of_threads_makes_the_same_bits(name: str) -> None:
+    x = fd.tensor(sample((301, 700), np.float32, 0), requires_grad=True)
+    call = ROWS[name][0] if name in ROWS else (lambda x: x.var() + x.sum() + x.norm())
+    threads, found = fd.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            fd.set_num_threads(count)
+            out, x.grad = call(x), None
+            out.backward(fd.ones_like(out))
+            assert x.grad is not None
+            found.append((out.detach().numpy(), x.grad.numpy()))
+    finally:
+        fd.set_num_threads(threads)
+    for one, two in zip(*found, strict=True):
+        assert one.tobytes() == two.tobytes()
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_softmax_gives_nan_to_the_rows_that_have_no_other_answer(dtype: Any) -> None:
-    x = np.zeros((6, 40), dtype)
+    x = np.zeros((rows_of(40)[0], 40), dtype)
     x[0, 3], x[1, 39], x[2, 7], x[3], x[4, ::2] = (
         math.nan,
         -math.nan,
@@ -53,20 +191,99 @@ def test_softmax_gives_nan_to_the_rows_that_have_no_other_answer(dtype: Any) -> 
         -math.inf,
         -math.inf,
     )
-    run = long_rows.softmax(facts_of((1,), x))
-    assert run is not None
-    out = run(x)
-    assert np.isnan(out[:4]).all()
+    out, log = (one(fd.tensor(x)).numpy() for one in (ROWS["softmax"][0], ROWS["log_softmax"][0]))
+    for made in (out, log):
+        assert np.isnan(made[:4]).all()
+        assert not np.isnan(made[4:]).any()
     np.testing.assert_array_equal(out[4], np.tile([0, dtype.type(0.05)], 20).astype(dtype))
+    assert (log[4, ::2] == -math.inf).all()
     np.testing.assert_allclose(out[5], 1 / 40, rtol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("place", [0, 17, 63, 64, 99])
+def test_nan_and_infinities_come_out_of_reductions_as_they_should(place: int, dtype: Any) -> None:
+    x = sample(rows_of(100), dtype, 0)
+    x[0, place], x[1, place], x[2, place], x[3, place], x[4] = (
+        math.nan, -math.nan, math.inf, -math.inf, -math.inf,
+    )  # fmt: skip
+    t = fd.tensor(x)
+    nan, inf = math.nan, math.inf
+    wanted = {
+        "sum": (nan, nan, inf, -inf, -inf),
+        "mean": (nan, nan, inf, -inf, -inf),
+        "amax": (nan, nan, inf, x[3].max(), -inf),
+        "amin": (nan, nan, x[2].min(), -inf, -inf),
+        "var": (nan,) * 5,
+        "norm": (nan, nan, inf, inf, inf),
+        "logsumexp": (nan, nan, inf, None, -inf),
+    }
+    for name, values in wanted.items():
+        found = ROWS[name][0](t).numpy()
+        assert np.isfinite(found[5:]).all()
+        for one, value in zip(found, values, strict=False):
+            if value is not None:
+                np.testing.assert_equal(one, value)
+    assert np.isfinite(t.logsumexp(1).numpy()[3])
+
+
+def test_what_parts_make_of_nan_and_infinities_is_silent() -> None:
+    x = np.ones(300_000, np.float32)
+    x[0], x[-1] = math.inf, -math.inf
+    found = {name: call(fd.tensor(x)).item() for name, (call, _) in WHOLE.items()}
+    assert found["amax"] == found["norm"] == math.inf and found["amin"] == -math.inf
+    assert all(math.isnan(found[name]) for name in ("sum", "mean", "var", "std"))
+    x[1] = math.nan
+    assert all(math.isnan(call(fd.tensor(x)).item()) for call, _ in WHOLE.values())
+    same = fd.ones(300, 50, requires_grad=True)
+    weight = fd.ones(50, requires_grad=True)
+    F.layer_norm(same, (50,), weight, eps=0.0).sum().backward()
+    assert weight.grad is not None and weight.grad.isnan().all()
+
+
+@pytest.mark.parametrize("name", ["max", "min", "amax", "amin"])
+def test_the_gradient_of_an_extreme_of_all_is_shared_by_its_ties(name: str) -> None:
+    for extreme, shared in ((9.0, True), (math.nan, name in ("max", "min"))):
+        x = fd.zeros(300, 50, requires_grad=True)
+        with fd.no_grad():
+            x[7, 1] = x[290, 49] = -extreme if name.endswith("min") else extreme
+        getattr(x, name)().backward(fd.tensor(6.0))
+        expected = np.zeros((300, 50), np.float32)
+        expected[7, 1] = expected[290, 49] = 3
+        assert x.grad is not None
+        np.testing.assert_array_equal(
+            x.grad.numpy(), expected if shared else np.full((300, 50), math.nan)
+        )
+
+
+def test_exp_keeps_its_smallest_results_and_its_ends() -> None:
+    x = np.zeros((50, 100), np.float32)
+    x[:, 1:] = -np.linspace(80, 110, 99, dtype=np.float32)
+    out = fd.tensor(x).softmax(1).numpy()
+    expected = softmax(x.astype(np.float64))
+    np.testing.assert_allclose(out, expected, rtol=2e-6, atol=1.5e-45)
+    assert (out[:, 1:][expected[:, 1:] > 1e-44] > 0).all()
+
+
+@pytest.mark.parametrize("length", [5, 33, 1000, 100_000])
+@pytest.mark.parametrize("about", [0, 1000, -1e6])
+def test_layer_norm_is_right_to_1e_6_at_any_length_and_place(length: int, about: float) -> None:
+    x = (sample(rows_of(length), np.float32, 0) + np.float32(about)).astype(np.float32)
+    x[:, 0] += 1  # no row of equal numbers
+    found = F.layer_norm(fd.tensor(x), (length,)).numpy()
+    expected = layer_norm(x.astype(np.float64))
+    assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64)], ids=str)
 @pytest.mark.parametrize("affine", [True, False], ids=["weight and bias", "neither"])
-def test_layer_norm_and_its_gradients_are_the_formulas(dtype: Any, affine: bool) -> None:
-    shape, eps = (700, 33), 1e-5
+def test_layer_norm_and_its_gradients_are_the_formulas(
+    dtype: Any, shape: tuple[int, int], affine: bool
+) -> None:
+    eps = 1e-5
     x, g = sample(shape, dtype, 0) + dtype.type(5), sample(shape, dtype, 1)
-    weight, bias = (sample((33,), dtype, i) if affine else None for i in (2, 3))
+    weight, bias = (sample(shape[1:], dtype, i) if affine else None for i in (2, 3))
     facts = facts_of((eps,), x, weight, bias)
     run, gradients = long_rows.layer_norm(facts), long_rows.layer_norm_gradient(facts)
     assert run is not None and gradients is not None
@@ -79,23 +296,59 @@ def test_layer_norm_and_its_gradients_are_the_formulas(dtype: Any, affine: bool)
     slope = scaled - scaled.mean(1, keepdims=True)
     slope = (slope - normal * (scaled * normal).mean(1, keepdims=True)) / deviation
     out, *others = run(x, weight, bias)
-    close = {"atol": 10 * TOLERANCES[dtype], "rtol": 10 * TOLERANCES[dtype]}
     for found, true in zip((out, *others), (expected, mean, deviation), strict=True):
-        np.testing.assert_allclose(found, true, **close)
-    np.testing.assert_allclose(by_input(g, others, x, weight), slope, **close)
-    columns = {"atol": 300 * TOLERANCES[dtype]}
-    np.testing.assert_allclose(by_weight(g, others, x), (g * normal).sum(0), **columns)
-    np.testing.assert_allclose(by_bias(g), g.astype(float).sum(0), **columns)
+        close(found, true, dtype, 3)
+    close(by_input(g, others, x, weight), slope, dtype, 10)
+    close(by_weight(g, others, x), (g * normal).sum(0), dtype, 10)
+    close(by_bias(g), g.astype(float).sum(0), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_the_weight_of_rms_norm_gets_its_gradient(dtype: Any) -> None:
+    x, g, weight = sample((700, 33), dtype, 0), sample((700, 33), dtype, 1), sample((33,), dtype, 2)
+    leaf = fd.tensor(weight, requires_grad=True)
+    out = F.rms_norm(fd.tensor(x), (33,), leaf, 0.1)
+    out.backward(fd.tensor(g))
+    normal = x * by_root(x.astype(np.float64))
+    close(out.detach().numpy(), normal * weight, dtype, 3)
+    assert leaf.grad is not None
+    close(leaf.grad.numpy(), (g * normal).sum(0), dtype, 10)
 
 
 def test_a_gradient_that_is_spread_out_or_turned_is_read_as_it_is() -> None:
     x = sample((130, 64), np.float32, 0)
-    (gradient,) = long_rows.softmax_gradient(facts_of((1,), x)) or (None,)
+    gradient = long_rows.mapped(facts_of((1,), x), "softmax_gradient")
     assert gradient is not None
     turned = np.asfortranarray(sample((130, 64), np.float32, 1))
     np.testing.assert_array_equal(gradient(turned, x), gradient(np.ascontiguousarray(turned), x))
     spread = np.broadcast_to(np.float32(1), x.shape)
     np.testing.assert_array_equal(gradient(spread, x), gradient(np.ones_like(x), x))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_what_repeats_numbers_along_its_last_axes_is_written_by_a_loop(
+    kept: int, dtype: Any
+) -> None:
+    shape = (5, 7, 1100)
+    numbers = sample(shape[:kept], dtype, 0).reshape(shape[:kept] + (1,) * (3 - kept))
+    for given in (numbers, numbers[::-1] if kept else numbers):
+        x, out = np.broadcast_to(given, shape), np.zeros(shape, dtype)
+        assert long_rows.repeat(x, out) == (kept < 3)
+        np.testing.assert_array_equal(out, x if kept < 3 else 0)
+
+
+def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -> None:
+    x = np.broadcast_to(np.float32(2), (40, 100))
+    for out in (
+        np.zeros((40, 100)),
+        np.zeros((100, 40), np.float32).T,
+        np.zeros((40, 200), "f")[:, ::2],
+    ):
+        assert not long_rows.repeat(x, out)
+        assert not out.any()
+    assert not long_rows.repeat(x[:1], np.zeros((40, 100), np.float32))
+    assert not long_rows.repeat(np.broadcast_to(True, (40, 100)), np.zeros((40, 100), bool))
 
 
 def test_long_layer_norm_can_be_differentiated_twice() -> None:
@@ -106,3 +359,26 @@ def test_long_layer_norm_can_be_differentiated_twice() -> None:
     np.testing.assert_allclose(slope.detach().numpy(), plain.numpy(), atol=1e-12)
     slope.square().sum().backward()
     assert x.grad is not None and np.isfinite(x.grad.numpy()).all()
+
+
+def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
+    from fastdist.kernels.cpu.row_code import loops_of
+
+    made = row(
+        "x out",
+        Reduce("top", "top", "x"),
+        Map("out", "exp(x - top)"),
+        Reduce("total", "sum", "out"),
+        Let("share", "T(1) / total"),
+        Let("twice", "share + share"),
+        Map("out", "out * share"),
+    )
+    top, exp, total, share, twice, last = made.steps
+    assert list(loops_of(made.steps)) == [[top], [exp, total], [share, twice], [last]]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_operand_of_a_kernel_is_named_in_its_steps(name: str) -> None:
+    kernel = KERNELS[name]
+    said = kernel.text + " total" if isinstance(kernel, Columns) else repr(kernel.steps)
+    assert all(operand in said for operand, _ in kernel.operands)

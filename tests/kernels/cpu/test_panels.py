@@ -10,7 +10,7 @@ import pytest
 
 import fastdist
 from fastdist.kernels.cpu import product
-from fastdist.kernels.cpu.panels import multiply, multiply_packed
+from fastdist.kernels.cpu.panels import multiplier, packed_multiplier
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ def test_multiply(shape: tuple[int, int, int], lay: Callable[[Array], Array]) ->
     n, k, m = shape
     a, b = lay(numbers(n, k)), numbers(k, m + 5)[:, 2 : m + 2]
     whole = np.full((n, m + 3), 7, np.float32)
-    multiply(a, b, whole[:, :m])
+    multiplier()(a, b, whole[:, :m])
     assert_product(whole[:, :m], a, b)
     assert (whole[:, m:] == 7).all()
 
@@ -52,17 +52,17 @@ def test_multiply_packed(shape: tuple[int, int, int]) -> None:
     n, k, m = shape
     a, b, out = numbers(n, k), numbers(m, k + 1)[:, 1:], np.empty((n, m), np.float32)
     room = np.empty(32 * k, np.float32)
-    multiply_packed(a, b, room, out, True)
+    packed_multiplier()(a, b, room, out, True)
     assert_product(out, a, b.T)
     other = np.empty_like(out)
-    multiply_packed(a, np.ascontiguousarray(b.T), room, other, False)
+    packed_multiplier()(a, np.ascontiguousarray(b.T), room, other, False)
     np.testing.assert_array_equal(out, other)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns() -> None:
     a, b, out = numbers(20, 300), numbers(300, 48), np.empty((20, 48), np.float32)
     a[3, 290], a[11, 0], b[7, 40] = np.nan, np.inf, -np.inf
-    multiply(a, b, out)
+    multiplier()(a, b, out)
     with np.errstate(invalid="ignore"):
         expected = a @ b
     for which in (np.isfinite, np.isnan, np.isposinf):

@@ -114,10 +114,11 @@ def test_float16_computes_in_float32_and_rounds_once() -> None:
     x = GRID.astype(np.float16)
     wide = x.astype(np.float32)
     expected = (wide / (1 + abs(wide))).astype(np.float16)
-    small, large = both_sides(RATIO, [x, x], np.empty_like(x))
-    np.testing.assert_array_equal(small, expected)
+    small, large = np.empty_like(x[:9]), np.empty_like(x)
+    kernel_for(RATIO).run([x[:9], x[:9]], small)
+    kernel_for(RATIO).run([x, x], large)
+    np.testing.assert_array_equal(small, expected[:9])
     np.testing.assert_array_equal(large, expected)
-    np.testing.assert_array_equal(kernel_for(RATIO).small(x, x), expected)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fastdist.devices.backend import backend_of
-from fastdist.kernels.cpu.short import GRADIENTS, KERNELS, LIMIT, TERMS, Facts
+from fastdist.kernels.cpu.short import GRADIENTS, KERNELS, TERMS, Facts
 from fastdist.kernels.cpu.short_kernels import short_gradients, short_kernel
 
 INF, NAN = math.inf, math.nan
@@ -99,11 +99,11 @@ def test_reductions_of_nan_and_infinities_are_the_ordinary_ones(name: str) -> No
 
 
 @pytest.mark.parametrize("name", [*REDUCING, "var", "norm"])
-def test_what_is_empty_strided_long_or_of_another_dtype_is_left_alone(name: str) -> None:
+def test_what_is_empty_strided_or_of_another_dtype_is_left_alone(name: str) -> None:
     more = {"var": (1.0,), "norm": (2.0,)}.get(name, ())
     axes = (0, 1) if name == "norm" else (1,)
     shape = () if name == "norm" else (3,)
-    left = [sample((3, 0)), sample((4, 3)).T, sample((3, LIMIT)), sample((3, 4)).astype(np.int32)]
+    left = [sample((3, 0)), sample((4, 3)).T, sample((3, 4)).astype(np.int32)]
     left += [sample((3, 4)).astype(np.float16)]
     for x in left:
         assert shortened(f"reduce.{name}", [x], [(shape, x.dtype)], (axes, *more)) is None

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cpu import convolution as cpu
-from fastdist.kernels.cpu import patches as cpu_patches
 from fastdist.kernels.cuda import convolution as cuda
 from tests.fibre_shim.installed import cuda_on_fibres
+from tests.kernels.cuda.cpu_twins import cpu_twins
+
+cpu = cpu_twins("convolution")
+cpu_patches = cpu_twins("patches")
 
 TOLERANCE = {"float16": 4e-3, "float32": 1e-5, "float64": 1e-12, "int64": 0}
 # Image, kernel, stride, padding, dilation, inputs and outputs of a group, groups.

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import scan as cpu
 from fastdist.kernels.cuda.scan import plan_recurrence
 from tests.fibre_shim.driver import SEEDS, run
+from tests.kernels.cuda.cpu_twins import cpu_twins
+
+cpu = cpu_twins("scan")
 
 TOLERANCE = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-13}
 
@@ -84,7 +86,7 @@ def test_the_factor_at_which_a_row_begins_does_not_count() -> None:
     factor[0, 0] = factor[0, -1] = np.nan
     factor[1, 0] = factor[1, -1] = np.inf
     out = np.empty_like(x)
-    cpu.recurrence(factor, x, out, 1, backwards=False)
+    cpu.recurrence(factor, x, out, 1, False)
     assert np.isfinite(out[:2, :-1]).all()
     check(factor, x, 1)
 

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cpu import recurrent as cpu
 from fastdist.kernels.cuda.recurrent import plan_step, plan_step_back
 from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres
+from tests.kernels.cuda.cpu_twins import cpu_twins
+
+cpu = cpu_twins("recurrent")
 
 GATES = {"lstm": 4, "gru": 3, "tanh": 1, "relu": 1}
 KEPT = {"lstm": 6, "gru": 4, "tanh": 1, "relu": 1}
@@ -43,41 +45,43 @@ def test_twins_agree_there_and_back(
     sizes, random = (3, 3, 2, 1), np.random.default_rng(0)
     real = "float64" if stored == "float64" else "float32"
     rows, batch, width = sum(sizes), 3, GATES[cell] * HIDDEN
-    states = 2 if cell == "lstm" else 1
+    of_c = batch if cell == "lstm" else 0
 
     def sample(*shape: int) -> Any:
         return random.standard_normal(shape).astype(real)
 
     c = sample(batch, HIDDEN) if cell == "lstm" else None
     weight, bias = sample(width, HIDDEN), None if reverse else sample(width)
-    whole = (rows + states * batch, HIDDEN)
+    steps, last, last_c = (rows, HIDDEN), (batch, HIDDEN), (of_c, HIDDEN)
     kept = ((rows, KEPT[cell] * HIDDEN), real), ((rows, HIDDEN), real)
     tolerance = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-12}[stored]
     found = both(
         backend,
         "sequence",
         [sample(rows, width), sample(batch, HIDDEN), c, weight, bias],
-        [(whole, stored), *kept],
+        [(steps, stored), (last, stored), (last_c, stored), *kept],
         *(cell, sizes, reverse),
     )
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
-    _, saved, before = found[0]
+    *_, saved, before = found[0]
     outs = [
         ((rows, width), stored),
         ((rows if cell == "gru" else 0, width), real),
-        ((batch, HIDDEN), stored),
-        ((batch if cell == "lstm" else 0, HIDDEN), stored),
+        (last, stored),
+        (last_c, stored),
     ]
-    back = both(
-        backend,
-        "sequence_gradient",
-        [sample(*whole), saved, before, weight],
-        outs,
-        *(cell, sizes, reverse),
-    )
-    for one, other in zip(*back, strict=True):
-        np.testing.assert_allclose(one, other, rtol=10 * tolerance, atol=10 * tolerance)
+    grads = [sample(*steps), sample(*last), sample(*last_c) if of_c else None]
+    for g in (grads, [grads[0], None, None], [None, *grads[1:]]):
+        back = both(
+            backend,
+            "sequence_gradient",
+            [sample(*last), saved, before, weight, *g],
+            outs,
+            *(cell, sizes, reverse),
+        )
+        for one, other in zip(*back, strict=True):
+            np.testing.assert_allclose(one, other, rtol=10 * tolerance, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("cell", GATES)

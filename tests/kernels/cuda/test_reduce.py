@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastdist.kernels.cuda.reduce import plan_sum
+from fastdist.kernels.cuda.reduce import plan_reduce
 from tests.fibre_shim.driver import SEEDS, run
+from tests.kernels.cuda.cpu_twins import cpu_twins
+
+cpu = cpu_twins("reduce")
 
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool"]
 
@@ -27,7 +30,7 @@ def summed(x: np.ndarray, axes: tuple[int, ...], dtype: Any = None) -> np.ndarra
     results = []
     for seed in SEEDS:
         out = np.full(shape, 99, dtype or x.dtype)
-        run(plan_sum(x, out, axes), seed)
+        run(plan_reduce("Adding", x, out, axes), seed)
         results.append(out)
     assert all(np.array_equal(result, results[0], equal_nan=True) for result in results)
     return results[0]
@@ -100,13 +103,13 @@ def test_any_layout_is_summed(view: str, axes: tuple[int, ...]) -> None:
 
 def test_out_may_have_gaps() -> None:
     x, memory = sample((300, 6, 5)), np.full((12, 5), 7, np.float32)
-    run(plan_sum(x, memory[::2].T[::-1].T, (0,)), 0)
+    run(plan_reduce("Adding", x, memory[::2].T[::-1].T, (0,)), 0)
     assert np.array_equal(memory[::2], x.sum(0)[:, ::-1]) and (memory[1::2] == 7).all()
 
 
 def test_chunks_may_have_sums_with_gaps() -> None:
     x, memory = sample((20000, 3)), np.full((3, 2), 7, np.float32)
-    launches = plan_sum(x, memory[:, 0], (0,))
+    launches = plan_reduce("Adding", x, memory[:, 0], (0,))
     assert len(launches) == 2
     run(launches, 0)
     assert np.array_equal(memory, np.stack([x.sum(0), [7, 7, 7]], 1))
@@ -120,7 +123,7 @@ def test_a_sum_of_nothing_is_zero(shape: tuple[int, ...], axes: tuple[int, ...])
 
 
 def test_nothing_is_launched_for_no_sums() -> None:
-    assert plan_sum(np.empty((5, 0)), np.empty((0,)), (0,)) == []
+    assert plan_reduce("Adding", np.empty((5, 0)), np.empty((0,)), (0,)) == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -159,3 +162,36 @@ def test_nan_and_infinity_stay(strange: list[float], result: float, dtype: str) 
 def test_integers_wrap_around() -> None:
     x = np.full(10, 2**62)
     assert summed(x, (0,)) == x.sum()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 20001), (70, 3)])
+def test_means_are_the_cpu_s(shape: tuple[int, ...], dtype: str) -> None:
+    x = sample(shape, dtype)
+    for axes in [(0,), (1,), tuple(range(len(shape)))]:
+        kept = [length for axis, length in enumerate(shape) if axis not in axes]
+        expected, found = np.empty(kept, dtype), np.empty(kept, dtype)
+        cpu.mean(x, expected, axes)
+        for seed in SEEDS:
+            run(plan_reduce("Averaging", x, found, axes), seed)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_the_mean_of_nothing_is_nan_and_of_nan_nan() -> None:
+    out = np.zeros(2, np.float32)
+    run(plan_reduce("Averaging", np.empty((2, 0), np.float32), out, (1,)), 0)
+    assert np.isnan(out).all()
+    rows = np.array([[1.0, np.nan], [np.inf, 1.0]], np.float32)
+    run(plan_reduce("Averaging", rows, out, (1,)), 0)
+    assert np.isnan(out[0]) and out[1] == np.inf
+
+
+@pytest.mark.parametrize("shape", [(8192, 4096), (64, 100_000), (32, 64, 3136)])
+def test_neighbouring_threads_read_neighbouring_elements(shape: tuple[int, ...]) -> None:
+    steps = [4 * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    x = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), shape, steps)
+    for axis in range(len(shape)):
+        out = np.empty([n for a, n in enumerate(shape) if a != axis], np.float32)
+        task = plan_reduce("Adding", x, out, (axis,))[0].args[-1].fields.view(np.int64)
+        # Task's fifth field: whether the lanes of a sum lie together.
+        assert bool(task[4]) == (axis == len(shape) - 1)

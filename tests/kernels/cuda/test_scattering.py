@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu import scattering as cpu
 from fastdist.kernels.cuda.scattering import plan_reduce
 from tests.fibre_shim.driver import run
+from tests.kernels.cuda.cpu_twins import cpu_twins
+
+cpu = cpu_twins("scattering")
 
 WAYS = ("sum", "mean", "prod", "amax", "amin")
 

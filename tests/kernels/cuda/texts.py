@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fastdist.core.dtypes import bfloat16
+from fastdist.core.program import read_program
 from fastdist.core.scalar import Body, Call, Name, parse, walk
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
+from fastdist.kernels.cuda.attention import source_of_attention
+from fastdist.kernels.cuda.averages import source_of_averages
 from fastdist.kernels.cuda.batch_norm import source_of_channels
 from fastdist.kernels.cuda.convolution import source_of_convolution
-from fastdist.kernels.cuda.ctc import source_of_ctc
-from fastdist.kernels.cuda.launch import C_TYPES
+from fastdist.kernels.cuda.copying import source_of_move
+from fastdist.kernels.cuda.cross_entropy import source_of_cross_entropy
+from fastdist.kernels.cuda.indexing import source_of_indexing
+from fastdist.kernels.cuda.launch import C_TYPES, is_real
+from fastdist.kernels.cuda.loss import source_of_nll
+from fastdist.kernels.cuda.multi_tensor import source_of_program
+from fastdist.kernels.cuda.normalization import source_of_normalization
 from fastdist.kernels.cuda.patches import source_of_patches
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
+from fastdist.kernels.cuda.random import source_of_random
 from fastdist.kernels.cuda.recurrent import source_of_recurrent
-from fastdist.kernels.cuda.reduce import source_of_sum
+from fastdist.kernels.cuda.reduce import source_of_reduce
 from fastdist.kernels.cuda.scan import source_of_extremes, source_of_recurrence, source_of_scan
-from fastdist.kernels.cuda.scattering import source_of_reduce
+from fastdist.kernels.cuda.scattering import source_of_reduce as source_of_meeting
 from fastdist.kernels.cuda.softmax import source_of_softmax
 from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
-from fastdist.kernels.cuda.touched_rows import source_of as source_of_touched_rows
 from fastdist.kernels.cuda.weighing import source_of_weigh
 from fastdist.kernels.cuda.windows import source_of_windows
 
 KERNELS = Path(launch.__file__).parent
-F16, F32, F64, I32, BOOL = map(np.dtype, ("float16", "float32", "float64", "int32", "bool"))
+BF16 = bfloat16.numpy
+F16, F32, F64 = map(np.dtype, ("float16", "float32", "float64"))
+I32, I64, BOOL = map(np.dtype, ("int32", "int64", "bool"))
 # Beside the ops': every dtype, numbers by value, mixed dtypes.
 BODIES = {
     "x * y - x": ("x y", list(C_TYPES)),
@@ -40,7 +54,7 @@ BODIES = {
 
 
 def texts() -> dict[str, str]:
-    """Return every text. A kernel with a .cu file of its own adds a function texts_of_... here."""
+    """Return every text. One that a dtype alone does not tell adds a function texts_of_... here."""
     makers = [maker for name, maker in globals().items() if name.startswith("texts_of_")]
     return {name: text for maker in makers for name, text in maker()}
 
@@ -63,6 +77,26 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
                     yield f"{op.name}, strided", source_of(body, operands, out, 3, False)
 
 
+def texts_of_dtypes() -> Iterator[tuple[str, str]]:
+    """Yield what each function source_of... makes of a floating dtype, if it needs no more, and of
+    all that it may be told besides.
+    """
+    for path in sorted(KERNELS.glob("*.py")):
+        module = importlib.import_module(f"{launch.__package__}.{path.stem}")
+        for name, maker in vars(module).items():
+            if not name.startswith("source_of") or maker.__module__ != module.__name__:
+                continue
+            first, *more = inspect.signature(maker).parameters.values()
+            if first.name != "dtype" or any(one.default is one.empty for one in more):
+                continue
+            general: dict[str, Any] = {one.name: 3 for one in more if type(one.default) is int}
+            general |= {one.name: True for one in more if one.default is False}
+            for dtype in (F16, BF16, F32, F64):
+                yield f"{path.stem} {name} {dtype}", maker(dtype)
+                if general:
+                    yield f"{path.stem} {name} {dtype} of many axes", maker(dtype, **general)
+
+
 def needs_integers(body: Body) -> bool:
     calls = (node for node in walk(body.tree) if isinstance(node, Call))
     return any(call.primitive.startswith("bitwise") or call.primitive == "gcd" for call in calls)
@@ -77,19 +111,62 @@ def texts_of_bodies() -> Iterator[tuple[str, str]]:
             yield f"{text} of {dtype}", source_of(body, operands, dtype)
             yield f"{text} of {dtype}, strided", source_of(body, by_value, dtype, 4, True)
             yield f"{text} of {dtype} into float16", source_of(body, operands, F16)
+            yield f"{text} of {dtype} into bfloat16", source_of(body, operands, BF16)
 
 
-def texts_of_sums() -> Iterator[tuple[str, str]]:
-    for read in C_TYPES:
-        for written in (read, F64):
-            yield f"sum {read} to {written}", source_of_sum(read, written)
-        yield f"sum {read} of many axes", source_of_sum(read, F16, 3, 2, wide=True)
+def texts_of_reductions() -> Iterator[tuple[str, str]]:
+    """Yield every fold of every dtype that it takes, and what chunks need."""
+    whole = ("Adding", "Multiplying", "Counting", "Holding<true>", "Holding<false>")
+    extremes = [f"{fold}<{way}>" for fold in ("Extreme", "Place", "Placing") for way in WAYS]
+    orders = ("NONZERO", "ABSOLUTE", "EUCLIDEAN", "POWER", "LARGEST", "SMALLEST")
+    real = ["Averaging", "LogSumming", *[f"Deviating<{way}>" for way in WAYS]]
+    real += [f"Norming<{order}>" for order in orders]
+    for dtype in [*C_TYPES, BF16]:
+        for fold in [*whole, *extremes, *(real if is_real(dtype) else [])]:
+            places = fold.startswith("Placing")
+            yield f"{fold} of {dtype}", source_of_reduce(fold, dtype, dtype, places=places)
+    for fold in [*whole, *extremes, *real]:
+        first = source_of_reduce(fold, F32, None, 3, 2)
+        yield f"{fold} of chunks of many axes", first
+        yield (
+            f"{fold} of what chunks gave",
+            source_of_reduce(fold, F32, F64, joined=True, wide=True),
+        )
+
+
+WAYS = ("true", "false")
 
 
 def texts_of_softmax() -> Iterator[tuple[str, str]]:
     for dtype in (F16, F32, F64):
         yield f"softmax {dtype}", source_of_softmax(dtype, logarithm=False)
         yield f"log_softmax {dtype} of many axes", source_of_softmax(dtype, 4, logarithm=True)
+
+
+def texts_of_rows() -> Iterator[tuple[str, str]]:
+    """Yield norms of rows and losses of them, with rows in registers and beyond."""
+    for dtype in (F16, BF16, F32, F64):
+        for held in (0, 4):
+            yield f"norms of {dtype}, {held} held", source_of_normalization(dtype, held=held)
+            yield f"entropy of {dtype}, {held} held", source_of_cross_entropy(dtype, dtype, held)
+        yield f"likelihood of {dtype}", source_of_nll(dtype, F64, I64, 3, weighed=True)
+    yield "norms of mixed dtypes", source_of_normalization(F16, F32, F32, 16)
+    yield "softmax in registers", source_of_softmax(F32, 1, 16, logarithm=True)
+
+
+def texts_of_places() -> Iterator[tuple[str, str]]:
+    """Yield reads and writes at places, and moves along axes."""
+    for dtype in [*C_TYPES, BF16]:
+        for added in (False, True):
+            yield f"places of {dtype}, {added}", source_of_indexing(dtype, 2, I32, added=added)
+        yield f"moves of {dtype}", source_of_move(dtype, 3)
+
+
+def texts_of_random_numbers() -> Iterator[tuple[str, str]]:
+    """Yield draws into every dtype."""
+    for dtype in [*C_TYPES, BF16]:
+        yield f"random {dtype}", source_of_random(dtype, 2, is_long=False)
+        yield f"random {dtype} of 64 bits", source_of_random(dtype, is_long=True)
 
 
 def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
@@ -114,6 +191,18 @@ def texts_of_scans() -> Iterator[tuple[str, str]]:
         yield f"recurrence {dtype} back", source_of_recurrence(dtype, 3, backwards=True)
 
 
+def texts_of_programs() -> Iterator[tuple[str, str]]:
+    """Yield the texts of a program with several lines."""
+    program = read_program(
+        "m = m + new * (g - m)\nv = v * beta + g * g\np = p - rate * m / (sqrt(v) + eps)",
+        ("p", "g", "m", "v"),
+        ("new", "beta", "rate", "eps"),
+    )
+    for dtype in (BF16, F16, F32, F64):
+        yield f"program of {dtype}", source_of_program(program, dtype, aligned=True)
+    yield "program, not aligned", source_of_program(program, F32, aligned=False)
+
+
 def texts_of_batch_norm() -> Iterator[tuple[str, str]]:
     for dtype in (F16, F32, F64):
         yield f"batch_norm {dtype}", source_of_channels(dtype, dtype, dtype)
@@ -130,36 +219,33 @@ def texts_of_cells() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_convolutions() -> Iterator[tuple[str, str]]:
-    """Yield convolutions without columns, and patches laid out as columns."""
-    for dtype in (np.dtype(np.int64), F16, F32, F64):
-        yield f"convolution {dtype}", source_of_convolution(dtype)
-        yield f"convolution {dtype} of many", source_of_convolution(dtype, wide=True)
-        yield f"patches {dtype}", source_of_patches(dtype)
-        yield f"patches {dtype} of many", source_of_patches(dtype, wide=True)
+    """Yield convolutions without columns, and patches laid out as columns, of integers."""
+    yield f"convolution {I64}", source_of_convolution(I64)
+    yield f"convolution {I64} of many", source_of_convolution(I64, wide=True)
+    yield f"patches {I64}", source_of_patches(I64)
+    yield f"patches {I64} of many", source_of_patches(I64, wide=True)
 
 
 def texts_of_planes() -> Iterator[tuple[str, str]]:
-    """Yield windows and sums by weight, of all that they are made of."""
-    for dtype in (F16, F32, F64, I32, np.dtype(np.uint8), np.dtype(np.int64)):
+    """Yield windows, their averages and sums by weight, of integers."""
+    for dtype in (I32, np.dtype(np.uint8), I64):
         yield f"windows {dtype}", source_of_windows(dtype)
-    for dtype in (F16, F32, F64, np.dtype(np.int64)):
-        yield f"weigh {dtype}", source_of_weigh(dtype)
-        yield f"weigh {dtype} of many axes", source_of_weigh(dtype, 3, wide=True)
+    yield f"averages {I64}", source_of_averages(I64)
+    yield f"weigh {I64}", source_of_weigh(I64)
+    yield f"weigh {I64} of many axes", source_of_weigh(I64, 3, wide=True)
 
 
 def texts_of_sparse() -> Iterator[tuple[str, str]]:
-    """Yield the sums of entries of sparse tensors."""
-    for dtype in (np.dtype(np.int64), F16, F32, F64):
-        yield f"sparse {dtype}", source_of_sparse(dtype)
-        yield f"sparse {dtype} of two axes", source_of_sparse(dtype, 2)
+    """Yield the sums of entries of sparse tensors, of integers."""
+    yield f"sparse {I64}", source_of_sparse(I64)
+    yield f"sparse {I64} of two axes", source_of_sparse(I64, 2)
 
 
-def texts_of_ctc() -> Iterator[tuple[str, str]]:
-    """Yield the walks through texts of connectionist temporal classification."""
-    for dtype in (F16, F32, F64):
-        yield f"ctc {dtype}", source_of_ctc(dtype)
-    for dtype in (F16, F32, F64):
-        yield f"steps of touched rows, {dtype}", source_of_touched_rows(dtype)
+def texts_of_attention() -> Iterator[tuple[str, str]]:
+    """Yield attention, with masks of bools and of numbers."""
+    for dtype in (F32, F64):
+        for of_bool in (False, True):
+            yield f"attention {dtype} {of_bool}", source_of_attention(dtype, of_bool)
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
@@ -167,4 +253,4 @@ def texts_of_scattering() -> Iterator[tuple[str, str]]:
     for dtype in C_TYPES:
         for way in ("sum", "mean", "prod", "amax", "amin"):
             if (dtype, way) != (BOOL, "mean"):
-                yield f"{way} of what meets, {dtype}", source_of_reduce(dtype, 2, way=way)
+                yield f"{way} of what meets, {dtype}", source_of_meeting(dtype, 2, way=way)

@@ -25,7 +25,9 @@ class IpcTransport:
         return None if zmq.has("ipc") else "this libzmq has no ipc"
 
     def bind(self, listener: Listener, host: str, security: object) -> None:
-        """Listen at a new socket file."""
+        """Listen at a new socket file, one for all transports that do."""
+        if "ipc" in listener.addresses:
+            return
         endpoint = ipc_endpoint(unique_name("rpc"))
         cast(ZmqListener, listener).bind("ipc", endpoint, NoSecurity())
 

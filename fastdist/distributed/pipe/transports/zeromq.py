@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import zmq
 
+from fastdist.distributed.pipe.frames import Buffer, is_alone
 from fastdist.distributed.pipe.lane import (
     READABLE,
     WRITABLE,
@@ -17,9 +18,8 @@ from fastdist.distributed.pipe.lane import (
     LaneInDoubt,
     LaneTimeout,
 )
-from fastdist.distributed.pipe.listener import Received
-from fastdist.distributed.pipe.message import Buffer
-from fastdist.distributed.pipe.message_layout import is_alone
+from fastdist.distributed.pipe.listener import Received, Route
+from fastdist.distributed.pipe.ring.door import RingCaller, RingDoor
 from fastdist.distributed.sockets import (
     Doorbell,
     Pulse,
@@ -32,6 +32,7 @@ from fastdist.distributed.sockets import (
     connect,
     hang_up,
     make_socket,
+    max_frame_bytes,
     monitor,
     poll_timeout_ms,
 )
@@ -70,6 +71,7 @@ class ZmqLane:
         peer: str,
         *,
         watched: bool = False,
+        instead: bool = False,
     ) -> None:
         self.transport = transport
         self.address = address
@@ -83,7 +85,8 @@ class ZmqLane:
             self.socket.close()
             raise
         self._closed = closed
-        self._has_sent = False
+        # By this lane, or by the one in whose place it is: an answer may be owed.
+        self._has_sent = instead
         # Of the connection that was made last, while the two ends greet each other.
         self._descriptor = -1
         self._poller = select.poll()
@@ -91,6 +94,11 @@ class ZmqLane:
         self._closed_fd = closed.fileno()
         self._poller.register(self._fd, select.POLLIN)
         self._poller.register(self._closed_fd, select.POLLIN)
+
+    @property
+    def takes_edges(self) -> bool:
+        """True: see Note [ZMQ_FD is edge triggered] in sockets/waiting.py."""
+        return True
 
     def try_send(self, frames: Sequence[Buffer]) -> bool:
         """Send a message if it can leave now; never blocks."""
@@ -184,7 +192,7 @@ class ZmqLane:
 
 
 class ZmqListener:
-    """A ROUTER, read by one thread and written by all."""
+    """A ROUTER, and rings beside it, read by one thread and written by all."""
 
     def __init__(self, name: str) -> None:
         self.addresses: dict[str, str] = {}
@@ -199,11 +207,21 @@ class ZmqListener:
         # Routes whose connection has ended; nothing is put there where members are not counted.
         self._ended: deque[bytes] = deque()
         self._asks_always = False
+        self._may_have_rest = False
         self._bell = Doorbell()
         self._poller = select.poll()
         self._fd = int(self._socket.get(zmq.FD))
         self._poller.register(self._fd, select.POLLIN)
-        self._poller.register(self._bell.fileno(), select.POLLIN)
+        self._bell_fd = self._bell.fileno()
+        self._poller.register(self._bell_fd, select.POLLIN)
+        self._rings: RingDoor | None = None
+
+    def open_rings(self, path: str) -> None:
+        """Let callers of this host ask for rings at path.
+
+        Raises  OSError
+        """
+        self._rings = RingDoor(path, self._poller, max_frame_bytes())
 
     def bind(self, transport: str, endpoint: str, security: Security) -> None:
         """Listen at one more address."""
@@ -215,7 +233,14 @@ class ZmqListener:
 
     def receive(self, deadline: float | None = None) -> Received | None:
         """Wait for a message; None after wake() or the deadline."""
+        rings = self._rings
         while True:
+            if rings is not None:
+                received = rings.take()
+                if received is None and rings.look():
+                    received = rings.take()
+                if received is not None:
+                    return received
             with self._socket_lock:
                 if self._closed:
                     return None
@@ -225,30 +250,43 @@ class ZmqListener:
                 # Until this is False again, whoever sends looks for us: a send may take the edge.
                 self._sleeping = True
             timeout_ms = poll_timeout_ms(deadline)
-            ready = self._poller.poll(timeout_ms)
+            may_sleep = rings is None or rings.fall_asleep()
+            ready = self._poller.poll(timeout_ms if may_sleep else 0)
+            fds = [fd for fd, _ in ready]
+            # A receive that finds nothing is dear. Who is woken by a ring asks the socket above.
+            by_socket = not fds or self._fd in fds or self._bell_fd in fds
             with self._socket_lock:
                 self._sleeping = False
-                received = self._receive()
+                received = self._receive() if by_socket and may_sleep else None
+            if rings is not None:
+                rings.hear(ready)
             if received is not None:
                 return received
-            if any(fd != self._fd for fd, _ in ready):
+            if not may_sleep:
+                continue
+            if self._bell_fd in fds:
                 self._bell.clear()
                 # Senders ring as well, to pass on an edge that they took.
                 if self._woken:
                     self._woken = False
                     return None
-            elif not ready and timeout_ms == 0:
+            elif not fds and timeout_ms == 0:
                 return None
 
     def try_receive(self) -> Received | None:
         """Return the next message, or None if none is there."""
+        if self._rings is not None and (received := self._rings.take()) is not None:
+            return received
         with self._socket_lock:
             if not self._closed:
                 self._drop_rest()
             return self._receive()
 
-    def reply(self, route: bytes, frames: Sequence[Buffer]) -> bool:
+    def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
         """Send a message on a connection that came in; False if that is gone. Never blocks."""
+        if isinstance(route, RingCaller):
+            return route.reply(frames)
+        assert isinstance(route, bytes)
         with self._socket_lock:
             if self._closed:
                 return False
@@ -262,8 +300,10 @@ class ZmqListener:
                 self._bell.ring()
         return is_there
 
-    def knows(self, route: bytes) -> bool:
+    def knows(self, route: Route) -> bool:
         """Return whether the connection of a message that came in may still be there."""
+        if isinstance(route, RingCaller):
+            return not route.end.line.has_ended
         return route in self._ranks
 
     def wake(self) -> None:
@@ -280,6 +320,8 @@ class ZmqListener:
         with self._socket_lock:
             self._closed = True
             self._socket.close(linger=linger_s * 1000)
+        if self._rings is not None:
+            self._rings.close(linger_s)
         self._bell.close()
 
     def _receive(self) -> Received | None:
@@ -291,6 +333,7 @@ class ZmqListener:
             self._ranks.pop(self._ended.popleft(), None)
         try:
             route = self._socket.recv(_NOBLOCK)
+            self._may_have_rest = True
             if route in self._ranks and not self._asks_always:
                 return Received(route, _receive(self._socket), self._ranks[route])
             parts = self._socket.recv_multipart(_NOBLOCK, copy=False)
@@ -315,8 +358,10 @@ class ZmqListener:
     def _drop_rest(self) -> None:
         # Of a message with more frames than its first one says. What comes next is a route: no
         # sender may choose it.
-        while self._socket.get(_RCVMORE):
-            self._socket.recv(_NOBLOCK)
+        if self._may_have_rest:
+            while self._socket.get(_RCVMORE):
+                self._socket.recv(_NOBLOCK)
+            self._may_have_rest = False
 
     def _count(self, route: bytes, rank: int | None, first: zmq.Frame) -> None:
         connections = self._socket.connections

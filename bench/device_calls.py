@@ -1,0 +1,124 @@
+"""What calls on `cuda` cost of Python: kernels are free, and count themselves (free_cupy.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bench import free_cupy
+from bench.harness import Case, Stopwatch, stopwatch
+
+CALL_S, NODE_S, PARAMETER_S = 10e-6, 25e-6, 2e-6
+"""The bounds of a call, of a further Node forward and backward, of a parameter in a step."""
+
+_CALLS = {
+    "x + y": "x + y",
+    "x * 2": "x * 2.0",
+    "x + row": "x + row",
+    "x.T + y.T": "s + t",
+    "x @ y": "x @ y",
+    "sum": "x.sum()",
+    "softmax": "x.softmax(-1)",
+    "view": "x.t()",
+    "in place": "x.add_(y)",
+    "x * y, recorded": "w * v",
+}
+_NODES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "mul": lambda t, w, y: t * y,
+    "mul of two that require grad": lambda t, w, y: t * w,
+    "tanh": lambda t, w, y: t.tanh(),
+    "matmul": lambda t, w, y: t @ y,
+}
+_FURTHER, _PARAMETERS = 50, 200
+
+
+def cases() -> list[Case]:
+    """Return 8x8 float32 ops on the stand-in, each beside the bound that is asked for.
+
+    A title tells how often a kernel is launched.
+    """
+    free_cupy.take_cupy_s_place()
+    names = operands()
+    found = []
+    for title, statement in _CALLS.items():
+        ours = stopwatch(statement, **names)
+        found.append(_beside_bound(title, ours, launches_of(ours), CALL_S))
+    for title, op in _NODES.items():
+        few, many = (stopwatch(chain(op, names, length)) for length in (2, 2 + _FURTHER))
+        found.append(_further(f"one more Node: {title}", few, many, NODE_S, _FURTHER))
+    for kind, options in (("SGD", {"lr": 0.1}), ("Adam", {"lr": 1e-3})):
+        few, many = (stopwatch(step(kind, count, options)) for count in (8, 8 + _PARAMETERS))
+        title = f"one more parameter: {kind}, foreach"
+        found.append(_further(title, few, many, PARAMETER_S, _PARAMETERS))
+    return found
+
+
+def operands() -> dict[str, Any]:
+    """Return tensors on the device: x and y, two leaves w and v, and a row."""
+    import numpy as np
+
+    import fastdist
+
+    def tensor(*shape: int, grad: bool = False) -> Any:
+        return fastdist.tensor(np.zeros(shape, np.float32), device="cuda", requires_grad=grad)
+
+    leaves = {name: tensor(8, 8, grad=True) for name in ("w", "v")}
+    x, y = tensor(8, 8), tensor(8, 8)
+    return {"x": x, "y": y, "s": x.t(), "t": y.t(), "row": tensor(8), **leaves}
+
+
+def chain(
+    op: Callable[[Any, Any, Any], Any], names: dict[str, Any], length: int
+) -> Callable[[], None]:
+    """Return a forward pass through so many Nodes, and the backward pass."""
+
+    def work() -> None:
+        t = names["v"]
+        for _ in range(length):
+            t = op(t, names["w"], names["y"])
+        t.sum().backward()
+
+    return work
+
+
+def step(kind: str, count: int, options: dict[str, Any]) -> Callable[[], None]:
+    """Return a step of an optimiser over so many parameters."""
+    import fastdist
+
+    parameters = []
+    for _ in range(count):
+        made = operands()
+        made["w"].grad = made["x"]
+        parameters.append(made["w"])
+    work: Callable[[], None] = getattr(fastdist.optim, kind)(
+        parameters, foreach=True, **options
+    ).step
+    return work
+
+
+def launches_of(watch: Stopwatch) -> int:
+    """Return how many kernels a turn launches, once it has been there before."""
+    watch(2)
+    before = next(free_cupy.launches)
+    watch(1)
+    return next(free_cupy.launches) - before - 1
+
+
+def _further(title: str, few: Stopwatch, many: Stopwatch, bound_s: float, parts: int) -> Case:
+    """Return the case of what many parts cost beyond few."""
+
+    def difference(turns: int) -> float:
+        return many(turns) - few(turns)
+
+    launches = launches_of(many) - launches_of(few)
+    return _beside_bound(title, difference, launches, bound_s, parts)
+
+
+def _beside_bound(
+    title: str, ours: Stopwatch, launches: int, bound_s: float, parts: int = 1
+) -> Case:
+    def bound(turns: int) -> float:
+        return bound_s * turns * parts
+
+    words = f"{title} ({launches / parts:.3g} launches)"
+    return Case(words, ours, bound, 1.0, parts=parts)

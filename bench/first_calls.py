@@ -1,0 +1,99 @@
+"""What the first calls of large tensors wait for: in fresh processes, with empty and full caches.
+
+Each round starts two processes, one after the other. The first finds an empty kernel cache and
+calls some ops for the first time; the second finds what that one compiled. The aims are in seconds,
+of a machine that has nothing else to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from bench.harness import Row
+
+# Of 1000 x 1000 float32, called in this order; the first one waits for Numba and the runner, too.
+CALLS = {
+    "x + y": "x + y",
+    "x * y": "x * y",
+    "exp": "x.exp()",
+    "gelu": "F.gelu(x)",
+    "sin": "x.sin()",
+    "x > y": "x > y",
+    "x + row": "x + row",
+    "gelu backward": "F.gelu(g).backward(y)",
+    "sum": "x.sum(-1)",
+    "softmax": "x.softmax(-1)",
+    "layer_norm": "F.layer_norm(x, (1000,))",
+    "Adam": "torch.optim.Adam([p], lr=1e-3).step()",
+    "randn": "torch.randn(1000, 1000)",
+    "gather": "x.gather(1, i)",
+    "conv2d": "F.conv2d(images, weights, padding=1)",
+    "max_pool2d": "F.max_pool2d(images, 2)",
+    "batch_norm": "F.batch_norm(images, None, None, training=True)",
+    "LSTM": "torch.nn.LSTM(64, 64)(y[:, :640].reshape(100, 100, 64))",
+}
+AIM_WARM_S, AIM_FIRST_S, AIM_LATER_S = 0.5, 2.5, 0.7
+_MOST_ROUNDS = 5
+
+_SCRIPT = """
+import json, sys, time
+import fastdist as torch
+from fastdist.nn import functional as F
+x, y, row, p = torch.rand(1000, 1000), torch.rand(1000, 1000), torch.rand(1000), torch.rand(1000, 1000)
+g = torch.rand(1000, 1000, requires_grad=True)
+p.requires_grad_().grad = y
+i = torch.randint(0, 1000, (1000, 1000))
+images, weights = torch.rand(32, 16, 32, 32), torch.rand(16, 16, 3, 3)
+waits = {}
+for name, text in json.load(sys.stdin).items():
+    call = eval(f"lambda: {text}")
+    start = time.perf_counter(), time.process_time()
+    call()
+    waits[name] = time.perf_counter() - start[0], time.process_time() - start[1]
+print(json.dumps(waits))
+"""  # noqa: E501
+
+Waits = dict[str, tuple[float, float]]
+
+
+def run(rounds: int) -> list[Row]:
+    """Print what each call waited for, beside the aims; they are no rows, for there is no peer."""
+    rounds = min(rounds, _MOST_ROUNDS)
+    cold, warm = [], []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory() as cache:
+            cold.append(_fresh_process(cache))
+            warm.append(_fresh_process(cache))
+    print(f"{rounds} fresh processes each; seconds, median (of which CPU time)")
+    print(f"{'':16}{'empty cache':>18}{'aim':>6}{'full cache':>18}{'aim':>6}")
+    for name in CALLS:
+        is_first = name == next(iter(CALLS))
+        empty = _column(cold, name, AIM_FIRST_S if is_first else AIM_LATER_S)
+        full = _column(warm, name, AIM_WARM_S)
+        print(f"{name:16}{empty}{full}")
+    return []
+
+
+def _fresh_process(cache: str) -> Waits:
+    environment = {**os.environ, "FASTDIST_CACHE_DIR": cache, "NUMBA_NUM_THREADS": "2"}
+    # As many threads as are usual on a small machine, not one as for the other benchmarks: more
+    # than one would need another kernel, if that were still so.
+    environment.pop("OMP_NUM_THREADS", None)
+    environment.pop("FASTDIST_SHIPPED_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT],
+        input=json.dumps(CALLS), env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    waits: Waits = json.loads(done.stdout)
+    return waits
+
+
+def _column(processes: list[Waits], name: str, aim: float) -> str:
+    wall, cpu = (statistics.median(waits[name][which] for waits in processes) for which in (0, 1))
+    mark = "!" if wall > aim else " "
+    return f"{f'{wall:.3f} ({cpu:.3f})':>18}{aim:>5}{mark}"

@@ -1,0 +1,276 @@
+"""CuPy's place, filled with what costs next to nothing: memory is a number, a launch counts itself.
+
+So what a call on `cuda` costs of Python can be timed on any machine. CuPy's own cost (an allocation
+and a launch, in C) and the GPU's come on top; no values are computed, and none can be read.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, Self
+
+import numpy as np
+
+__version__ = "free"
+
+launches = itertools.count()
+"""Advances with each launch, and each product of cuBLAS."""
+
+
+class Device(int):
+    """A device. There is one, and it is current in every thread."""
+
+    id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+
+class Event:
+    """A point that has passed."""
+
+    done = True
+
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+        pass
+
+    def record(self, stream: Any = None) -> None:
+        """Mark nothing."""
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+
+class Stream:
+    """A stream without work; the null stream is the default one."""
+
+    done = True
+
+    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+        self.ptr = 0 if null else id(self)
+
+    def __enter__(self) -> Self:
+        _current.streams.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _current.streams.pop()
+
+    def wait_event(self, event: Event) -> None:
+        """Wait for nothing."""
+
+    def synchronize(self) -> None:
+        """Wait for nothing."""
+
+
+_NULL = Stream(null=True)
+
+
+class _Current(threading.local):
+    def __init__(self) -> None:
+        self.streams = [_NULL]
+
+
+_current = _Current()
+
+
+class UnownedMemory:
+    """Memory that somebody else holds."""
+
+    __slots__ = ("_owner", "device_id", "ptr", "size")
+
+    def __init__(self, ptr: int, size: int, owner: object, device_id: int) -> None:
+        self.ptr, self.size, self.device_id, self._owner = ptr, size, device_id, owner
+
+
+class MemoryPointer:
+    """A place in memory."""
+
+    __slots__ = ("mem", "ptr")
+    device = Device(0)
+
+    def __init__(self, mem: Any, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
+
+
+_places = itertools.count(1 << 20, 1 << 20)
+
+
+class _Piece:
+    """What the pool gives: a place of its own for each array, of up to 1 MiB."""
+
+    __slots__ = ("ptr",)
+    device = MemoryPointer.device
+
+    def __init__(self, size_bytes: int) -> None:
+        self.ptr = next(_places)
+
+
+_allocator: list[Callable[[int], Any]] = [_Piece]
+
+
+@functools.cache
+def _c_order(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    steps, step = list[int](), itemsize
+    for length in reversed(shape):
+        steps.append(step)
+        step *= length
+    return tuple(reversed(steps))
+
+
+_IN_C_ORDER, _OTHERWISE = (SimpleNamespace(c_contiguous=is_so) for is_so in (True, False))
+
+
+class ndarray:
+    """Shape, strides, dtype and place; what else is asked of an array is worked out then."""
+
+    device = MemoryPointer.device
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        memptr: MemoryPointer | None = None,
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
+        self.shape, self.dtype, self.flags = shape, dtype, _IN_C_ORDER
+        self.size = size = math.prod(shape)
+        self.data = _allocator[0](size * dtype.itemsize) if memptr is None else memptr
+        self.strides = in_order = _c_order(shape, dtype.itemsize)
+        if strides is not None and strides != in_order:
+            self.strides, self.flags = strides, _OTHERWISE
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("ndim", "nbytes"):
+            raise AttributeError(name)
+        return getattr(self._host, name)
+
+    @property
+    def _host(self) -> np.ndarray[Any, Any]:
+        """An array of NumPy's of this layout, over one element."""
+        one = np.empty(1, self.dtype)
+        return np.lib.stride_tricks.as_strided(one, self.shape, self.strides, writeable=False)
+
+    def _view(self, view: np.ndarray[Any, Any]) -> ndarray:
+        return ndarray(view.shape, view.dtype, self.data, view.strides)
+
+    def __getitem__(self, index: Any) -> ndarray:
+        return self._view(self._host[index])
+
+    def transpose(self, axes: Sequence[int]) -> ndarray:
+        """Return the view with its axes in another order."""
+        shape, strides = self.shape, self.strides
+        return ndarray(
+            tuple([shape[i] for i in axes]),
+            self.dtype,
+            self.data,
+            tuple([strides[i] for i in axes]),
+        )
+
+    def reshape(self, shape: Sequence[int]) -> ndarray:
+        """Return the view of another shape, of an array without gaps."""
+        rest = -self.size // math.prod(shape) if -1 in shape else 0
+        return ndarray(tuple([rest if n == -1 else n for n in shape]), self.dtype, self.data)
+
+    def view(self, dtype: np.dtype[Any]) -> ndarray:
+        """Return the same bytes as another dtype."""
+        return self._view(self._host.view(dtype))
+
+    def fill(self, value: float) -> None:
+        """Count a launch."""
+        next(launches)
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> ndarray:
+    """Return memory of the device."""
+    return ndarray(shape, np.dtype(dtype))
+
+
+def array(values: np.ndarray[Any, Any], order: str = "C") -> ndarray:
+    """Return memory for values, which stay where they are."""
+    return ndarray(values.shape, values.dtype)
+
+
+def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
+    """Return the view that repeats values."""
+    return values._view(np.broadcast_to(values._host, shape))
+
+
+def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
+    """Count a launch."""
+    next(launches)
+    if out is not None:
+        return out
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    return ndarray((*batch, x.shape[-2], y.shape[-1]), x.dtype)
+
+
+def ascontiguousarray(values: ndarray) -> ndarray:
+    """Return values in C order."""
+    return values if values.flags.c_contiguous else ndarray(values.shape, values.dtype)
+
+
+class RawModule:
+    """A text that nobody compiles."""
+
+    def __init__(self, code: str, options: Sequence[str]) -> None:
+        pass
+
+    def get_function(self, name: str) -> Callable[..., None]:
+        """Return a kernel that counts its launches."""
+
+        def launch(grid: Any, block: Any, args: Any) -> None:
+            next(launches)
+
+        return launch
+
+
+def _set_allocator(allocate: Callable[[int], Any]) -> None:
+    _allocator[0] = allocate
+
+
+cuda = SimpleNamespace(
+    Device=Device,
+    Event=Event,
+    Stream=Stream,
+    UnownedMemory=UnownedMemory,
+    MemoryPointer=MemoryPointer,
+    memory=SimpleNamespace(OutOfMemoryError=type("OutOfMemoryError", (MemoryError,), {})),
+    driver=SimpleNamespace(CUDADriverError=type("CUDADriverError", (RuntimeError,), {})),
+    runtime=SimpleNamespace(
+        CUDARuntimeError=type("CUDARuntimeError", (RuntimeError,), {}),
+        getDevice=lambda: 0,
+        getDeviceCount=lambda: 1,
+    ),
+    get_current_stream=lambda number: _current.streams[-1],
+    get_allocator=lambda: _allocator[0],
+    set_allocator=_set_allocator,
+)
+
+
+def take_cupy_s_place() -> None:
+    """Let fastdist find this module as CuPy.
+
+    Raises  RuntimeError where another CuPy is loaded already
+    """
+    here = sys.modules[__name__]
+    there = sys.modules.setdefault("cupy", here)
+    if there is not here:
+        raise RuntimeError(f"another CuPy is loaded: {there.__name__} {there.__version__}")
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"  # it keeps nothing, and needs no folder

@@ -1,0 +1,122 @@
+"""Steps of whole jobs over four processes, beside torch from one text, with equal numbers."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+
+from .harness import Case, Row, compare, peer_torch
+from .rpc import Couple
+
+WORLD_SIZE = 4
+TARGET = 0.8  # the ratio that each job is to reach
+# job: steps a sample
+JOBS = {
+    "demo": 10,
+    "model-parallel MLP": 10,
+    "pipeline, 1 micro-batch": 5,
+    "pipeline, 4 micro-batches": 5,
+    "pipeline, 16 micro-batches": 2,
+    "parameter server, 2 trainers": 10,
+    "batch-updating parameter server": 10,
+    "embedding on a server, dense": 5,
+    "embedding on a server, sparse": 5,
+    "split learning": 10,
+    "tensor-parallel linear": 10,
+    "IMPALA-like actors and learner": 10,
+    "Newton-CG, 10 products": 3,
+}
+CHECKED = 5  # the first steps, whose losses are compared
+_TOLERANCE = 1e-3  # float32, summed in other orders
+
+
+def run(rounds: int) -> list[Row]:
+    """Compare a step of each job, once its first losses are found to be the same."""
+    names = ["fastdist", *(["torch"] * (peer_torch() is not None))]
+    crews: list[Crew] = []
+    # All end, whatever becomes of one.
+    with ExitStack() as ends:
+        for name in names:
+            crews.append(Crew(name))
+            ends.callback(crews[-1].end)
+        for job in JOBS:
+            require_same(job, [crew.losses(job) for crew in crews])
+        cases = [
+            Case(job, *(crew.stopwatch(job) for crew in crews), target=TARGET, number=number)
+            for job, number in JOBS.items()
+        ]
+        return compare(cases, rounds)
+
+
+def require_same(job: str, losses: list[list[float]]) -> None:
+    """Raise RuntimeError unless all libraries found the same, and numbers at that."""
+    ours, *others = losses
+    for theirs in others or [ours]:
+        near = [
+            math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-6)
+            for one, other in zip(ours, theirs, strict=True)
+        ]
+        if not all(near):
+            raise RuntimeError(f"{job}: losses {ours} of fastdist, {theirs} of torch")
+
+
+class Crew(Couple):
+    """Four processes of one library, which have all jobs ready once their losses were asked for."""
+
+    def __init__(self, library: str) -> None:
+        super().__init__(library, __name__, WORLD_SIZE)
+
+    def losses(self, job: str) -> list[float]:
+        """Make a job, do its first steps, and return their losses."""
+        found: list[float] = self.ask("losses", job)
+        return found
+
+
+def _live(library: str, rank: int, connection: Connection) -> None:
+    if library == "fastdist":
+        importlib.import_module("fastdist").install_as_torch()
+        # By its names, here and in trees of other commits.
+        for name in ("workers.shutdown_notice", "shutdown_notice"):
+            logging.getLogger(f"fastdist.distributed.rpc.{name}").setLevel(logging.ERROR)
+    else:
+        importlib.import_module("torch")
+        warnings.simplefilter("ignore")  # after torch, which asks for those of its own
+    importlib.import_module("torch").set_num_threads(1)
+    steps = importlib.import_module("bench.job_steps")
+    # torch has one thread for each call that waits: of 16, a pipeline of 16 parts takes all.
+    options = steps.rpc.TensorPipeRpcBackendOptions(num_worker_threads=128)
+    steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
+    if rank == 0:
+        _serve(steps.MAKERS, connection)
+    steps.rpc.shutdown()
+
+
+def _serve(makers: Mapping[str, Callable[[], Callable[[], float]]], connection: Connection) -> None:
+    """Make jobs, do their steps, and tell losses or seconds, until the end."""
+    steps: dict[str, Callable[[], float]] = {}
+    while True:
+        what, asked = connection.recv()
+        if what == "end":
+            return
+        if what == "losses":
+            step = steps[asked] = makers[asked]()
+            connection.send([step() for _ in range(CHECKED)])
+            continue
+        step = steps[what]
+        began = time.perf_counter()
+        for _ in range(asked):
+            step()
+        connection.send(time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    # Functions are found by name on the other worker: by the module's, not by __main__.
+    live = importlib.import_module("bench.jobs")._live
+    live(sys.argv[1], int(sys.argv[2]), Connection(int(sys.argv[3])))

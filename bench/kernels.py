@@ -1,0 +1,128 @@
+"""Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, beside PyTorch and the memory.
+
+A case is done where we take at most 0.7 of PyTorch's time (0.4 where the result is as large as the
+input and that is 1e7 elements or more) or read at 85 % of the speed at which the BLAS reads two
+halves of as many elements for their dot product. Behind a name stands that share of the machine:
+bytes that the work must read or write once, over time, beside the dot product's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
+
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000, 50_000_000)
+LARGE = 10_000_000
+ENOUGH = 0.85
+
+
+class Kernel(NamedTuple):
+    """A statement over x, of rows, and how many times as much memory as x's it must touch."""
+
+    statement: str
+    passes: float
+    backward: float
+
+
+# Backward counts the forward pass, too: of a sum the gradient is x's memory once more.
+KERNELS = {
+    "sum": Kernel("x.sum()", 1, 2),
+    "sum of rows": Kernel("x.sum(1)", 1, 2),
+    "sum of columns": Kernel("x.sum(0)", 1, 2),
+    "mean of rows": Kernel("x.mean(1)", 1, 2),
+    "max": Kernel("x.max()", 1, 3),
+    "amax of rows": Kernel("x.amax(1)", 1, 3),
+    "var": Kernel("x.var()", 1, 3),
+    "var of rows": Kernel("x.var(1)", 1, 3),
+    "norm": Kernel("x.norm()", 1, 3),
+    "norm of rows": Kernel("x.norm(2, 1)", 1, 3),
+    "logsumexp": Kernel("x.logsumexp(1)", 1, 3),
+    "softmax": Kernel("F.softmax(x, 1)", 2, 5),
+    "log_softmax": Kernel("F.log_softmax(x, 1)", 2, 5),
+    "layer_norm": Kernel("F.layer_norm(x, shape, weight, bias)", 2, 5),
+    "rms_norm": Kernel("F.rms_norm(x, shape, weight)", 2, 5),
+    "cross_entropy": Kernel("F.cross_entropy(x, target)", 1, 3),
+}
+AS_LARGE = ("softmax", "log_softmax", "layer_norm", "rms_norm")
+
+
+def run(rounds: int) -> list[Row]:
+    """Compare each kernel alone, and with its gradients."""
+    rows = []
+    for size in SIZES:
+        # Of large ones a kernel at a time: all at once would not fit into memory.
+        lots = [tuple(KERNELS)] if size < LARGE else [(name,) for name in KERNELS]
+        for names in lots:
+            rows += of_size(size, rounds, names)
+    return rows
+
+
+def of_size(size: int, rounds: int, names: Any = tuple(KERNELS)) -> list[Row]:
+    """Compare kernels over so many elements, by their names."""
+    import fastdist
+
+    torch = peer_torch()
+    cases = [Case(f"dot product of halves, {size:.0e}", _reading(size), amount=_bytes(size, 1))]
+    for name in names:
+        for backward in (False, True):
+            ours = stopwatch(_work(fastdist, name, size, backward))
+            peer = stopwatch(_work(torch, name, size, backward)) if torch else None
+            kernel, title = KERNELS[name], f"{name}{' and backward' if backward else ''}"
+            pays = size >= LARGE and (backward or name in AS_LARGE)
+            amount = _bytes(size, kernel.backward if backward else kernel.passes)
+            cases.append(
+                Case(f"{title}, {size:.0e}", ours, peer, 0.4 if pays else 0.7, 1, None, amount)
+            )
+    reading, *rows = compare(cases, rounds if size < LARGE else min(rounds, 7))
+    return [reading, *[_beside(reading, row) for row in rows]]
+
+
+def _beside(reading: Row, row: Row) -> Row:
+    """Return row with its share of the machine, and with no target if that is enough."""
+    if row.amount is None or reading.amount is None:
+        return row
+    rates = [one.amount.value / one.ours_s.median for one in (row, reading) if one.amount]
+    share = rates[0] / rates[1]
+    target = None if share >= ENOUGH else row.target
+    return replace(row, name=f"{row.name} ({share:.0%})", target=target)
+
+
+def _bytes(size: int, passes: float) -> Amount:
+    return Amount(4.0 * size * passes, "GB/s")
+
+
+def _reading(size: int) -> Stopwatch:
+    import numpy as np
+
+    halves = np.ones((2, size // 2), np.float32)
+    return stopwatch("a.dot(b)", a=halves[0], b=halves[1])
+
+
+def _work(library: Any, name: str, size: int, backward: bool) -> Callable[[], Any]:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    length = min(1000, size // 100)
+    shape = (size // length, length)
+
+    def leaf(*shape: int) -> Any:
+        values = rng.standard_normal(shape, np.float32)
+        return library.tensor(values).requires_grad_(backward)
+
+    x, weight, bias = leaf(*shape), leaf(length), leaf(length)
+    target = library.tensor(rng.integers(0, length, shape[0]))
+    names = {"x": x, "weight": weight, "bias": bias, "target": target, "shape": (length,)}
+    names["F"] = library.nn.functional
+    function: Callable[[], Any] = eval(f"lambda: {KERNELS[name].statement}", names)
+    if not backward:
+        return function
+    g = library.ones_like(function().detach())
+
+    def work() -> None:
+        x.grad = weight.grad = bias.grad = None
+        function().backward(g)
+
+    return work

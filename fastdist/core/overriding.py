@@ -1,0 +1,173 @@
+"""Who takes calls over: `__torch_function__` of subclasses, of foreign arguments, of modes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from .caller_warning import warn_caller
+
+# Note [Calls that others take over]
+# A plain Tensor pays nothing for it. An instance of a subclass that takes calls over finds its
+# methods, operators and properties in OfferedMethods, which stands before Tensor in the order of
+# such classes alone (tensor/subclasses.py). A function is offered where it looks at what is no
+# plain Tensor anyway: an op in the general way, to which its short way sends such operands
+# (dispatch/offering.py); a composite at classes that it has not met, for those of who takes calls
+# over it never remembers (dispatch/arguments.py); and written by hand, on the longer of its ways.
+# A mode (overrides.TorchFunctionMode) is asked before arguments are, of plain Tensors too: while
+# one is open `modes.tracers` is not zero, so every call goes its longer way, and finds it there.
+
+
+class _ThreadState(threading.local):
+    disabled = 0  # open blocks of DisableTorchFunctionSubclass
+    modes: tuple[Any, ...] = ()  # open blocks that take calls over, the innermost last
+
+
+thread: Final = _ThreadState()
+# What offer returns where nobody was to be asked.
+NOT_TAKEN: Final[Any] = type("NotTaken", (), {"__slots__": ()})()
+# Classes of which nobody asks: those of most arguments, and Tensor, whose own __torch_function__ is
+# for its subclasses.
+NEVER_ASKED: Final[set[type]] = {int, float, bool, str, type(None), slice, type(Ellipsis)}
+
+
+# Modules of which users know; functions of others they find in `fastdist` itself.
+_SHOWN = frozenset({"linalg", "nn.functional", "special"})
+
+
+class DisableTorchFunctionSubclass:
+    """A block in which, in this thread, no argument's `__torch_function__` is called."""
+
+    def __enter__(self) -> None:
+        thread.disabled += 1
+
+    def __exit__(self, *error: object) -> None:
+        thread.disabled -= 1
+
+
+def _call_as_it_is(
+    func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Any = None
+) -> Any:
+    """Call func. A class with this as its `__torch_function__` takes no calls over."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **({} if kwargs is None else kwargs))
+
+
+disabled_torch_function: Any = _call_as_it_is
+
+
+def takes_over(kind: type) -> bool:
+    """Return whether instances of a class are asked before a function of Tensors runs on them."""
+    if kind in NEVER_ASKED:
+        return False
+    method = getattr(kind, "__torch_function__", None)
+    return method is not None and method is not disabled_torch_function
+
+
+def is_offered(value: Any) -> bool:
+    """Return whether a call with this value is offered to it, here and now."""
+    return not thread.disabled and takes_over(type(value))
+
+
+def mode_is_open() -> bool:
+    """Return whether this thread is in a block that takes calls over."""
+    return bool(thread.modes)
+
+
+def overloaded(values: Iterable[Any], among: Callable[[type], bool] = takes_over) -> list[Any]:
+    """Return one value of each class that takes calls over, in the order in which they are asked:
+    from left to right, but subclasses before their bases.
+    """
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if not among(kind) or any(type(one) is kind for one in found):
+            continue
+        place = next((i for i, one in enumerate(found) if issubclass(kind, type(one))), len(found))
+        found.insert(place, value)
+    return found
+
+
+def values_of(args: Iterable[Any]) -> list[Any]:
+    """Return arguments, and what the lists and tuples among them hold in their place."""
+    values: list[Any] = []
+    for value in args:
+        if isinstance(value, list | tuple):
+            values += value
+        else:
+            values.append(value)
+    return values
+
+
+def offer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Ask the mode that this thread is in, and who takes calls over among the arguments; return
+    what the first of them gives that gives something, NOT_TAKEN where nobody was to be asked.
+
+    Raises  TypeError if all of them return NotImplemented
+    """
+    result = offer_operator(function, args, kwargs)
+    if result is NotImplemented:
+        kinds = [type(one) for one in overloaded(values_of((*args, *kwargs.values())))]
+        listed = "".join([f"\n\n  - tensor subclass {kind!r}" for kind in kinds])
+        raise TypeError(
+            f"Multiple dispatch failed for '{full_name(function)}'; all __torch_function__ "
+            f"handlers returned NotImplemented:{listed}"
+        )
+    return result
+
+
+def offer_operator(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Do the same, but return NotImplemented where all of them do: Python then asks the other
+    operand.
+    """
+    values = () if thread.disabled else values_of((*args, *kwargs.values()))
+    asked = overloaded(values)
+    if not asked and not thread.modes:
+        return NOT_TAKEN
+    return ask(asked, function, tuple([type(one) for one in asked]), args, kwargs)
+
+
+def ask(
+    asked: Sequence[Any],
+    function: Any,
+    types: tuple[type, ...],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Return what the mode that this thread is in, or the first of those asked, gives that is not
+    NotImplemented. While a mode answers, its block is left: what it calls goes to the next one out.
+    """
+    open_modes = thread.modes
+    if open_modes:
+        try:
+            thread.modes = open_modes[:-1]
+            result = open_modes[-1].__torch_function__(function, types, args, kwargs)
+        finally:
+            thread.modes = open_modes
+        if result is not NotImplemented:
+            return result
+    for one in asked:
+        method = one.__torch_function__
+        if getattr(method, "__self__", None) is one:
+            warn_caller(
+                "Defining your `__torch_function__` as a plain method is deprecated and will be "
+                "an error in future, please define it as a classmethod."
+            )
+        result = method(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
+
+
+def full_name(function: Any) -> str:
+    """Return what a function is called, with the module that offers it."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, property) and owner.fget is not None:
+        return f"fastdist.Tensor.{owner.fget.__name__.strip('_')}.{function.__name__}"
+    module = str(getattr(function, "__module__", None))
+    name = getattr(function, "__qualname__", repr(function))
+    if name.startswith("__"):
+        return f"fastdist.Tensor.{name}"
+    shown = module if module.removeprefix("fastdist.") in _SHOWN else "fastdist"
+    return f"{shown}.{name}"

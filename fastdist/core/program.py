@@ -1,0 +1,64 @@
+"""Program: assignments of the scalar language to arrays, one after the other."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .errors import ScalarSyntaxError
+from .scalar import Body, Node, parse, substitute
+
+
+class Line(NamedTuple):
+    """One assignment; the body's names are those that it uses."""
+
+    target: str
+    body: Body
+
+
+class Program:
+    """What is done to the elements of several arrays of one shape: `m = m + new * (g - m)`, a line
+    each.
+
+    A line sees what those above it have written.
+
+    Note    get it from read_program, which makes each once; a reader keeps what it made of it in
+            `readings`
+    """
+
+    __slots__ = ("arrays", "lines", "numbers", "readings", "written")
+
+    def __init__(self, text: str, arrays: tuple[str, ...], numbers: tuple[str, ...]) -> None:
+        self.arrays, self.numbers = arrays, numbers
+        self.lines: list[Line] = []
+        self.readings: dict[Any, Any] = {}
+        known = [*arrays, *numbers]
+        for text_of_line in filter(None, map(str.strip, text.splitlines())):
+            target, _, expression = map(str.strip, text_of_line.partition("="))
+            if target not in arrays:
+                known_arrays = ", ".join(arrays)
+                raise ScalarSyntaxError(
+                    f"{text_of_line!r} assigns to no array; write NAME = ..., of {known_arrays}"
+                )
+            used = parse(expression, known).used
+            body = parse(expression, [name for name in known if name in used])
+            self.lines.append(Line(target, body))
+        targets = {line.target for line in self.lines}
+        self.written = tuple([name for name in arrays if name in targets])
+
+    def results(self) -> dict[str, Node]:
+        """Return what each array that is written is in the end, of what all were before."""
+        now: dict[str, Node] = {}
+        for line in self.lines:
+            now[line.target] = substitute(line.body.tree, now)
+        return {name: now[name] for name in self.written}
+
+
+@functools.cache
+def read_program(text: str, arrays: Sequence[str], numbers: Sequence[str]) -> Program:
+    """Return the program of a text over these names, the same one each time.
+
+    Raises  ScalarSyntaxError for a line that is no assignment, or whose body is wrong
+    """
+    return Program(text, tuple(arrays), tuple(numbers))

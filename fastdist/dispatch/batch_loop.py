@@ -1,0 +1,120 @@
+"""Calls on a batch that are made one after the other: draws, composites that read raw numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ..core.caller_warning import warn_caller
+from ..core.device import CPU
+from ..core.generator import default_generator_of
+from ..core.overriding import NOT_TAKEN, values_of
+from ..tensor.pytree import tree_map
+from .batched_tensor import NeedsNumbers, batched, level_of, levels, value_at
+
+# Functions that draw a tensor of a given shape; all other draws are made of these, or of arrays.
+_DRAWS = frozenset(
+    ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
+)
+# Functions that speak of where elements lie in memory, where those of a batch lie elsewhere.
+_REFUSED = frozenset({"as_strided", "as_strided_scatter"})
+# Functions whose results have lengths that depend on numbers.
+_OF_ANY_LENGTH = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
+# How results are put together again, which the composites know.
+STACK: Final[list[Callable[..., Any]]] = []
+
+
+def warn_of_loop(name: str) -> None:
+    """Tell that calls of a function are made one after the other."""
+    warn_caller(
+        "There is a performance drop because we have not yet implemented the batching rule for "
+        f"aten::{name}: its calls are made one after the other."
+    )
+
+
+def loop(function: Callable[..., Any], args: Sequence[Any], level: int) -> Any:
+    """Return the results of function for each of a batch of arguments, stacked."""
+    generator = default_generator_of(CPU)
+    same = generator.get_state() if levels.randomness[level - 1] == "same" else None
+    found = []
+    for i in range(levels.sizes[level - 1]):
+        if same is not None:
+            generator.set_state(same)
+        found.append(function(*[_nth(one, i, level) for one in args]))
+    return _joined(found)
+
+
+def _joined(found: Sequence[Any]) -> Any:
+    return tree_map(lambda *column: STACK[0](list(column)), *found)
+
+
+def _nth(arg: Any, i: int, level: int) -> Any:
+    if isinstance(arg, list | tuple) and level_of(arg):
+        return type(arg)([_nth(one, i, level) for one in arg])
+    value = value_at(arg, level)
+    return arg if value is arg else value[i]
+
+
+def over_batch(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Return what a composite gives of arguments of which one is a batch, or of a draw for each of
+    the calls; NOT_TAKEN where neither is.
+
+    Note    called where modes.tracers is not zero
+    """
+    if levels.entering is function:
+        levels.entering = None
+        return NOT_TAKEN
+    draws = name in _DRAWS
+    level = levels.depth if draws else level_of(values_of((*args, *kwargs.values())))
+    if not level:
+        return NOT_TAKEN
+
+    if name in _REFUSED:
+        raise RuntimeError(
+            f"vmap: {name} has no batching rule, for it speaks of places in memory; use slices, "
+            "unfold or diagonal"
+        )
+    if name in _OF_ANY_LENGTH:
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted "
+            f"to vmap over aten::{name}; mask with where() instead"
+        )
+
+    def call(*given: Any) -> Any:
+        levels.entering = function
+        try:
+            return function(
+                *given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True))
+            )
+        finally:
+            levels.entering = None
+
+    given = (*args, *kwargs.values())
+    if draws:
+        if levels.randomness[level - 1] == "same":
+            return call(*[_nth(one, 0, level) for one in given])
+        require_randomness()
+    else:
+        try:
+            return call(*given)
+        except NeedsNumbers:
+            warn_of_loop(name)
+    result = loop(call, given, level)
+    if name.endswith("_"):
+        return args[0]  # its value was written to, a part after the other
+    return tree_map(lambda one: batched(one, level), result)
+
+
+def require_randomness() -> None:
+    """Raise where vmap was not told what random numbers are to be in its calls.
+
+    Raises  RuntimeError
+    """
+    if "error" in levels.randomness:
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the "
+            "'same' or 'different' randomness flags on vmap or perform the randomness operation "
+            "out of vmap"
+        )

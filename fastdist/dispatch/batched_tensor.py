@@ -1,0 +1,133 @@
+"""A Tensor that stands for a batch of tensors, one for each call that `vmap` runs at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..core.overriding import disabled_torch_function
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+
+
+class NeedsNumbers(RuntimeError):
+    """What was called reads the numbers of one tensor, and so runs on no batch."""
+
+
+class Batched(Tensor):
+    """The tensors value[0], value[1] ... of the calls of one level of `vmap`; its layout is that of
+    each of them. Its value may be a Batched of an outer level; graphs and tangents are the value's.
+    """
+
+    __slots__ = ("level", "value")
+    __torch_function__ = disabled_torch_function
+    value: Tensor
+    level: int
+
+    @property
+    def array(self) -> Any:
+        """Raise: there is no array of one tensor."""
+        raise NeedsNumbers(
+            "vmap: a function that has no batching rule reads the numbers of a tensor; call it "
+            "outside of the function that vmap is given"
+        )
+
+    def detach(self) -> Tensor:
+        """Return the same numbers outside of any graph."""
+        return batched(self.value.detach(), self.level)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Raise: what is differentiated inside of vmap, the functions of `func` say."""
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+            "torch.autograd.functional.* APIs) inside of a function being transformed by a "
+            "functorch transform. This is unsupported, please attempt to use the functorch "
+            "transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call requires_grad_() outside "
+            "of a function being transformed instead."
+        )
+
+    @property  # type: ignore[misc]
+    def requires_grad(self) -> bool:
+        """Whether the value does."""
+        return self.value.requires_grad
+
+    @property
+    def grad_fn(self) -> Any:
+        """The value's."""
+        return self.value.grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the value is."""
+        return self.value.is_leaf
+
+    def item(self) -> Any:
+        """Raise: each call would get another number."""
+        raise NeedsNumbers(
+            "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over "
+            "calling .item() on a Tensor, please try to rewrite what you're doing with other "
+            "operations."
+        )
+
+    tolist = item
+
+    def __bool__(self) -> bool:
+        raise NeedsNumbers(
+            "vmap: It looks like you're attempting to use a Tensor in some data-dependent control "
+            "flow. We don't support that yet: choose with where(), or by masks."
+        )
+
+    __float__ = __int__ = __index__ = item
+
+    def __repr__(self) -> str:
+        return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n{self.value!r}\n)"
+
+
+class _ThreadState(threading.local):
+    depth = 0  # levels of vmap that are open
+    sizes: tuple[int, ...] = ()  # how many calls each of them runs, the outermost first
+    randomness: tuple[str, ...] = ()
+    # The composite whose arguments were looked at, and which has not been entered since.
+    entering: Any = None
+
+
+levels: Final = _ThreadState()
+
+
+def batched(value: Tensor, level: int) -> Tensor:
+    """Return the batch that a tensor is along its first axis."""
+    layout = value.facts
+    out: Any = object.__new__(Batched)
+    out.value, out.level = value, level
+    out.facts = Layout.of(layout.dtype, layout.device, layout.shape[1:])
+    out.edge = out.extra = out._storage = None
+    return out  # type: ignore[no-any-return]
+
+
+def level_of(values: Iterable[Any]) -> int:
+    """Return the innermost level of which one of the values is a batch; 0 for none."""
+    return max([one.level for one in values if one.__class__ is Batched], default=0)
+
+
+def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
+    """Return the value of a batch of a level; of what is none, the tensor itself, or size of it."""
+    if one.__class__ is Batched and one.level == level:
+        return one.value
+    return one if size is None else one.expand(size, *one.facts.shape)
+
+
+def base_of(tensor: Tensor, depth: int) -> Tensor:
+    """Return the plain tensor of all calls of the outermost levels, as many as depth says. Their
+    axes come first, the outermost first of all.
+    """
+    for level in range(depth, 0, -1):
+        tensor = value_at(tensor, level, size=levels.sizes[level - 1])
+    return tensor
+
+
+def rebatched(base: Tensor, depth: int) -> Tensor:
+    """Return the Tensor of which this is the base."""
+    for level in range(1, depth + 1):
+        base = batched(base, level)
+    return base

@@ -1,0 +1,54 @@
+"""How many floating-point operations an op takes, by PyTorch's formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+_Shape = tuple[int, ...]
+
+
+def flops_of(name: str, operands: Any, result: Any) -> int:
+    """Return the operations of a product, a convolution, a sum or a product of elements; 0 of
+    what is not counted: all else, and what is written in place.
+
+    Note    a convolution's are per output, so that groups and dilation are right; where operands
+            are broadcast the result is counted, and biases, as in PyTorch, are not
+    """
+    count = _COUNTED.get(name)
+    if count is None:
+        return 0
+    shapes = [tuple(getattr(operand, "shape", ())) for operand in operands]
+    return count(shapes, tuple(getattr(result, "shape", ())))
+
+
+def _of_product(shapes: list[_Shape], result: _Shape) -> int:
+    return 2 * math.prod(result) * shapes[0][-1]
+
+
+def _of_gather(shapes: list[_Shape], result: _Shape) -> int:
+    return 2 * math.prod(result) * math.prod(shapes[1][1:])
+
+
+def _of_spread(shapes: list[_Shape], result: _Shape) -> int:
+    return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+
+
+def _of_correlation(shapes: list[_Shape], result: _Shape) -> int:
+    return 2 * math.prod(shapes[0]) * math.prod(result[1:])
+
+
+def _of_elements(shapes: list[_Shape], result: _Shape) -> int:
+    return math.prod(result)
+
+
+_COUNTED: Final[dict[str, Callable[[list[_Shape], _Shape], int]]] = {
+    "matmul": _of_product,
+    "linear_kernel": _of_product,
+    "convolve": _of_gather,
+    "convolve_back": _of_spread,
+    "correlate": _of_correlation,
+    "add": _of_elements,
+    "mul": _of_elements,
+}

@@ -1,0 +1,321 @@
+"""Writes the Node classes of ops: what to save, and how a gradient passes.
+
+One class an op, made at its first recorded call: writing all of them at import would take longer
+than importing NumPy. What a Node has in common with other calls on the same layouts is its Way;
+beside it stands what the gradients ask for. A gradient is made by a function of the Way's on raw
+arrays, or by the op's derivative, a Tensor expression, where the Way has none and where a graph of
+gradients is recorded. All is written out as source, for an unrolled `save` and `apply` cost half of
+a loop over names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..graph.node import Node, raise_changed, raise_released
+from ..tensor.layout import Layout
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, layout_of, wrap
+from .gradients import cast_array, reduce_recorded
+from .saved import unpack_input, unpack_output
+from .way import Way
+
+
+class Gradient(NamedTuple):
+    """How the gradient by one input is made.
+
+    `takes` names what the Way's function on raw arrays is given, `needs` what the derivative is,
+    and `asks` what of that a call must save; `together` are the inputs whose gradients the
+    derivative returns as a tuple, in this order. Where `may_be_g`, a Way says None for a gradient
+    that is g itself.
+    """
+
+    takes: tuple[str, ...]
+    needs: tuple[str, ...]
+    asks: frozenset[str]
+    together: tuple[str, ...] = ()
+    may_be_g: bool = False
+
+
+class Recording(NamedTuple):
+    """All that a Node class says of its op: plain data.
+
+    `gradients` has None for an input without; `numbers` are saved as raw arrays with each call,
+    `attributes` stand in the Way. `derivatives` returns the Tensor expressions by the inputs.
+    """
+
+    name: str
+    node_name: str
+    tensors: tuple[str, ...]
+    attributes: tuple[str, ...]
+    numbers: tuple[str, ...]
+    gradients: tuple[Gradient | None, ...]
+    derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]]
+    fresh: bool
+    optional: frozenset[str] = frozenset()
+    tell_name: Callable[[Any], str] | None = None
+
+
+class OpNode(Node):
+    """Base of the generated Nodes."""
+
+    __slots__ = ("way",)
+    of: Recording
+    way: Way | None  # None once released
+
+    def name(self) -> str:
+        """Return the name that `grad_fn` shows."""
+        tell = self.of.tell_name
+        return self.of.node_name if tell is None else tell(self)
+
+    def save(self, way: Way, *operands_out_others: Any) -> None:
+        """Keep what the gradients by the inputs with an edge ask for."""
+        raise NotImplementedError
+
+    def apply_by_tensors(self, g: Any, way: Way, keep: bool) -> tuple[Any, ...]:
+        """Return the gradients as raw arrays, by the Tensor expressions."""
+        found = self.apply_recorded(wrap(g, gradient_layout(g, self.facts)), keep)
+        return tuple(
+            [
+                None if t is None else _on(t, layout)
+                for t, layout in zip(found, way.layouts, strict=True)
+            ]
+        )
+
+
+def gradient_layout(g: Any, layout: Layout) -> Layout:
+    """Return the layout of a raw gradient of a tensor of layout."""
+    if (
+        layout.contiguous
+        and g.__class__ is np.ndarray
+        and g.flags.c_contiguous
+        and g.dtype is layout.dtype.numpy
+        and g.shape == layout.shape
+    ):
+        return layout
+    return layout_of(g, layout.device)
+
+
+def _on(tensor: Tensor, layout: Any) -> Any:
+    if tensor.facts.device is layout.device:
+        return tensor.array
+    return cast_array(tensor.array, tensor.facts, layout)
+
+
+def node_class(of: Recording) -> type[OpNode]:
+    """Return the Node class of an op."""
+    writer = NodeWriter(of)
+    versions = [f"{one}_version" for one in writer.saved]
+    slots = (*writer.saved, *versions, *writer.numbers, *writer.results)
+    source = (
+        f"class {of.node_name}(OpNode):\n    __slots__ = {slots!r}\n"
+        f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
+    )
+    names: dict[str, Any] = {
+        "__name__": None,  # see fastdist/kernels/cpu/silence.py
+        "OpNode": OpNode,
+        "storage_of": storage_of,
+        "_released": raise_released,
+        "_changed": raise_changed,
+        "_unpack_input": unpack_input,
+        "_unpack_output": unpack_output,
+        "_reduced": reduce_recorded,
+    }
+    for i, tensor in enumerate(of.tensors):
+        names[f"_maker{i}"] = (of.node_name, i, f"the vjp of {of.name} by {tensor}")
+    exec(compile(source, f"<fastdist Node of {of.name}>", "exec"), names)
+    made: type[OpNode] = names[of.node_name]
+    made.of, made.fresh = of, of.fresh
+    made.__module__ = "fastdist.graph"
+    return made
+
+
+class NodeWriter:
+    """The text of one class; `saved` are the inputs that some gradient asks for, `results` `out`
+    and `others` if one does, `numbers` those of the op's.
+    """
+
+    def __init__(self, of: Recording) -> None:
+        self.of = of
+        self.needed = [frozenset[str]() if one is None else one.asks for one in of.gradients]
+        asked = set().union(*self.needed)
+        self.saved = [name for name in of.tensors if name in asked]
+        self.numbers = [name for name in of.numbers if name in asked]
+        self.results = [name for name in ("out", "others") if name in asked]
+        self.edges = f"        {''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges\n"
+        self.held = [*self.saved, *self.results]
+
+    def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
+        """Return the condition that the gradient by one of these inputs is asked for."""
+        return " or ".join(f"_e{self.of.tensors.index(name)} is not None" for name in names)
+
+    def _if_wanted(self, name: str, lines: list[str], otherwise: str) -> list[str]:
+        """Return lines under the condition that some edge's gradient asks for name, and for who is
+        optional that it is there.
+        """
+        conditions = []
+        if len(self.needed) > 1:  # or there would be no Node
+            pairs = zip(self.of.tensors, self.needed, strict=True)
+            wanting = self._wanting_any([one for one, names in pairs if name in names])
+            conditions.append(f"({wanting})")
+        if name in self.of.optional:
+            conditions.append(f"{name} is not None")
+        if not conditions:
+            return lines
+        condition = " and ".join(conditions)
+        return [f"if {condition}:", *[f"    {line}" for line in lines], f"else: {otherwise}"]
+
+    def save_lines(self, node: str, number: str) -> list[str]:
+        """Return the statements that save, with the edges in _e0, _e1 ...; for the text of a call
+        as well, which has them inline. `number` says what is saved of a number `{}`.
+        """
+        lines = [f"{node}.way = _way"]
+        for name in self.saved:
+            keep = [
+                f"{node}.{name} = {name}; _s = {name}._storage",
+                f"{node}.{name}_version = 0 if _s is None else _s.version",
+            ]
+            lines += self._if_wanted(name, keep, f"{node}.{name} = None")
+        lines += [f"{node}.{name} = {number.format(name)}" for name in self.numbers]
+        if "out" in self.results:
+            keep = [
+                "_s = out._storage",
+                "if _s is None: _s = storage_of(out)",
+                f"{node}.out = (out.array, _s, _s.version, out.extra)",
+            ]
+            lines += self._if_wanted("out", keep, f"{node}.out = None")
+        if "others" in self.results:
+            lines.append(f"{node}.others = others")
+        return lines
+
+    def save(self) -> str:
+        """Return the method that keeps what is needed of a call."""
+        body = "".join(f"        {line}\n" for line in self.save_lines("self", "{}"))
+        given = ", ".join([*self.of.tensors, *self.of.numbers])
+        return f"    def save(self, _way, {given}, out, others):\n{self.edges}{body}"
+
+    def _begin(self) -> str:
+        # The Way last, as release() takes it first: while it is there all that was read before is
+        # what was saved, whatever a pass of another thread does meanwhile.
+        held = "".join(
+            f"        {name} = self.{name}\n"
+            for name in (*self.saved, *self.numbers, *self.results)
+        )
+        return (
+            f"{self.edges}{held}        _way = self.way\n        if _way is None: _released(self)\n"
+        )
+
+    def apply(self) -> str:
+        """Return the method on raw arrays."""
+        lines = [
+            "    def apply(self, g, keep):\n",
+            self._begin(),
+            "        _gradients = _way.gradients\n",
+            "        if _gradients is None: return self.apply_by_tensors(g, _way, keep)\n",
+        ]
+        for name in self.saved:
+            lines.append(
+                f"        if {name} is not None:\n"
+                f"            _s = {name}._storage\n"
+                f"            if _s is not None and _s.version != self.{name}_version:\n"
+                f"                _changed(self, {name}, {name}.facts, self.{name}_version, "
+                "_s.version)\n"
+                f"            {name} = {name}.array\n"
+            )
+        if "out" in self.results:
+            lines.append(
+                "        if out is not None:\n"
+                "            out, _s, _v, _ = out\n"
+                "            if _s.version != _v: "
+                "_changed(self, None, self.facts, _v, _s.version)\n"
+            )
+        if "others" in self.results:
+            lines.append("        others = [_one.array for _one in others]\n")
+        results = "".join(f"{self._raw_gradient(i)}, " for i in range(len(self.needed)))
+        lines.append(f"        _found = ({results})\n")
+        if self.held:
+            holds = self._holds("{}")
+            unless = f"not keep and ({holds})" if holds else "not keep"
+            lines.append(f"        if {unless}: {self._forget()}\n")
+        lines.append("        return _found\n")
+        return "".join(lines)
+
+    def _raw_gradient(self, i: int) -> str:
+        one = self.of.gradients[i]
+        if one is None:
+            return "None"
+        found = f"_gradients[{i}]({', '.join(one.takes)})"
+        if one.may_be_g:
+            found = f"(g if _gradients[{i}] is None else {found})"
+        return found if len(self.needed) == 1 else f"{found} if _e{i} is not None else None"
+
+    def apply_recorded(self) -> str:
+        """Return the method on Tensors."""
+        of = self.of
+        layouts = "".join(f"{name}_layout, " for name in of.tensors)
+        lines = ["    def apply_recorded(self, g, keep):\n", self._begin()]
+        lines.append(f"        {layouts}= _way.layouts\n")
+        lines.append("        _by = (_way.derivatives or self.of.derivatives)()\n")
+        asked = set().union(*self.needed)
+        if asked.intersection(of.attributes):
+            attributes = "".join(f"{name}, " for name in of.attributes)
+            lines.append(f"        {attributes}= _way.attributes\n")
+        for name in self.saved:
+            i = of.tensors.index(name)
+            lines.append(
+                f"        if {name} is not None: {name} = _unpack_input("
+                f"self, {name}, self.{name}_version, _e{i})\n"
+            )
+        if "out" in self.results:
+            lines.append("        out = None if out is None else _unpack_output(self, out)\n")
+        if "plan" in asked:
+            lines.append("        plan = _way.plan\n")
+        if "wanted" in asked:
+            wanted = "".join(f"_e{i} is not None, " for i in range(len(of.tensors)))
+            lines.append(f"        wanted = ({wanted})\n")
+        results = ""
+        for i, name in enumerate(of.tensors):
+            one = of.gradients[i]
+            if one is None:
+                results += "None, "
+                continue
+            found = f"_by[{i}]({', '.join(one.needs)})"
+            if one.together:
+                if name == one.together[0]:
+                    some = self._wanting_any(one.together)
+                    lines.append(f"        _all{i} = {found} if {some} else None\n")
+                found = f"_all{of.tensors.index(one.together[0])}[{one.together.index(name)}]"
+            results += (
+                f"_reduced({found}, {name}_layout, _maker{i}) if _e{i} is not None else None, "
+            )
+        lines.append(f"        _found = ({results})\n")
+        lines.append("        if not keep: self.release()\n        return _found\n")
+        return "".join(lines)
+
+    def _holds(self, of: str) -> str:
+        """Return the condition that a Node holds anything; empty where each does. `of` says where
+        that is, of a name `{}`.
+        """
+        sure = {*self.held} - self.of.optional
+        if "others" in sure or all(
+            names & sure
+            for one, names in zip(self.of.gradients, self.needed, strict=True)
+            if one is not None
+        ):
+            return ""
+        return " or ".join(f"{of.format(name)} is not None" for name in self.held)
+
+    def _forget(self) -> str:
+        return " = ".join(f"self.{name}" for name in ("way", *self.held)) + " = None"
+
+    def release(self) -> str:
+        """Return the method that forgets; what saved nothing may be run again."""
+        if not self.held:
+            return "    def release(self): pass\n"
+        holds = self._holds("self.{}")
+        return (
+            f"    def release(self):\n        {f'if {holds}: ' if holds else ''}{self._forget()}\n"
+        )

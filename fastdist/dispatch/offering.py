@@ -1,0 +1,127 @@
+"""Calls offered to who takes them over, before an op or a composite runs on plain Tensors.
+
+See Note [Calls that others take over] in core/overriding.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+from ..core.device import Device
+from ..core.dtypes import DType
+from ..core.overriding import (
+    NEVER_ASKED,
+    NOT_TAKEN,
+    mode_is_open,
+    offer,
+    offer_operator,
+    takes_over,
+)
+from ..graph.modes import modes
+from ..tensor.subclasses import offered_as
+from ..tensor.tensor import Size, Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Names of parameters that take several tensors, in a list or tuple.
+MANY = frozenset({"coordinates", "given", "indices", "matrices", "operands", "tensors"})
+# Of those, who find by themselves that one is no plain Tensor.
+LOOKING = frozenset({"cat", "stack"})
+# What the arguments of most calls are, beside those of whom nobody asks.
+_USUAL = frozenset({*NEVER_ASKED, DType, Device, Size, tuple, list})
+# Questions that are about the value itself, and what makes a new tensor of any data.
+IGNORED = frozenset({"as_tensor", "asarray", "is_storage", "is_tensor", "tensor"})
+
+
+def nobody_takes(values: Iterable[Any]) -> bool:
+    """Return whether values are of classes of which nobody asks; False may mean either."""
+    return NEVER_ASKED.issuperset(map(type, values))
+
+
+def offering(function: F) -> F:
+    """Return a function written by hand so that it is offered first."""
+
+    are_usual = _USUAL.issuperset
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs or (modes.tracers and mode_is_open()) or not are_usual(map(type, args)):
+            found = offer(call, args, kwargs)
+            if found is not NOT_TAKEN:
+                return found
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def offering_to_modes(function: F) -> F:
+    """Return a function that is no op so that it is offered to the mode that a thread is in."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if modes.tracers and mode_is_open():
+            found = offer(call, args, kwargs)
+            if found is not NOT_TAKEN:
+                return found
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def offer_op(op: Any, operands: Sequence[Any], attributes: Sequence[Any], out: Any) -> Any:
+    """Offer a call of op's public function, or of that which stands for it."""
+    if not op.homes and op.offered_as is None:
+        return NOT_TAKEN
+    args, kwargs = arguments_of(op, operands, attributes)
+    if out is not None:
+        kwargs["out"] = out
+    return offer(op.offered_as or op.public, args, kwargs)
+
+
+def arguments_of(
+    op: Any, operands: Sequence[Any], attributes: Sequence[Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return how to call op's public function so: required arguments by position, and others by
+    name if they are not at their defaults.
+    """
+    values = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for parameter in op.parameters:
+        value = values[parameter.name]
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
+            args.append(value)
+        elif value is not parameter.default:
+            kwargs[parameter.name] = value
+    return tuple(args), kwargs
+
+
+def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., Any]:
+    """Return the general way of an operator of op, offered under the operator's name; swapped says
+    that its operands are given in the opposite order.
+    """
+
+    def general(operands: tuple[Any, ...], numbers: tuple[Any, ...] = (), out: Any = None) -> Any:
+        if (modes.tracers and mode_is_open()) or not nobody_takes(operands):
+            args = operands[::-1] if swapped else operands
+            found = offer_operator(getattr(Tensor, offered_as(name)), args, {})
+            if found is not NOT_TAKEN:
+                return found
+        return op.general(operands, numbers, out)
+
+    return general
+
+
+def held_classes(args: Iterable[Any]) -> set[type]:
+    """Return the classes of what lists and tuples among the arguments hold."""
+    return {type(one) for value in args if isinstance(value, list | tuple) for one in value}
+
+
+def anyone_takes(classes: Iterable[Any]) -> bool:
+    """Return whether one of the classes takes calls over."""
+    return any(isinstance(kind, type) and takes_over(kind) for kind in classes)

@@ -1,0 +1,251 @@
+"""What a pointwise op says: one scalar body, its numbers, and how gradients pass. Nothing runs."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+from ..core import scalar
+from ..core.dtypes import DType
+from ..core.errors import DeclarationError
+from ..core.scalar import Body
+from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
+from .declaration import require_word
+from .derive import adjoint_of, gradient_of, tensor_expression, with_defaults
+from .gradients import in_used_order
+from .node_writer import Gradient, OpNode, Recording, node_class
+from .op import Op
+
+# Note [Numbers beside half types]
+# Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
+# PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only what is compared with
+# elements or stands among them is rounded first. These are the ops that take a number in place of a
+# tensor as it is; the others round it.
+SCALING = frozenset({"mul", "div", "floor_divide", "trunc_divide"})
+_KEEPING = SCALING | {"lerp", "pow", "xlogy"}
+_BOUNDS = frozenset({"lower", "upper"})
+
+
+# What the dtype of a result follows from.
+DTYPE_RULES: Final = {
+    "same": "operands meet, the result keeps it",
+    "number": "as same, but not for bool",
+    "floating": "integers and bool go to the default dtype",
+    "bool": "operands meet, the result is bool",
+    "integral": "as same, but not for floating",
+    "whole": "as integral, but not for bool",
+    "first": "the first operand's, whatever the others are",
+    "counted": "as same, but bool goes to int64",
+}
+
+
+# Where a number may stand in the place of a tensor.
+NUMBER_RULES: Final = {
+    "anywhere": "in the place of any operand",
+    "not first": "in the place of the second, as in lt(x, 2)",
+    "last": "in the place of the last, as in lerp(x, y, 0.5)",
+    "nowhere": "in none, as in atan2(x, y)",
+}
+
+
+class PointwiseForm(Op):
+    """What an op that is one scalar body says; `dtype` is a word of DTYPE_RULES. It runs as a
+    PointwiseOp.
+
+    Its texts are read when they are first needed: a program needs few of them.
+    """
+
+    kind = "pointwise"
+    homes = frozenset({"function", "method", "inplace"})
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        body: str,
+        partials: Sequence[str | None],
+        dtype: str,
+        node_name: str = "",
+        numbers: str = "anywhere",
+        takes_complex: bool = False,
+    ) -> None:
+        super().__init__(function)
+        require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
+        count = len(self.tensors)
+        leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]
+        # The operands in whose place no number may stand: no short way makes a tensor of one there.
+        self.tensors_only = frozenset(self.tensors[:leading])
+        self.node_name = node_name or self.node_name
+        self.number_names = self.attributes
+        # See Note [Numbers beside half types].
+        kept = self.tensors if self.name in _KEEPING else ()
+        self.exact_names = frozenset({*self.number_names, *kept}) - _BOUNDS
+        if self.name in ("floor_divide", "trunc_divide"):
+            self.exact_names -= {"input"}  # a dividend is rounded
+        self.body_names = (*self.tensors, *self.number_names)
+        self._text, self._text_names = body, self.body_names
+        self._defaults: dict[str, Any] = {}
+        require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
+        self.dtype = dtype
+        self.keeps_dtype = len(self.tensors) == 1 and dtype in ("same", "number", "integral")
+        self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
+        if len(self.partials) != len(self.tensors):
+            raise DeclarationError(
+                f"{self.name}: {len(self.partials)} partials were given for the tensors "
+                f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
+            )
+        self.differentiable = any(p is not None for p in self.partials)
+        self.is_written = False
+        self.takes_complex = takes_complex
+        # What the op of one complex tensor is, where the result is real.
+        self.of_complex: Callable[..., Any] | None = None
+        # A list, which the op with its numbers at their defaults shares.
+        self._refusals: list[Callable[[Sequence[DType]], str | None]] = []
+        self._vjps: tuple[Any, ...] | None = None
+        # The op itself also of one with its numbers at their defaults: both have its Nodes.
+        self.whole = self
+        self.usual: PointwiseForm | None = self._with_defaults()
+
+    def _with_defaults(self) -> PointwiseForm | None:
+        """Return this op with its numbers at their defaults, of which numbers are
+        parts of the body: the short way of most calls. None where a number has no default.
+        """
+        if not self.attributes:
+            return self
+        defaults = {p.name: p.default for p in self.parameters if p.name in self.attributes}
+        if not all(isinstance(value, int | float) for value in defaults.values()):
+            return None
+        usual = copy.copy(self)
+        usual.attributes = usual.number_names = ()
+        usual.body_names = self.tensors
+        usual._defaults = defaults
+        usual.usual = usual
+        return usual
+
+    def is_usual(self, numbers: Sequence[Any]) -> bool:
+        """Return whether numbers are the op's defaults: `usual` is then the shorter form of it."""
+        if self.usual is None:
+            return False
+        usual = self.usual._defaults.values()
+        return all(one is default for one, default in zip(numbers, usual, strict=True))
+
+    def _read(self, text: str, *more: str) -> Body:
+        """Return the body that a text of the declaration says over the op's names and more.
+
+        Raises  ScalarSyntaxError naming the word and its column
+        """
+        body = scalar.parse(text, (*self._text_names, *more))
+        return with_defaults(body, self._defaults) if self._defaults else body
+
+    @cached_property
+    def body(self) -> Body:
+        """What the op computes, over its tensors and numbers."""
+        return self._read(self._text)
+
+    @cached_property
+    def run_body(self) -> Body:
+        """The body over what it uses, which is what a kernel is given."""
+        return in_used_order(self.body)
+
+    @cached_property
+    def gradient_bodies(self) -> tuple[Body | None, ...]:
+        """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
+        read = [None if p is None else self._read(p, "out", "g") for p in self.partials]
+        return tuple([None if body is None else gradient_of(body) for body in read])
+
+    @cached_property
+    def adjoint_bodies(self) -> tuple[Body | None, ...]:
+        """The gradient bodies for complex numbers."""
+        return tuple([None if b is None else adjoint_of(b) for b in self.gradient_bodies])
+
+    @cached_property
+    def adjoints(self) -> tuple[Any, ...]:
+        """The derivatives for complex numbers, where g is a gradient."""
+        names = (*self.whole.body_names, "out", "g")
+        return tuple(
+            None if b is None else tensor_expression(Body.of(b.tree, names))
+            for b in self.adjoint_bodies
+        )
+
+    @cached_property
+    def gradient_needs_first(self) -> bool:
+        """Whether a gradient asks for the first operand, whose old value an in-place op writes
+        over.
+        """
+        return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
+
+    @property
+    def vjps(self) -> tuple[Any, ...]:
+        """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the
+        jvp.
+        """
+        if self._vjps is None:
+            self._vjps = tuple(
+                None if b is None else tensor_expression(b) for b in self.gradient_bodies
+            )
+        return self._vjps
+
+    @cached_property
+    def derivatives(self) -> tuple[Any, ...]:
+        """The vjps as functions of the whole op's names, of which Nodes have all."""
+        if self.whole is self:
+            return self.vjps
+        names = (*self.whole.body_names, "out", "g")
+        return tuple(
+            None if b is None else tensor_expression(Body.of(b.tree, names))
+            for b in self.gradient_bodies
+        )
+
+    def taken(self, i: int) -> tuple[str, ...]:
+        """Return the names that the gradient by input i is made of, in the order of its kernel."""
+        body = self.gradient_bodies[i]
+        return () if body is None else in_used_order(body).names
+
+    @cached_property
+    def recording(self) -> Recording:
+        """What its Nodes save, and how gradients pass."""
+        whole = self.whole
+        if whole is not self:
+            return whole.recording
+        forms = [self] if self.usual is None else [self, self.usual]
+        used = set().union(*(b.used for b in self.gradient_bodies if b is not None))
+        needs = [n if n in used else "None" for n in (*self.body_names, "out")]
+        gradients: list[Gradient | None] = []
+        fresh = True
+        for i, body in enumerate(self.gradient_bodies):
+            if body is None:
+                gradients.append(None)
+                continue
+            bodies = [form.gradient_bodies[i] for form in forms]
+            may_be_g = any(one is not None and one.text == "g" for one in bodies)
+            # A gradient that is g itself is also held by whoever gave it.
+            fresh = fresh and not may_be_g
+            asks = frozenset(body.used - {"g"})
+            gradients.append(Gradient(self.taken(i), (*needs, "g"), asks, (), may_be_g))
+        return Recording(
+            self.name,
+            self.node_name,
+            self.tensors,
+            attributes=(),
+            numbers=self.number_names,
+            gradients=tuple(gradients),
+            derivatives=lambda: self.vjps,
+            fresh=fresh,
+        )
+
+    @cached_property
+    def node_class(self) -> type[OpNode]:
+        """The Node class that records this op, made at its first recorded call."""
+        return node_class(self.recording) if self.whole is self else self.whole.node_class
+
+    def gradient_kernel(self, i: int) -> PointwiseKernel:
+        """Return the CPU kernel of the gradient by input i, over the names its body uses."""
+        body = self.gradient_bodies[i]
+        assert body is not None
+        return kernel_for(in_used_order(body))
+
+    @property
+    def has_refusals(self) -> bool:
+        """Whether it has no meaning for some dtypes."""
+        return bool(self._refusals)

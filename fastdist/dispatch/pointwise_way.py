@@ -1,0 +1,246 @@
+"""How pointwise ops run on layouts that are known: see way.py."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.device import CPU
+from ..core.dtypes import bool_
+from ..core.scalar import Body
+from ..devices.backend import Result, backend_of
+from ..kernels.cpu.halves import is_half
+from ..kernels.cpu.pointwise import kernel_for
+from ..kernels.cpu.silence import define_silent, silent
+from ..tensor.layout import Layout, memory_order
+from ..tensor.tensor import Tensor, layout_of
+from .broadcast import axes_to_sum
+from .gradients import CONDITIONS, gathered, gradient_array, in_used_order, plain_gradient
+from .pointwise_form import PointwiseForm
+from .way import NO_WAY, Way, noting_stream
+
+# Of operands of one floating dtype, the result has these dtypes.
+_ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
+
+
+def find_way(op: PointwiseForm, layout: Layout) -> Way:
+    """Return how op runs on operands that are all of a layout that it has not met yet; NO_WAY where
+    the general path must look.
+    """
+    if not layout.plain or op.has_refusals or CONDITIONS.intersection(op.tensors):
+        return NO_WAY
+    if op.dtype in _ONE_DTYPE:
+        facts = layout
+    elif op.dtype == "bool":
+        facts = layout.with_dtype(bool_)
+    else:
+        return NO_WAY
+    kernel, layouts = kernel_for(op.run_body), (layout,) * len(op.tensors)
+    way = _new_way(op, layouts, facts)
+    way.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
+    way.gradients = gradients_of(op, layouts, facts)
+    layout.ways[op] = way
+    return way
+
+
+def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, result: Tensor) -> None:
+    """Let calls of op on such layouts find their way; arrays are what the kernel was given.
+
+    Note    whether NumPy gives a result the layout that the general path gives it is tried once for
+            each way, not reasoned out
+    """
+    layouts = []
+    for operand in operands:
+        if not isinstance(operand, Tensor):
+            return  # a number: the short way makes it a constant, which then comes here
+        layouts.append(operand.facts)
+    first, others = layouts[0], layouts[1:]
+    is_one = all(layout is first for layout in others)
+    if op in first.ways if is_one else (op, *others) in first.plans:
+        return
+    values = set(op.tensors) - CONDITIONS
+    compute = {array.dtype for name, array in arrays if name in values}
+    same = all(
+        layout.dtype.numpy in compute
+        for name, layout in zip(op.tensors, layouts, strict=True)
+        if name not in CONDITIONS
+    )
+    way, device = _new_way(op, layouts, result.facts), result.facts.device
+    way.gradients = gradients_of(op, layouts, result.facts)
+    if len(compute) == 1 and same:
+        if device is not CPU:
+            way.run = _on_device(op.run_body, result.facts, memory_order(result.facts))
+        elif all(layout.device is CPU for layout in layouts):
+            way.run = _tried(op, [array for _, array in arrays], result.facts)
+    if is_one:
+        first.ways[op] = way
+    else:
+        first.plans.remember((op, *others), way)
+
+
+def recorded_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> Way:
+    """Return the Way of a result of the general path that is to be recorded."""
+    plans, key = layouts[0].plans, (op, "recorded", facts, *layouts[1:])
+    way: Way | None = plans.get(key)
+    if way is None:
+        way = _new_way(op, layouts, facts)
+        way.gradients = gradients_of(op, layouts, facts)
+        plans.remember(key, way)
+    return way
+
+
+def _new_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> Way:
+    way = Way((), tuple(layouts))
+    way.facts = facts
+    way.derivatives = lambda: op.adjoints if facts.dtype.is_complex else op.derivatives
+    if op.differentiable and facts.dtype.may_have_gradient:
+        way.records = noting_stream(facts.device)
+    else:
+        way.records = False
+    return way
+
+
+def _on_device(
+    body: Body,
+    facts: Layout,
+    order: Sequence[int] | None = None,
+    *,
+    of_any_layout: bool = False,
+) -> Callable[..., Any]:
+    """Return what makes a result of facts' shape on its device, in C order or another order of the
+    axes; numbers beside arrays go by value.
+    """
+    result, index = Result(facts.shape, facts.dtype.numpy, facts.shape, order), facts.device.index
+    backend = backend_of(facts.device.type)
+    return backend.making(body, [result], index=index, of_any_layout=of_any_layout)
+
+
+@silent  # type: ignore[untyped-decorator]
+def _large(loop: Callable[..., None], layout: Layout) -> Callable[..., Any]:
+    shape, dtype, empty = layout.shape, layout.dtype.numpy, np.empty
+
+    def run(*arrays: Any) -> Any:
+        out = empty(shape, dtype)
+        loop(arrays, out)
+        return out
+
+    return run
+
+
+def _of_halves(run: Callable[..., None], layout: Layout) -> Callable[..., Any] | None:
+    return _large(run, layout) if layout.contiguous else None
+
+
+@silent  # type: ignore[untyped-decorator]
+def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
+    """Return small for inputs without axes, of which NumPy makes scalars."""
+    asarray = np.asarray
+    return lambda *arrays: asarray(small(*arrays))
+
+
+@silent  # type: ignore[untyped-decorator]
+def _tried(op: PointwiseForm, arrays: Any, facts: Layout) -> Callable[..., Any] | None:
+    kernel = kernel_for(op.run_body)
+    if is_half([facts.dtype.numpy, *[array.dtype for array in arrays]]):
+        return _of_halves(kernel.run, facts)
+    if facts.numel > kernel.limit:
+        return _large(kernel.run_large, facts) if facts.contiguous else None
+    run = kernel.small if facts.shape else _wrapped(kernel.small)
+    tried = run(*arrays)
+    fits = tried.dtype == facts.dtype.numpy and layout_of(tried) is facts
+    return run if fits else None
+
+
+def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> tuple[Any, ...]:
+    """Return by the inputs the functions that make raw gradients; None where it is g itself, and
+    where there is none.
+    """
+    if not op.differentiable or not facts.dtype.may_have_gradient:
+        return (None,) * len(layouts)
+    is_uniform = facts.plain and all(
+        layout.device is CPU and (layout.dtype is facts.dtype or name in CONDITIONS)
+        for name, layout in zip(op.tensors, layouts, strict=True)
+    )
+    found: list[Callable[..., Any] | None] = []
+    bodies = op.adjoint_bodies if facts.dtype.is_complex else op.gradient_bodies
+    for i, (body, target) in enumerate(zip(bodies, layouts, strict=True)):
+        if body is None or (body.text == "g" and target is facts):
+            found.append(None)
+            continue
+        if is_uniform:
+            made = _uniform(op, i, body, facts, target)
+        else:
+            made = _general(in_used_order(body), facts, target, op.exact_names)
+        wanted = op.whole.taken(i)
+        takes = op.taken(i)
+        found.append(made if takes == wanted else _adapter(wanted, takes)(made))
+    return tuple(found)
+
+
+def _general(
+    body: Body, facts: Layout, target: Layout, exact: frozenset[str]
+) -> Callable[..., Any]:
+    def general(*operands: Any) -> Any:
+        return gradient_array(body, operands, facts, target, exact)
+
+    if facts.device is CPU or (target.device, target.dtype) != (facts.device, facts.dtype):
+        return general
+    gather = None if target.shape == facts.shape else _gathering(facts, target)
+    if body.text == "g":
+        return gather or general
+    # The layouts of what was saved, and of g, may be others at each call.
+    make = _on_device(body, facts, of_any_layout=True)
+    values = [place for place, name in enumerate(body.names) if name not in CONDITIONS]
+    dtype = facts.dtype.numpy
+
+    def on_device(*operands: Any) -> Any:
+        for place in values:
+            if operands[place].dtype is not dtype:
+                return general(*operands)
+        found = make(*operands)
+        return found if gather is None else gather(found)
+
+    return on_device
+
+
+def _gathering(facts: Layout, target: Layout) -> Callable[[Any], Any]:
+    """Return what sums an array of facts over the axes along which an operand was repeated."""
+    axes = axes_to_sum(facts.shape, target.shape)
+    kept = tuple([n for i, n in enumerate(facts.shape) if i not in axes])
+    result = Result(target.shape, facts.dtype.numpy, kept)
+    reads = 1 if facts.dtype.is_half else None
+    backend, index = backend_of(facts.device.type), facts.device.index
+    return backend.making("reduce.sum", [result], (axes,), reads, index, of_any_layout=True)
+
+
+@silent  # type: ignore[untyped-decorator]
+def _uniform(
+    op: PointwiseForm, i: int, body: Body, facts: Layout, target: Layout
+) -> Callable[..., Any]:
+    """Return the gradient of plain arrays of one dtype: one call of NumPy's, or a compiled loop."""
+    if body.text == "g":
+        return lambda g: gathered(g, target)
+    kernel = op.gradient_kernel(i)
+    small: Callable[..., Any] = kernel.small
+    loop = kernel.compute
+    if target is facts:
+        if facts.tiny:
+            return small
+        return lambda *operands: plain_gradient(loop, operands, facts)
+    # The gradient of an operand that was broadcast must be summed.
+    if facts.tiny:
+        return lambda *operands: gathered(small(*operands), target)
+    return lambda *operands: gathered(plain_gradient(loop, operands, facts), target)
+
+
+@functools.cache
+def _adapter(given: tuple[str, ...], taken: tuple[str, ...]) -> Callable[..., Any]:
+    """Return what makes a function of `taken` one of `given`: an op with its numbers at their
+    defaults is recorded as the op is, and its gradients do not ask for them.
+    """
+    source = f"def adapt(made): return lambda {', '.join(given)}: made({', '.join(taken)})"
+    adapt: Callable[..., Any] = define_silent(source, "adapt", {})
+    return adapt

@@ -1,0 +1,64 @@
+"""What Nodes saved, as it is asked for: checked, and with the edges that it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from ..graph.modes import modes
+from ..graph.node import Node, raise_changed, raise_released
+from ..tensor.storage import Storage
+from ..tensor.tensor import Tensor, wrap
+
+
+def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> Tensor:
+    """Return a saved input, checked, as it stood in the graph when it was saved."""
+    if tensor is None:
+        raise_released(node)
+    assert tensor is not None
+    storage = tensor._storage
+    if storage is not None and storage.version != version:
+        raise_changed(node, tensor, tensor.facts, version, storage.version)
+    if tensor.edge is edge:
+        return tensor
+    alias = wrap(tensor.array, tensor.facts)
+    alias.edge, alias.extra, alias._storage = edge, tensor.extra, storage
+    return alias
+
+
+def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Tensor:
+    """Return the saved output, checked, with this Node as its edge."""
+    if saved is None:
+        raise_released(node)
+    assert saved is not None
+    array, storage, version, tangents = saved
+    if storage.version != version:
+        raise_changed(node, None, node.facts, version, storage.version)
+    alias = wrap(array, node.facts)
+    alias.edge, alias.extra, alias._storage = node, tangents, storage
+    if tangents.__class__ is SavedView:
+        alias.edge, alias.extra = tangents.edge(), tangents.extra
+    return alias
+
+
+class SavedView:
+    """Where an output stands in the graph that an in-place op wrote into a view.
+
+    Its gradient goes to the base's CopySlices, which holds the op's Node: sent to the Node itself
+    it would run that one twice. The CopySlices is held weakly, for it holds the Node.
+    """
+
+    __slots__ = ("array", "extra", "facts", "node", "replay", "steps")
+
+    def __init__(self, base: Tensor, extra: Any, replay: Callable[..., Tensor]) -> None:
+        self.array, self.facts = base.array, base.facts
+        self.node, self.steps, self.replay = ref(base.edge), extra.replay, replay
+        # With tangents it does hold a cycle, until they go with their level.
+        self.extra = extra if modes.special else None
+
+    def edge(self) -> Any:
+        """Return the edge of the view, recorded anew over the base as it was."""
+        base = wrap(self.array, self.facts)
+        base.edge = self.node()
+        return self.replay(base, self.steps).edge

@@ -1,0 +1,199 @@
+"""What a structured op says: a kernel, its shapes and dtypes, its derivatives. Nothing runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.errors import DeclarationError
+from .declaration import parameter_names, require_parameters, require_word
+from .node_writer import Gradient, OpNode, Recording, node_class
+from .op import Op
+from .several_results import SeveralNode, several_node_class
+from .way import Plan
+
+# Attributes with these annotations take no two equal values that are not the same.
+_ANY_NUMBER = frozenset(
+    [kind + more for kind in ("float", "str", "DType") for more in ("", " | None")]
+)
+
+
+class StructuredForm(Op):
+    """An op that names a kernel, says its shapes and dtypes (`@op.plan`), and writes its
+    derivatives with ops.
+
+    `@op.vjp("input")` decorates the function of (g, ...) that gives the gradient of that input; it
+    names what it needs of: out, `others` (results after the first), the inputs, the attributes,
+    `<input>_layout`, `plan`. What no vjp names is not saved. `@op.jvp` takes `<input>_t` for the
+    tangents (None where there is none); `linear=True` means that the op of the tangent is the jvp.
+    Gradients and tangents are those of the first result; of an op that is `several`, they are of
+    all: in place of g and out derivatives name `grads` (None for a result that got none) and
+    `outs`, and the jvp returns a tuple.
+    With `keeps_order` the result walks memory as the input does; all others are in C order.
+    """
+
+    kind = "structured"
+    keeps_order = False
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        kernel: str,
+        linear: bool,
+        has_out: bool = True,
+        fresh: bool = False,
+        node_name: str = "",
+        several: bool = False,
+    ) -> None:
+        super().__init__(function)
+        if several and has_out:
+            raise DeclarationError(f"{self.name}: an op with several results takes no out=")
+        self.several = several
+        self.node_name = node_name or self.node_name
+        self.fresh = fresh
+        self.kernel = kernel
+        self.linear = linear
+        self.has_out = has_out
+        self.by_type = tuple(
+            [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
+        )
+        self.tell_name: Callable[[Any], str] | None = None
+        self._plan: Callable[..., Plan] | None = None
+        self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
+        self._jvp: Callable[..., Any] | None = None
+        self._jvp_needs: tuple[str, ...] = ()
+        self._node: type[OpNode] | None = None
+        self._several_node: type[SeveralNode] | None = None
+        self._is_written = False
+
+    def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
+        """Register the shape and dtype rule, a function of (inputs..., attributes...).
+
+        Note    it is kept for all inputs of the same layouts, so it is given no values to read
+        """
+        given = parameter_names(function)
+        if given != (*self.tensors, *self.attributes):
+            raise DeclarationError(
+                f"{self.name}: its plan takes ({', '.join(given)}), expected the op's own "
+                f"parameters, tensors first: ({', '.join((*self.tensors, *self.attributes))})"
+            )
+        self._plan = function
+        return function
+
+    def vjp(self, *inputs: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Register the gradient of one input, or a function that returns those of several as a
+        tuple: one pass may make them all. That may ask for `wanted`, which says of each input of
+        the op whether its gradient is.
+        """
+        for input in inputs:
+            require_word(f"{self.name}: the input of a vjp", input, self.tensors)
+        more = ("wanted",) if len(inputs) > 1 else ()
+        of_results = ("grads", "outs") if self.several else ("g", "out", "others")
+        known = (*of_results, "plan", *more, *self._names_of_inputs())
+
+        def register_vjp(function: Callable[..., Any]) -> Callable[..., Any]:
+            require_parameters(f"{self.name}: the vjp by {', '.join(inputs)}", function, known)
+            found = (function, parameter_names(function))
+            self._vjps.update(dict.fromkeys(inputs, found))
+            return function
+
+        return register_vjp
+
+    def _names_of_inputs(self) -> tuple[str, ...]:
+        layouts = [f"{name}_layout" for name in self.tensors]
+        return (*self.tensors, *self.attributes, *layouts)
+
+    def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Register the tangent of the result; of an op that is several, of all as a tuple."""
+        tangents = [f"{name}_t" for name in self.tensors]
+        of_results = ("outs",) if self.several else ("out", "others")
+        known = (*of_results, "plan", *tangents, *self._names_of_inputs())
+        require_parameters(f"{self.name}: the jvp", function, known)
+        self._jvp, self._jvp_needs = function, parameter_names(function)
+        return function
+
+    def names_node(self, function: Callable[[Any], str]) -> Callable[[Any], str]:
+        """Register what `grad_fn` shows of a Node, where that differs from call to call."""
+        self.tell_name = function
+        return function
+
+    @property
+    def vjps(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+        """Input -> (its vjp, the names of what that takes)."""
+        return self._vjps
+
+    def recording(self) -> Recording:
+        """Return what its Nodes save, and how gradients pass, as registered by now."""
+        gradients: list[Gradient | None] = []
+        for name in self.tensors:
+            if name not in self._vjps:
+                gradients.append(None)
+                continue
+            function, needs = self._vjps[name]
+            together = [n for n in self.tensors if self._vjps.get(n, (None,))[0] is function]
+            gradients.append(
+                Gradient(
+                    ("g", *[n for n in ("out", "others", *self.tensors) if n in needs]),
+                    needs,
+                    frozenset(needs),
+                    tuple(together) if len(together) > 1 else (),
+                )
+            )
+        functions = tuple([self._vjps.get(name, (None,))[0] for name in self.tensors])
+        return Recording(
+            self.name,
+            self.node_name,
+            self.tensors,
+            self.attributes,
+            numbers=(),
+            gradients=tuple(gradients),
+            derivatives=lambda: functions,
+            fresh=self.fresh,
+            optional=self.optional,
+            tell_name=self.tell_name,
+        )
+
+    @property
+    def node_class(self) -> type[OpNode]:
+        """The Node class that records this op, made at its first recorded call."""
+        if self._node is None:
+            self._node = node_class(self.recording())
+        return self._node
+
+    @property
+    def several_node_class(self) -> type[SeveralNode]:
+        """The same, of an op that is several."""
+        if self._several_node is None:
+            self._several_node = several_node_class(self.recording())
+        return self._several_node
+
+    @property
+    def key_text(self) -> list[str]:
+        """The attributes' part of a key, as expressions of their names."""
+        parts = []
+        for name, by_type in zip(self.attributes, self.by_type, strict=True):
+            parts += [name, f"{name}.__class__"] if by_type else [name]
+        return parts
+
+    @property
+    def defaults(self) -> tuple[Any, ...] | None:
+        """The attributes' defaults, None if one has none."""
+        found = [p.default for p in self.parameters if p.name in self.attributes]
+        return None if inspect.Parameter.empty in found else tuple(found)
+
+    @property
+    def usual_text(self) -> tuple[str, ...] | None:
+        """The conditions that all attributes are at their defaults; None if one has none."""
+        if self.defaults is None:
+            return None
+        return tuple([f"{name} is _default_{name}" for name in self.attributes])
+
+    def key(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return what a Way is found by: op, layouts but the first, attributes and the types of
+        those where 1, 1.0 and True are not the same.
+        """
+        parts: list[Any] = [self, *layouts[1:]]
+        for value, by_type in zip(attributes, self.by_type, strict=True):
+            parts += [value, value.__class__] if by_type else [value]
+        return tuple(parts)

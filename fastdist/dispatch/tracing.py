@@ -1,0 +1,218 @@
+"""Who listens to every call of a thread: a recorder, to which ops offer what they do.
+
+While one is open, `modes.tracers` is not zero and every op goes the general way, which asks here;
+while none is, nobody asks. See Note [What is recorded].
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from ..core.caller_warning import is_ours
+from ..graph.modes import count_special, count_tracers
+from ..tensor.pytree import tree_iter, tree_map_only
+from ..tensor.tensor import Tensor
+from .constants import number_of
+
+# Note [What is recorded]
+# The calls of ops that a thread makes itself, in order: what an op calls for its own work is none
+# of them. A composite is the calls of its ops; one whose result no op made (`cat`, `randn`) is a
+# call of its own, and so is one of whose ops an attribute holds tensors. What is read but was made
+# by no call is an input or a constant. A tensor that shares the very array of one that is known
+# (`x.detach()`, `x.data`) is its `detach`.
+
+
+class Value(NamedTuple):
+    """A tensor of a trace: an input, a constant, or a result of a call."""
+
+    number: int
+    shape: tuple[int, ...]
+    dtype: Any
+    device: Any
+
+    def __repr__(self) -> str:
+        return f"%{self.number}"
+
+
+class Call(NamedTuple):
+    """One call of a trace: `function(*args, **kwargs)` gives `results` again, Values standing for
+    tensors; `site` is the user's line, FILE:LINE.
+    """
+
+    op: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    results: tuple[Value, ...]
+    site: str
+
+
+class Recorder:
+    """The calls of one thread since it began to listen."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.constants: dict[Value, Tensor] = {}
+        self.count = 0
+        self.busy = False
+        # The composite whose call is noted, and has not been entered since.
+        self.entering: Any = None
+        # Tensors by their identity, held weakly: that a view is alive is a fact of the program.
+        self._known: dict[int, tuple[Any, Any, Value]] = {}
+        self._by_array: dict[int, tuple[Any, Value]] = {}
+
+    def new_value(self, tensor: Tensor) -> Value:
+        """Return a new Value, and know tensor as it."""
+        layout, known, key = tensor.facts, self._known, id(tensor)
+        value = Value(self.count, layout.shape, layout.dtype, layout.device)
+        self.count += 1
+        known[key] = (weakref.ref(tensor, lambda _: known.pop(key, None)), layout, value)
+        self._by_array.setdefault(id(tensor.array), (tensor.array, value))
+        return value
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Return whether an input is this tensor, or a call made it."""
+        found = self._known.get(id(tensor))
+        return found is not None and found[1] is tensor.facts
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """Return the Value of a tensor that is read; of one that is not known, a constant."""
+        if self.knows(tensor):
+            return self._known[id(tensor)][2]
+        source = self._by_array.get(id(tensor.array))
+        value = self.new_value(tensor)
+        if source is None:
+            self.constants[value] = tensor
+        else:
+            self.calls.append(Call("detach", Tensor.detach, (source[1],), {}, (value,), site()))
+        return value
+
+    def seen(self, given: Any) -> Any:
+        """Return arguments with Values in the place of tensors."""
+        return tree_map_only(Tensor, self._seen_tensor, given)
+
+    def _seen_tensor(self, given: Tensor) -> Any:
+        number = number_of(given)
+        return self.value_of(given) if number is None else number
+
+    def forget(self, constants: Sequence[Value], but: Sequence[Tensor]) -> None:
+        """Know these constants no longer, but for some tensors."""
+        kept = {id(one) for one in but}
+        for value in constants:
+            tensor = self.constants.pop(value)
+            if id(tensor) not in kept:
+                self._known.pop(id(tensor), None)
+                self._by_array.pop(id(tensor.array), None)
+
+    def add(
+        self,
+        op: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        results: Sequence[Tensor],
+    ) -> None:
+        """Take in a call that has been made."""
+        given, named = self.seen(args), self.seen(kwargs)
+        made = tuple(
+            [self._known[id(r)][2] if self.knows(r) else self.new_value(r) for r in results]
+        )
+        self.calls.append(Call(op, function, given, named, made, site()))
+
+
+class _ThreadState(threading.local):
+    recorder: Recorder | None = None
+
+
+thread: Final = _ThreadState()
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[None]:
+    """Let a recorder hear of this thread's calls inside this block."""
+    before, thread.recorder = thread.recorder, recorder
+    count_special(1)
+    count_tracers(1)
+    try:
+        yield
+    finally:
+        count_tracers(-1)
+        count_special(-1)
+        thread.recorder = before
+
+
+def listener(composite: Any = None) -> Recorder | None:
+    """Return who is to hear of the call that begins here, None for a part of another call.
+
+    Note    called where modes.tracers is not zero
+    """
+    recorder = thread.recorder
+    if recorder is None or recorder.busy:
+        return None
+    if composite is not None and recorder.entering is composite:
+        recorder.entering = None
+        return None
+    return recorder
+
+
+def traced(
+    recorder: Recorder,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+) -> Any:
+    """Return function(*args), and let recorder know of it as one call."""
+    recorder.busy = True
+    try:
+        recorder.seen(args)  # as they are before they are written to
+        result = function(*args)
+    finally:
+        recorder.busy = False
+    recorder.add(name, function, args, {}, tensors_of(result))
+    return result
+
+
+def traced_composite(
+    recorder: Recorder,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Return function(*args, **kwargs), whose ops recorder hears of; as a call of its own where
+    none of them has made the result.
+    """
+    recorder.seen((args, kwargs))
+    before, constants = len(recorder.calls), len(recorder.constants)
+    recorder.entering = function
+    try:
+        result = function(*args, **kwargs)
+    finally:
+        recorder.entering = None
+    made = tensors_of(result)
+    wrote = name.endswith("_") and len(recorder.calls) == before
+    # What its ops read that it was not given, it may have worked out of numbers.
+    secret = [*recorder.constants][constants:]
+    if wrote or secret or not all(recorder.knows(one) for one in made):
+        del recorder.calls[before:]
+        recorder.forget(secret, made)
+        recorder.add(name, function, args, kwargs, made)
+    return result
+
+
+def tensors_of(tree: Any) -> list[Tensor]:
+    """Return the tensors in a tree, in order."""
+    return [one for one in tree_iter(tree) if isinstance(one, Tensor)]
+
+
+def site() -> str:
+    """Return the line of the user's own that is running."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and is_ours(frame):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

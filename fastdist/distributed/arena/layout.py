@@ -1,0 +1,130 @@
+"""How an arena's file is laid out, and how its owner makes it and another process opens it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from fastdist.core import sealed_memory
+
+# Note [Layout of an arena]
+# The file begins with a table of rows of 64 bytes, one cache line each, of which eight words of 64
+# bits are a row. Row 0 tells the arena's id. Each other row is the slot of one block that is lent:
+#   LENT    generation of the block; 0 when its owner has taken it back. Written by the owner.
+#   TAKEN   2 g when the borrower has taken the block of generation g, 2 g + 1 when it has released
+#           it. Written by the borrower alone.
+#   START, END  where the block lies. Written by the owner; read by others once the owner is dead.
+# Blocks follow the table, each on pages of its own. The file is sparse: pages come with their use.
+# Generations only grow, and a word is written by one store, so no word can be read half.
+
+# How a message names a block: arena, slot, generation, offset.
+ARENA_BLOCK: Final = struct.Struct("<QIQQ")
+PAGE: Final = mmap.PAGESIZE
+NUM_SLOTS: Final = 1 << 16
+ROW_WORDS: Final = 8
+TABLE_BYTES: Final = NUM_SLOTS * ROW_WORDS * 8
+LENT: Final = 0
+TAKEN: Final = 1
+START: Final = 2
+END: Final = 3
+
+_NAME: Final = "fastdist-arena"
+_SHARE_OF_MEMORY: Final = 4
+_LEAST_SIZE: Final = 64 << 20
+
+Words: TypeAlias = memoryview
+Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class ArenaError(Exception):
+    """Why memory is not shared; never an error for the user, whose tensors take the long way."""
+
+
+def round_up(size: int) -> int:
+    """Return size in whole pages."""
+    return -(-size // PAGE) * PAGE
+
+
+def why_not_viable() -> str | None:
+    """Return what this machine lacks; None if processes of it can share arenas."""
+    if (lacks := sealed_memory.why_not_viable()) is not None:
+        return lacks
+    if not os.path.isdir("/proc/self/fd"):
+        return "there is no /proc by which one process opens the memory of another"
+    return None
+
+
+def arena_size() -> int:
+    """Return how large an arena may grow: a quarter of the memory that this process may have."""
+    memory = os.sysconf("SC_PHYS_PAGES") * PAGE
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as file:
+            memory = min(memory, int(file.read()))
+    except (OSError, ValueError):
+        pass  # no such limit here
+    return TABLE_BYTES + round_up(max(_LEAST_SIZE, memory // _SHARE_OF_MEMORY))
+
+
+def create(size: int) -> tuple[int, mmap.mmap, int]:
+    """Return descriptor, mapping and id of a new arena.
+
+    Raises  ArenaError
+    """
+    try:
+        fd = sealed_memory.create(_NAME, size)
+        try:
+            mapping = mmap.mmap(fd, size)
+        except BaseException:
+            os.close(fd)
+            raise
+    except OSError as error:
+        raise ArenaError(f"no shared memory of {size >> 20} MiB: {error}") from error
+    arena_id = int.from_bytes(os.urandom(8), "little") >> 1 | 1
+    words(mapping)[0] = arena_id
+    return fd, mapping, arena_id
+
+
+def open_arena(pid: int, fd: int, size: int, arena_id: int) -> mmap.mmap:
+    """Return a mapping of the arena that another process has as its descriptor fd.
+
+    Raises  ArenaError unless it is exactly what was announced
+    """
+    if not (0 <= fd < 1 << 31 and TABLE_BYTES < size < 1 << 46):
+        raise ArenaError(f"an arena of {size} bytes at descriptor {fd} cannot be")
+    path = f"/proc/{pid}/fd/{fd}"
+    try:
+        # Whatever it is: opening it does not wait, and gives us no terminal.
+        mine = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as error:
+        raise ArenaError(f"the memory of process {pid} cannot be opened: {error}") from error
+    try:
+        mapping = sealed_memory.map_of(mine, size, "arena")
+    except OSError as error:
+        raise ArenaError(f"{path} of another process cannot be mapped: {error}") from error
+    finally:
+        os.close(mine)
+    if words(mapping)[0] != arena_id:
+        raise ArenaError(f"process {pid} of this machine is another one, of another container")
+    return mapping
+
+
+def words(mapping: mmap.mmap) -> Words:
+    """Return the table of slots."""
+    return memoryview(mapping)[:TABLE_BYTES].cast("Q")
+
+
+def bytes_at(mapping: mmap.mmap, offset: int, size: int) -> Bytes:
+    """Return a piece of the arena, which lives as long as any view of it."""
+    return np.ndarray(size, np.uint8, mapping, offset)
+
+
+def give_pages_back(mapping: mmap.mmap, start: int, end: int) -> None:
+    """Return pages to the system, for all processes; they read as zeros from now on.
+
+    Raises  OSError
+    """
+    mapping.madvise(mmap.MADV_REMOVE, start, end - start)

@@ -1,0 +1,336 @@
+"""This process's arena as its owner sees it: what is lent, to whom, and what can be used again."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.fence import full_fence
+
+from ..pipe.frames import Buffer
+from .layout import (
+    ARENA_BLOCK,
+    END,
+    LENT,
+    NUM_SLOTS,
+    PAGE,
+    ROW_WORDS,
+    START,
+    TABLE_BYTES,
+    TAKEN,
+    Words,
+    bytes_at,
+    create,
+    give_pages_back,
+    round_up,
+    words,
+)
+from .ranges import Ranges
+
+# Pages that nobody has used for one to two of these go back to the system. Fresh pages cost a
+# millisecond per MiB to fill, warm ones a tenth of that, so a step of training should keep its own.
+TRIM_S: Final = 10.0
+# A block that was lent before its connection broke, and that nobody has taken after so long, was
+# lost on the way.
+LOST_AFTER_S: Final = 60.0
+# In `_expected`: a slot that is not lent. Generations begin at 1, so TAKEN never becomes this.
+_NEVER: Final = 1
+
+
+class Block:
+    """A piece that is lent to one peer for one message."""
+
+    __slots__ = (
+        "end",
+        "generation",
+        "has_pages",
+        "is_filled",
+        "lender",
+        "message_id",
+        "since",
+        "start",
+    )
+
+    def __init__(self, start: int, end: int, lender: object, message_id: int) -> None:
+        self.start = start
+        self.end = end
+        self.lender = lender
+        self.message_id = message_id
+        self.generation = 0
+        # Whether all of its pages were there.
+        self.has_pages = False
+        # Until then the thread that copies has it: nobody else may make its room free.
+        self.is_filled = False
+        self.since = time.monotonic()
+
+
+class Arena:
+    """Shared memory of one process, from which it lends blocks to others of its machine.
+
+    `call_later(seconds, function)` is asked to have unused pages given back.
+
+    Raises  ArenaError where the system refuses
+    Thread  any
+    """
+
+    def __init__(self, size: int, call_later: Callable[[float, Callable[[], None]], None]) -> None:
+        self.size = size
+        self.fd, mapping, self.id = create(size)
+        self._call_later = call_later
+        # Guards all below it. Nothing is copied, and no page asked for or given back, under it.
+        self._lock = threading.Lock()
+        # None once the arena is closed; whoever still copies keeps its own reference.
+        self._mapping: mmap.mmap | None = mapping
+        self._words: Words = words(mapping)
+        self._free = Ranges(TABLE_BYTES, size)
+        self._blocks: dict[int, Block] = {}
+        self._slots_of_message: dict[int, list[int]] = {}
+        self._free_slots: deque[int] = deque()
+        self._num_slots = 1  # row 0 is no slot
+        self._generation = 0
+        table = np.ndarray((NUM_SLOTS, ROW_WORDS), np.uint64, mapping)
+        self._taken: np.ndarray[Any, Any] = table[:, TAKEN]
+        # What TAKEN becomes when the slot's block is released.
+        self._expected = np.zeros(NUM_SLOTS, np.uint64)
+        self._expected[0] = _NEVER
+        # Of each page: 0 if it is not there, else the period (1 or 2) in which it was last lent.
+        self._pages = np.zeros(size // PAGE, np.uint8)
+        self._period = 1
+        self._top = TABLE_BYTES  # no page from here on is there
+        self._trim_is_due = False
+
+    def lend(self, data: Buffer, lender: object, message_id: int) -> bytes | None:
+        """Copy data into a block for one peer and return its descriptor; None if there is no room.
+
+        Thread  any; waits for nobody
+        """
+        size = len(data)
+        length = round_up(size)
+        block = Block(0, length, lender, message_id)
+        with self._lock:
+            mapping = self._mapping
+            slot = None if mapping is None else self._reserve(block)
+            must_trim, self._trim_is_due = not self._trim_is_due, True
+        if must_trim:
+            self._call_later(TRIM_S, self.trim)
+        if mapping is None or slot is None:
+            return None
+        start = block.start
+        try:
+            if not block.has_pages:
+                # Without this the lack of memory would end the process in the midst of the copy.
+                os.posix_fallocate(self.fd, start, length)
+            np.copyto(bytes_at(mapping, start, size), np.frombuffer(data, np.uint8))
+        except BaseException as error:
+            with self._lock:
+                if not block.has_pages:
+                    self._pages[start // PAGE : block.end // PAGE] = 0
+                self._forget(slot)
+                self._let_go()
+            if isinstance(error, OSError):
+                return None  # the machine has no more memory
+            raise
+        return self._hand_out(slot, block)
+
+    def end(self, message_id: int) -> None:
+        """Take back what was lent for a message and not taken: it will not be, any more."""
+        with self._lock:
+            for slot in list(self._slots_of_message.get(message_id, ())):
+                self._revoke(slot)
+
+    def renew(self, message_id: int) -> bool:
+        """Return whether all that was lent for a message still lies there, untaken.
+
+        Whoever asks sends the message again: it is not taken for lost with an earlier connection.
+        """
+        with self._lock:
+            slots = self._slots_of_message.get(message_id, ())
+            if self._mapping is None or not slots:
+                return False
+            for slot in slots:
+                block = self._blocks[slot]
+                if self._words[slot * ROW_WORDS + TAKEN] >= 2 * block.generation:
+                    return False
+                block.since = time.monotonic()
+            return True
+
+    def end_all(self, lender: object, *, is_gone: bool) -> bool:
+        """Take back what a peer has not taken, and all of one whose process has ended.
+
+        Return whether it still holds something.
+        """
+        with self._lock:
+            slots = [slot for slot, block in self._blocks.items() if block.lender is lender]
+            for slot in slots:
+                if is_gone and self._blocks[slot].is_filled:
+                    self._forget(slot)
+                else:
+                    self._revoke(slot)
+            self._collect()
+            return any(slot in self._blocks for slot in slots)
+
+    def connection_broke(self, lender: object) -> None:
+        """Take back, in time, what was lent to a peer until now and will never come there."""
+        now = time.monotonic()
+        self._call_later(LOST_AFTER_S, lambda: self._end_lost(lender, now))
+
+    def trim(self) -> None:
+        """Give pages back that were not lent lately; and again later, while there are some."""
+        with self._lock:
+            mapping = self._mapping
+            if mapping is None:
+                return
+            self._collect()
+            self._period = 3 - self._period
+            unused = [run for low, high in self._free.all() for run in self._unused_runs(low, high)]
+        for start, end in unused:
+            self._give_back(mapping, start, end)
+        with self._lock:
+            there = np.flatnonzero(self._pages[: self._top // PAGE])
+            last = (int(there[-1]) + 1) * PAGE if there.size else TABLE_BYTES
+            self._top = max([last, *[block.end for block in self._blocks.values()]])
+            self._trim_is_due = bool(there.size or self._blocks)
+            again = self._trim_is_due and self._mapping is not None
+        if again:
+            self._call_later(TRIM_S, self.trim)
+
+    def usage(self) -> tuple[int, int, int]:
+        """Return the number of blocks that are lent, their bytes, and the bytes of all pages."""
+        with self._lock:
+            if self._mapping is not None:
+                self._collect()
+            lent = sum(block.end - block.start for block in self._blocks.values())
+            return (
+                len(self._blocks),
+                lent,
+                int(np.count_nonzero(self._pages[: self._top // PAGE])) * PAGE,
+            )
+
+    def close(self) -> None:
+        """Give back all that nobody holds; what is held lives as long as its borrower's mapping."""
+        with self._lock:
+            mapping = self._mapping
+            if mapping is None:
+                return
+            # What was not taken yet may be the last answer, on its way: it is not taken back.
+            self._collect()
+            unused = self._free.all()
+            self._mapping = None
+            self._let_go()
+        for start, end in unused:
+            give_pages_back(mapping, start, end)
+
+    def _reserve(self, block: Block) -> int | None:
+        """Find room for a block, and a slot; under the lock."""
+        self._collect()
+        if not self._free_slots and self._num_slots == NUM_SLOTS:
+            return None
+        start = self._free.take(block.end)
+        if start is None:
+            return None
+        if self._free_slots:
+            slot = self._free_slots.pop()
+        else:
+            slot = self._num_slots
+            self._num_slots += 1
+        self._generation += 1
+        block.generation = self._generation
+        block.start, block.end = start, start + block.end
+        self._top = max(self._top, block.end)
+        pages = self._pages[start // PAGE : block.end // PAGE]
+        block.has_pages = bool(pages.all())
+        pages.fill(self._period)
+        self._blocks[slot] = block
+        self._slots_of_message.setdefault(block.message_id, []).append(slot)
+        self._expected[slot] = 2 * block.generation + 1
+        return slot
+
+    def _hand_out(self, slot: int, block: Block) -> bytes | None:
+        """Let a block be taken by who has its descriptor; None if its peer was lost meanwhile."""
+        with self._lock:
+            if block.lender is None or self._mapping is None:
+                self._forget(slot)
+                self._let_go()
+                return None
+            block.is_filled = True
+            row, table = slot * ROW_WORDS, self._words
+            table[row + START], table[row + END] = block.start, block.end
+            table[row + LENT] = block.generation
+            return ARENA_BLOCK.pack(self.id, slot, block.generation, block.start)
+
+    def _end_lost(self, lender: object, before: float) -> None:
+        with self._lock:
+            for slot, block in list(self._blocks.items()):
+                if block.lender is lender and block.since < before:
+                    self._revoke(slot)
+
+    def _let_go(self) -> None:
+        """Close a closed arena's descriptor once nobody fills a block; under the lock."""
+        is_closed = self._mapping is None and self.fd >= 0
+        if is_closed and all(block.is_filled for block in self._blocks.values()):
+            os.close(self.fd)
+            self.fd = -1
+            # The mapping goes with the last view of it.
+            self._taken, self._words = np.empty(0, np.uint64), memoryview(b"")
+
+    def _collect(self) -> None:
+        """Make free what its borrowers have released; under the lock."""
+        num = self._num_slots
+        if self._blocks and self._mapping is not None:
+            for slot in (self._taken[:num] == self._expected[:num]).nonzero()[0].tolist():
+                self._forget(slot)
+
+    def _forget(self, slot: int, *, use_again_last: bool = False) -> None:
+        block = self._blocks.pop(slot)
+        self._expected[slot] = _NEVER
+        self._free.give_back(block.start, block.end)
+        slots = self._slots_of_message[block.message_id]
+        slots.remove(slot)
+        if not slots:
+            del self._slots_of_message[block.message_id]
+        if use_again_last:
+            self._free_slots.appendleft(slot)
+        else:
+            self._free_slots.append(slot)
+
+    def _revoke(self, slot: int) -> None:
+        """Take a block back unless its borrower has it; under the lock.
+
+        See Note [Who has a block] in borrower.py. A borrower that took it at this very moment
+        looks again, and releases it. Its late word must not meet the slot's next block: hence last.
+        """
+        block = self._blocks[slot]
+        if not block.is_filled:
+            block.lender = None  # for _hand_out
+            return
+        if self._mapping is None:
+            return
+        row, generation = slot * ROW_WORDS, block.generation
+        self._words[row + LENT] = 0
+        full_fence()
+        if self._words[row + TAKEN] < 2 * generation:
+            self._forget(slot, use_again_last=True)
+
+    def _unused_runs(self, low: int, high: int) -> list[tuple[int, int]]:
+        """Return where, in a free piece, pages are that were not lent in the last period."""
+        pages = self._pages[low // PAGE : min(high, self._top) // PAGE]
+        unused = (pages == self._period).astype(np.int8)
+        edges = np.flatnonzero(np.diff(unused, prepend=0, append=0)) * PAGE + low
+        return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+    def _give_back(self, mapping: mmap.mmap, start: int, end: int) -> None:
+        with self._lock:
+            if not self._free.take_exactly(start, end):
+                return  # lent again meanwhile
+        # Nobody can get this room before it is given back, so this needs no lock.
+        give_pages_back(mapping, start, end)
+        with self._lock:
+            self._pages[start // PAGE : end // PAGE] = 0
+            self._free.give_back(start, end)

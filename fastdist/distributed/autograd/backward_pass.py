@@ -1,0 +1,309 @@
+"""One worker's part of one backward pass: what it waits for, what it holds, and how it ends."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ref
+
+from ...core.future import Future
+from ...engine.graph_task import GraphRoot, GraphTask
+from ...engine.ready_queue import ReadyQueue
+from ...graph.node import Node, node_of
+from ...tensor.tensor import Tensor
+from .pass_words import Progress, Terms
+
+if TYPE_CHECKING:
+    from ..rpc.workers.worker import Worker
+
+_logger = logging.getLogger(__name__)
+
+# Note [The life of a pass]
+# A pass is one BackwardPass on each worker that it reaches, found in the context by the pass's id.
+#
+#     begins here           its last Node has run      all that it sent on is answered
+#   ----------------> RUNNING ----------------> SETTLING ----------------> OVER
+#                        |                          |                      ^  ^
+#                        +--------------------------+----------------------+  |
+#                          an error, here or elsewhere                        |
+#   --------------------------------------------------------------------------+
+#     given up elsewhere before it began here
+#
+# While it is RUNNING gradients come in, for the sends that were there when it began, and the first
+# error ends it. SETTLING it waits for answers alone: an answer says that everything behind it is
+# over, so gradients are in place on all workers when backward returns. OVER it is remembered as
+# long as its context: what comes late is counted and dropped, and does not begin it again. A part
+# that is over holds no graph, no gradients and no error.
+#
+# There is no word for where it stands but what it holds: OVER it has no task, and SETTLING the
+# future of its task is done. So the two cannot disagree.
+
+# Note [Order of locks]
+# A context's `beginning`, then its `_lock`, then a pass's `_lock`. The locks of the engine, of a
+# GraphTask and of Futures are taken last, and nothing is called while they are held. No message is
+# sent, no Node and no kernel is run, and no Future completed while any of them is held. `beginning`
+# alone is held long, while the graph is walked: who waits for it is to work on that very pass.
+
+
+class PassState(enum.Enum):
+    """Where a worker's part of a pass stands. See Note [The life of a pass]."""
+
+    RUNNING = enum.auto()
+    SETTLING = enum.auto()
+    OVER = enum.auto()
+
+
+class Reached(Protocol):
+    """What is asked of a context."""
+
+    def known_workers(self) -> set[Worker]:
+        """Return which workers the context has reached."""
+
+
+def _nothing() -> None:
+    """Stand for the context of a pass that never had one."""
+
+
+class BackwardPass:
+    """One worker's part of one pass.
+
+    Thread  any; `_lock` guards the counts, what is awaited and what is outstanding. What came is
+            put in by the thread that then runs its send, or queues it
+    """
+
+    __slots__ = (
+        "_awaited",
+        "_is_given_up",
+        "_lock",
+        "_outstanding",
+        "arrived_at",
+        "began_at",
+        "came",
+        "context",
+        "done",
+        "left_at",
+        "lost_before",
+        "num_received",
+        "num_recvs",
+        "num_sent",
+        "record",
+        "requester",
+        "roots",
+        "settled_at",
+        "task",
+        "terms",
+        "unused",
+    )
+
+    def __init__(self, terms: Terms, requester: Worker | None = None) -> None:
+        self.terms = terms
+        # Whose message began it here, and who has its answer when it is over; None at the root.
+        self.requester = requester
+        self.task: DistGraphTask | None = None
+        # The end of this part, with the first error if there was one.
+        self.done: Future[None] = Future()
+        # Gradients that came for sends which have not handed them on; None where nothing follows.
+        self.came: dict[Node, tuple[Tensor | None, ...] | None] = {}
+        # Without whom it began. See Note [Workers that are lost before a pass].
+        self.lost_before: frozenset[Worker] = frozenset()
+        # Its context, which has the pass and may be released before all that is sent for it came.
+        self.context: Callable[[], Reached | None] = _nothing
+        # Files a send for gradients that go to a worker, and returns its message id; with
+        # create_graph alone. See Note [Gradients that have gradients].
+        self.record: Callable[[list[Tensor], Worker], int] | None = None
+        # How many receives the context had when it began: what came later is in nobody's graph.
+        self.num_recvs = 0
+        self.num_sent = self.num_received = 0
+        self._lock = threading.Lock()
+        # By message id, the workers from which gradients are still to come.
+        self._awaited: dict[int, Worker] = {}
+        self._outstanding: list[Future[Any]] = []
+        self._is_given_up = False
+        # For `explain`: when it began and its last Node had run, when gradients left and came, by
+        # message id (time.perf_counter), and what it began at, as long as somebody else holds that.
+        self.began_at = self.settled_at = 0.0
+        self.left_at: dict[int, float] = {}
+        self.arrived_at: dict[int, float] = {}
+        self.unused: set[int] = set()
+        self.roots: tuple[ref[Node], ...] = ()
+
+    def reached(self) -> set[Worker]:
+        """Return the workers that its context has reached; none once that is over."""
+        context = self.context()
+        return set() if context is None else context.known_workers()
+
+    @property
+    def state(self) -> PassState:
+        """Where it stands."""
+        task = self.task
+        if task is None:
+            return PassState.OVER
+        return PassState.SETTLING if task.future.done() else PassState.RUNNING
+
+    def begin(self, task: DistGraphTask, awaited: dict[int, Worker], num_recvs: int) -> None:
+        """Take the task, and what it waits for: message ids, and the workers that answer them."""
+        self._awaited, self.num_recvs = awaited, num_recvs
+        self.roots = tuple([ref(node_of(edge)) for edge in task.graph_roots])
+        self.began_at = time.perf_counter()
+        self.task = task
+
+    def fail(self, error: BaseException) -> bool:
+        """End it with an error; False if it has come so far that errors do not matter any more."""
+        task = self.task
+        if task is None or task.future.done():
+            return False
+        task.set_exception(error)
+        return True
+
+    def give_up(self, error: BaseException) -> bool:
+        """End it because it failed elsewhere; False if that is no news here."""
+        with self._lock:
+            is_news = self.task is not None and not self._is_given_up
+            self._is_given_up = True
+        self.fail(error)
+        return is_news
+
+    def end(self) -> Future[None] | None:
+        """Be over: let go of all but the counts, and return what to complete; None if it was."""
+        with self._lock:
+            if self.task is None:
+                return None
+            self.task = None
+            self._awaited, self._outstanding = {}, []
+            self.record = None
+        self.came.clear()
+        done, self.done = self.done, Future()
+        return done
+
+    def note_sent(self, message_id: int | None = None, *, is_unused: bool = False) -> bool:
+        """Count gradients, or word that there are none, for what came in the message of that id;
+        False if the pass is over, and nothing may leave.
+        """
+        with self._lock:
+            if self.task is None:
+                return False
+            self.num_sent += 1
+            if message_id is not None:
+                self.left_at[message_id] = time.perf_counter()
+                if is_unused:
+                    self.unused.add(message_id)
+            return True
+
+    def note_told(self, count: int) -> None:
+        """Count words of the root that nothing follows; it tells others when its part is over."""
+        with self._lock:
+            self.num_sent += count
+
+    def awaits(self, message_id: int) -> bool:
+        """Return whether a send of it waits for gradients."""
+        with self._lock:
+            return message_id in self._awaited
+
+    def take(self, message_id: int) -> bool:
+        """Count what came for a send; False if that is not to run for it.
+
+        That is so where the pass is over, has begun without the send, or has heard of it before.
+        """
+        with self._lock:
+            self.num_received += 1
+            if self._awaited.pop(message_id, None) is None:
+                return False
+            self.arrived_at[message_id] = time.perf_counter()
+            return True
+
+    def settle(self) -> Future[None]:
+        """Note that its last Node has run, and return a Future of the answers to all it sent."""
+        self.settled_at = time.perf_counter()
+        return self.clear_and_wait_for_outstanding_rpcs_async()
+
+    def forget_times(self) -> None:
+        """Let go of what only `explain` asks for: another pass of the context has begun."""
+        with self._lock:
+            self.left_at, self.arrived_at, self.unused, self.roots = {}, {}, set(), ()
+
+    def add_outstanding_rpc(self, future: Future[Any], *, wait: bool = True) -> None:
+        """Remember a gradient message whose error ends the pass, and whose answer it waits for."""
+        if wait:
+            with self._lock:
+                self._outstanding.append(future)
+        future.add_done_callback(self._look)
+
+    def _look(self, done: Future[Any]) -> None:
+        error = done.exception()
+        if error is not None and not self.fail(error):
+            context_id = self.terms.context_id
+            _logger.debug("ignoring a later error of context %d: %s", context_id, error)
+
+    def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
+        """Return a Future of the answers to all gradient messages; the first error ends it."""
+        with self._lock:
+            outstanding, self._outstanding = self._outstanding, []
+        result: Future[None] = Future()
+        left = len(outstanding)
+        if not left:
+            result.set_result(None)
+            return result
+        count_lock = threading.Lock()
+
+        def count(done: Future[Any]) -> None:
+            nonlocal left
+            error = done.exception()
+            if error is not None:
+                result.try_complete(error=error)
+                return
+            with count_lock:
+                left -= 1
+                last = left == 0
+            if last:
+                result.try_complete(None)
+
+        for future in outstanding:
+            future.add_done_callback(count)
+        return result
+
+    def progress(self) -> Progress:
+        """Return how it stands: Nodes queued or running, messages, sends without gradient."""
+        with self._lock:
+            task, awaited = self.task, self._awaited
+            # Each send without gradient counts as one outstanding task.
+            is_idle = task is None or task.future.done()
+            return Progress(
+                running=0 if is_idle or task is None else max(task.outstanding - len(awaited), 0),
+                sent=self.num_sent,
+                received=self.num_received,
+                begun=True,
+                waiting=(*awaited,),
+                waits_for=tuple([worker.id for worker in awaited.values()]),
+            )
+
+    def __repr__(self) -> str:
+        return f"<BackwardPass {self.terms.pass_id}: {self.state.name}>"
+
+
+class DistGraphTask(GraphTask):
+    """What the engine knows of a worker's part of a pass; from here Nodes find their pass."""
+
+    def __init__(
+        self,
+        part: BackwardPass,
+        root: GraphRoot,
+        cpu_ready_queue: ReadyQueue,
+        thread_state: Callable[[], Any],
+    ) -> None:
+        terms = part.terms
+        super().__init__(
+            keep_graph=terms.retain_graph,
+            create_graph=terms.create_graph,
+            depth=0,
+            cpu_ready_queue=cpu_ready_queue,
+            graph_roots=root.edges,
+            exit_on_error=True,
+        )
+        self.part = part
+        # No waiting caller is to be woken: whoever completes the task goes on from there.
+        self.owner_queue = None
+        self.thread_state = thread_state

@@ -1,0 +1,141 @@
+"""The pieces of a context's graph over its workers, and the way through them that takes longest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Note [Stretches and hops]
+# A pass over workers is a graph of two kinds of pieces. A stretch is what a worker does from one
+# start on: from the roots, or from the gradients of one message that it sent, through the Nodes
+# below, to leaves and to receives, which send gradients on. A hop is such gradients on their way
+# from a receive to its send. Who sends gradients on waits for all starts that lead to a receive;
+# the last of them to come is the one on the critical path. Where no pass has run the path with the
+# most Nodes stands for it.
+
+ROOT = -1
+
+
+class Stretch(NamedTuple):
+    """What a worker does from one start on."""
+
+    worker: int
+    start: int  # the message id of a send; ROOT for the roots
+    ends: tuple[int, ...]  # message ids of receives
+    nodes: int
+    leaves: int
+    began: float | None  # seconds since the pass began where explain was asked for
+    ended: float | None
+
+
+class Hop(NamedTuple):
+    """Gradients on their way from the receive of a message to its send."""
+
+    message_id: int
+    from_worker: int
+    to_worker: int
+    left: float | None
+    arrived: float | None
+    is_unused: bool = False  # nothing follows from what was sent: word of that goes instead
+
+
+Piece = Stretch | Hop
+
+
+def critical_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
+    """Return what a pass waited for, from its beginning to its end; the longest way if none ran."""
+    is_timed = any(one.began is not None for one in stretches)
+    return _latest_path(stretches, hops) if is_timed else _longest_path(stretches, hops)
+
+
+def _latest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
+    """Return, from the end backwards, what each piece waited for last."""
+    by_message = {(hop.to_worker, hop.message_id): hop for hop in hops}
+    timed = [one for one in stretches if one.began is not None]
+    at: Stretch | None = max(timed, key=_last_seen)
+    path: list[Piece] = []
+    below: Hop | None = None
+    while at is not None and at not in path:
+        path.append(at if below is None else _up_to(at, below))
+        hop = by_message.get((at.worker, at.start))
+        if hop is None or hop.left is None:
+            break
+        path.append(hop)
+        below, until = hop, hop.message_id
+        above = [one for one in timed if one.worker == hop.from_worker and until in one.ends]
+        before = [one for one in above if _began(one) <= hop.left]
+        at = max(before or above, key=_began, default=None)
+    return tuple(reversed(path))
+
+
+def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
+    """Return the part of a stretch that ends where the gradients of a hop leave."""
+    return stretch._replace(ended=hop.left, ends=(hop.message_id,), leaves=0)
+
+
+def _last_seen(stretch: Stretch) -> float:
+    return _began(stretch) if stretch.ended is None else stretch.ended
+
+
+def _began(stretch: Stretch) -> float:
+    return -1.0 if stretch.began is None else stretch.began
+
+
+def _longest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
+    """Return the way with the most Nodes; messages lead from younger to older ones, so it ends."""
+    by_start = {(one.worker, one.start): one for one in stretches}
+    by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}
+    best: dict[_Key, tuple[int, tuple[Piece, ...]]] = {}
+    for key in _lowest_first(by_start, by_end):
+        own = by_start[key]
+        longest: tuple[int, tuple[Piece, ...]] = (0, ())
+        for hop in _hops_of(own, by_end):
+            nodes, path = best.get((hop.to_worker, hop.message_id), longest)
+            if nodes > longest[0]:
+                longest = (nodes, (hop, *path))
+        best[key] = (own.nodes + longest[0], (own, *longest[1]))
+    return max(best.values(), key=_nodes_of, default=(0, ()))[1]
+
+
+_Key = tuple[int, int]
+
+
+def _nodes_of(found: tuple[int, tuple[Piece, ...]]) -> int:
+    return found[0]
+
+
+def _hops_of(stretch: Stretch, by_end: dict[_Key, Hop]) -> list[Hop]:
+    keys = [(stretch.worker, message_id) for message_id in stretch.ends]
+    return [by_end[key] for key in keys if key in by_end]
+
+
+def _lowest_first(by_start: dict[_Key, Stretch], by_end: dict[_Key, Hop]) -> list[_Key]:
+    """Return all starts, each behind those that it leads to."""
+    order: list[_Key] = []
+    seen: set[_Key] = set()
+    for first in by_start:
+        stack = [(first, False)]
+        while stack:
+            key, is_done = stack.pop()
+            if is_done:
+                order.append(key)
+            elif key not in seen:
+                seen.add(key)
+                stack.append((key, True))
+                hops = _hops_of(by_start[key], by_end)
+                below = [(hop.to_worker, hop.message_id) for hop in hops]
+                stack += [(one, False) for one in below if one in by_start]
+    return order
+
+
+def steps(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> dict[_Key, int]:
+    """Return, by worker and start, behind how many hops each stretch stands at most."""
+    by_start = {(one.worker, one.start): one for one in stretches}
+    by_end = {(hop.from_worker, hop.message_id): hop for hop in hops}
+    found = dict.fromkeys(by_start, 0)
+    for key in reversed(_lowest_first(by_start, by_end)):
+        for hop in _hops_of(by_start[key], by_end):
+            below = (hop.to_worker, hop.message_id)
+            if below in found:
+                found[below] = max(found[below], found[key] + 1)
+    return found

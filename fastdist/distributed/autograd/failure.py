@@ -1,0 +1,38 @@
+"""Word to other workers that a pass has failed, so that none waits for gradients in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..rpc.agent import get_current_agent, is_current_agent_set
+from ..rpc.debug_log import debug_log
+from ..rpc.message.types import MessageType
+from ..rpc.workers.worker import Worker
+from .pass_words import Terms, write_abort
+
+_ANSWER_WITHIN_S = 10.0
+
+
+def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> None:
+    """Ask all workers that the context of a pass has reached to end it.
+
+    Never raises, and waits for nobody; a lost worker needs no telling.
+    """
+    if not is_current_agent_set():
+        return
+    agent = get_current_agent()
+    if debug_log.of_autograd:
+        what = (terms.context_id, terms.pass_id, "is aborted everywhere: %s", reason)
+        debug_log.backward(agent.get_worker_info().id, *what)
+    words = write_abort(terms, reason)
+    for worker in reached:
+        if worker.is_self:
+            continue
+        agent.teller.tell(
+            worker,
+            MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
+            words,
+            failure=f"a pass of context {terms.context_id} was not given up",
+            retries=0,
+            timeout_s=_ANSWER_WITHIN_S,
+        )

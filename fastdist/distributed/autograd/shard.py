@@ -1,0 +1,85 @@
+"""Some of the contexts of a worker, under a lock of their own."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from .context import DistAutogradContext
+
+if TYPE_CHECKING:
+    from ..rpc.workers.worker import Worker
+
+AUTO_INCREMENT_BITS = 48
+# For so long a late message of a released context is refused instead of bringing the context back.
+TOMBSTONE_S = 60.0
+
+
+class Shard:
+    """Contexts whose ids have the same low bits, and where others were.
+
+    Thread  any
+    """
+
+    __slots__ = ("contexts", "lock", "released")
+
+    def __init__(self) -> None:
+        # Guards the two below; a look-up of a context that has been used goes without it.
+        self.lock = threading.Lock()
+        # None stands for one that was opened and not used yet: many never are, and others know
+        # nothing of it.
+        self.contexts: dict[int, DistAutogradContext | None] = {}
+        # Tombstones, and when each may go, in the order in which they were put up.
+        self.released: OrderedDict[int, float] = OrderedDict()
+
+    def find(self, context_id: int) -> DistAutogradContext | None:
+        """Return a context, None if there is none; one that is used for the first time is made."""
+        context = self.contexts.get(context_id)
+        if context is None:
+            with self.lock:
+                if context_id in self.contexts:
+                    context = self.made(context_id)
+        return context
+
+    def made(self, context_id: int, owner: Worker | None = None) -> DistAutogradContext:
+        """Return a context, made if there is none; under the lock."""
+        context = self.contexts.get(context_id)
+        if context is None:
+            context = self.contexts[context_id] = DistAutogradContext(context_id, owner)
+        return context
+
+    def take(self, context_id: int, *, may_come: bool = False) -> DistAutogradContext | None:
+        """Take a context out and put a tombstone in its place, or where it may come yet.
+
+        Note    None also for one that was not used: nobody is to hear that it is over
+        """
+        with self.lock:
+            context = self.contexts.pop(context_id, None)
+            if context is not None or (may_come and context_id not in self.released):
+                self.bury(context_id)
+        return context
+
+    def bury(self, context_id: int) -> None:
+        """Put up a tombstone, and take down those whose time is over; under the lock."""
+        now = time.monotonic()
+        while self.released and next(iter(self.released.values())) < now:
+            self.released.popitem(last=False)
+        self.released[context_id] = now + TOMBSTONE_S
+
+    def clear(self) -> None:
+        """Forget all contexts and tombstones."""
+        with self.lock:
+            self.contexts.clear()
+            self.released.clear()
+
+
+def number_of_shards() -> int:
+    """Return the smallest power of two that is at least twice the hardware threads.
+
+    Note    128 where their number is unknown
+    """
+    threads = os.cpu_count()
+    return 128 if threads is None else 1 << (2 * threads - 1).bit_length()

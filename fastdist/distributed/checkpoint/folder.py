@@ -1,0 +1,199 @@
+"""Folders of checkpoints: which is the newest whole one, and what may go."""
+
+from __future__ import annotations
+
+import errno
+import os
+from types import TracebackType
+
+from ...core.atomic_file import fsync_folder
+from .errors import CheckpointException
+from .manifest import NAME, is_half, read_manifest, saved_at
+from .metadata import Metadata, TensorStorageMetadata
+from .part import is_part
+from .reading import Reader
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+def latest(folder: str | os.PathLike[str], *, verify: bool = False) -> str | None:
+    """Return the newest whole checkpoint in a folder, as a checkpoint_id for load; None if none is.
+
+    Whole is one whose manifest's checksum holds and whose files are all there, each as long as it
+    should be. With verify, all data are read and their checksums must hold as well.
+    """
+    parent = os.fspath(folder)
+    for name in reversed(_in_order(parent)):
+        path = os.path.join(parent, name)
+        if _is_whole(path, verify=verify):
+            return path
+    return None
+
+
+def _in_order(parent: str) -> list[str]:
+    """Return the names of the folders that have a manifest, the newest last."""
+    found = [(when, name) for name in _names(parent) if (when := _saved_at(parent, name))]
+    return [name for _, name in sorted(found)]
+
+
+def _saved_at(parent: str, name: str) -> int | None:
+    return saved_at(os.path.join(parent, name))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_whole(path: str, *, verify: bool) -> bool:
+    try:
+        metadata = read_manifest(path)
+        for name, size in metadata.files.items():
+            if os.stat(os.path.join(path, name)).st_size != size:
+                return False
+        if verify:
+            _read_all(path)
+    except (OSError, CheckpointException):
+        return False
+    return True
+
+
+def _read_all(path: str) -> None:
+    with Reader(path) as reader:
+        for key, known in reader.metadata.state_dict_metadata.items():
+            if isinstance(known, TensorStorageMetadata):
+                for chunk in known.chunks:
+                    reader.array(key, chunk.box)
+            else:
+                reader.value(key)
+
+
+def after_all(folder: str, now: int) -> int:
+    """Return a time for a new checkpoint that is later than that of its neighbours, whatever became
+    of the clock.
+    """
+    parent = os.path.dirname(os.path.abspath(folder))
+    return max([now, *(1 + (_saved_at(parent, name) or 0) for name in _names(parent))])
+
+
+def keep_newest(folder: str, keep: int) -> None:
+    """Remove all but the newest checkpoints beside this one, and what torn saves have left there.
+
+    Only what fastdist wrote goes: folders in which there is more stay, with that.
+    """
+    parent = os.path.dirname(os.path.abspath(folder))
+    own = os.path.basename(os.path.abspath(folder))
+    ordered = _in_order(parent)
+    kept = {own, *ordered[-keep:]}
+    for name in _names(parent):
+        path = os.path.join(parent, name)
+        if name not in kept and os.path.isdir(path) and any(map(_is_ours, _names(path))):
+            _remove_unless_used(path)
+
+
+def _is_ours(name: str) -> bool:
+    return name == NAME or is_part(name) or is_half(name)
+
+
+def _remove_unless_used(path: str) -> None:
+    try:
+        with FolderLock(path):
+            # The manifest first: what is half removed must not look whole.
+            for name in sorted(filter(_is_ours, _names(path)), key=lambda name: name != NAME):
+                _unlink(os.path.join(path, name))
+            remove_if_empty(path)
+    except CheckpointException:
+        # Somebody saves there just now; it is for him to keep or to remove.
+        return
+
+
+def remove_leftovers(folder: str, metadata: Metadata | None, session: str = "") -> None:
+    """Remove the parts in a folder that its manifest does not name: all, or those of one session.
+
+    Note    whoever calls holds the folder's lock: no other save is under way there
+    """
+    named = metadata.files if metadata is not None else {}
+    for name in _names(folder):
+        is_part_of = is_part(name) and name.lstrip(".").startswith(session)
+        if (is_part_of and name not in named) or (is_half(name) and not session):
+            _unlink(os.path.join(folder, name))
+
+
+def remove_if_empty(folder: str) -> None:
+    """Remove a folder in which nothing is."""
+    try:
+        os.rmdir(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        # Of two jobs that tidy up one folder, the other was quicker.
+        return
+
+
+def make_folder(folder: str) -> None:
+    """Make a folder for a checkpoint, and bring its name to the disk."""
+    parent = os.path.dirname(os.path.abspath(folder))
+    if os.path.isdir(folder):
+        return
+    os.makedirs(folder, exist_ok=True)
+    fsync_folder(parent)
+
+
+class FolderLock:
+    """Keeps a second save out of a folder; the system lets go of it when the process dies.
+
+    Raises  CheckpointException where another save is under way
+    Note    where the file system or the system has no such locks, nobody is kept out
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._descriptor = -1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether others are kept out now."""
+        return self._descriptor >= 0
+
+    def __enter__(self) -> FolderLock:
+        if fcntl is None:
+            return self
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise CheckpointException(
+                    f"another save to {self._folder!r} is under way; workers that save one "
+                    "checkpoint together say so: save(..., process_group=[THEIR NAMES]); give "
+                    "others a checkpoint_id of their own"
+                ) from None
+            if error.errno not in (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+            return self
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._descriptor >= 0:
+            # Said, not left to close: a forked process has the same descriptor.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
+            self._descriptor = -1

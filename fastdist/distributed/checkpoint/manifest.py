@@ -1,0 +1,109 @@
+"""The manifest: the one small file whose coming makes a checkpoint be there."""
+
+# Note [When a checkpoint is there] Each worker brings its file to the disk under a name that no
+# earlier file has. When all have, the coordinator lets the manifest appear, which names them, in
+# one step (core/atomic_file.py). Before it the folder holds no checkpoint, or the older one, whole;
+# after it the new one, whole. What no manifest names is rubbish of a save that did not end.
+#
+# It is two lines: how long the second is, its checksum and what `latest` orders by; and what files
+# there are, with all that they hold.
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from typing import Any
+
+from ...core.atomic_file import atomic_file
+from .errors import CheckpointException
+from .metadata import Metadata, merged
+
+NAME = "manifest.json"
+_FORMAT = "fastdist.checkpoint"
+_VERSION = 1
+_MOST_HEAD = 1 << 12
+_HALF = re.compile(rf"\.{re.escape(NAME)}\.[0-9a-f]+\.tmp")
+
+
+def is_half(name: str) -> bool:
+    """Return whether a file is a manifest that was not finished."""
+    return _HALF.fullmatch(name) is not None
+
+
+def write_manifest(folder: str, metadata: Metadata) -> None:
+    """Let the checkpoint be there: replace an older manifest in one step."""
+    content = {"coordinator": metadata.coordinator, "files": metadata.rows}
+    body = json.dumps(content, separators=(",", ":")).encode()
+    head = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "saved_at": metadata.saved_at,
+        "bytes": len(body),
+        "crc32": zlib.crc32(body),
+    }
+    with atomic_file(os.path.join(folder, NAME)) as file:
+        file.write(json.dumps(head).encode() + b"\n" + body + b"\n")
+
+
+def read_manifest(folder: str) -> Metadata:
+    """Return what the checkpoint in a folder holds, by its manifest.
+
+    Raises  CheckpointException where there is none, or a damaged one
+    """
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, "rb") as file:
+            head = _head(file.readline(_MOST_HEAD), path)
+            body = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        raise CheckpointException(
+            f"there is no checkpoint in {folder!r}: it has no {NAME}, which is written last, when "
+            "all workers have written their parts; latest(FOLDER) finds the newest whole one"
+        ) from None
+    if len(body) != head["bytes"] + 1 or zlib.crc32(body[:-1]) != head["crc32"]:
+        raise _damaged(path, "its checksum does not hold")
+    try:
+        content = json.loads(body)
+        coordinator, rows = content["coordinator"], content["files"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path, "it does not say which files there are") from error
+    if not isinstance(coordinator, str) or not isinstance(rows, list):
+        raise _damaged(path, "it does not say which files there are")
+    return merged(rows, coordinator, head["saved_at"])
+
+
+def saved_at(folder: str) -> int | None:
+    """Return by what the checkpoint in a folder is ordered; None where there seems to be none."""
+    path = os.path.join(folder, NAME)
+    try:
+        with open(path, "rb") as file:
+            found: int = _head(file.readline(_MOST_HEAD), path)["saved_at"]
+    except (OSError, CheckpointException):
+        return None
+    return found
+
+
+def _head(line: bytes, path: str) -> dict[str, Any]:
+    try:
+        head = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, "it does not begin as one") from error
+    if not isinstance(head, dict) or head.get("format") != _FORMAT:
+        raise _damaged(path, "it does not begin as one")
+    if head.get("version") != _VERSION:
+        raise CheckpointException(
+            f"the manifest {path!r} has version {head.get('version')!r}, and this fastdist reads "
+            f"version {_VERSION}: use the newer one"
+        )
+    if any(type(head.get(word)) is not int for word in ("saved_at", "bytes", "crc32")):
+        raise _damaged(path, "it does not begin as one")
+    return head
+
+
+def _damaged(path: str, why: str) -> CheckpointException:
+    return CheckpointException(
+        f"the manifest {path!r} is damaged: {why}; load an older checkpoint: latest(FOLDER) finds "
+        "the newest whole one"
+    )

@@ -1,0 +1,223 @@
+"""What a checkpoint holds: for each key the tensor's size, dtype and chunks, or a plain value."""
+
+# Note [One form of the list] A worker tells of its file in a FileRow: plain lists, as they go over
+# the wire and into the manifest. `merged` makes Metadata of all rows and holds them against each
+# other, before the manifest is written and again when it is read: what was cut off, put together by
+# hand or made to harm is found by the same look.
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from ...core import dtypes
+from ...core.dtypes import DType
+from ...tensor.tensor import Size
+from .box import Box, whole
+from .errors import CheckpointException
+from .tree import Path, key_of
+
+# {"name", "bytes", "worker", "entries": [["tensor", path, dtype, size, offsets, sizes, record, crc]
+# or ["value", path, crc] ...]}
+FileRow: TypeAlias = dict[str, Any]
+
+_DTYPES = {dtype.name: dtype for dtype in dtypes.ALL}
+_MOST_AXES = 64
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class TensorProperties:
+    """What a tensor is besides its size."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class ChunkStorageMetadata:
+    """A part of a tensor, and the record of a file that holds it."""
+
+    offsets: Size
+    sizes: Size
+    file: str
+    record: int
+    checksum: int
+
+    @property
+    def box(self) -> Box:
+        """Where in the tensor it stands."""
+        return Box(tuple(self.offsets), tuple(self.sizes))
+
+
+@dataclass(frozen=True)
+class TensorStorageMetadata:
+    """A tensor and the chunks that it was saved in, which cover it and do not overlap."""
+
+    properties: TensorProperties
+    size: Size
+    chunks: tuple[ChunkStorageMetadata, ...]
+
+
+@dataclass(frozen=True)
+class BytesStorageMetadata:
+    """A value that is no tensor, and the file that holds it."""
+
+    file: str
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a checkpoint holds.
+
+    `files` tells how long each is, `workers` who wrote it, `paths` the way to each key in the state
+    dict; `saved_at` grows from one checkpoint of a folder to the next.
+    """
+
+    state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]
+    paths: dict[str, Path]
+    files: dict[str, int]
+    workers: dict[str, str]
+    coordinator: str = ""
+    saved_at: int = 0
+    rows: list[FileRow] = field(default_factory=list, repr=False)
+
+    def below(self, path: Path) -> dict[Path, str]:
+        """Return the keys of all that was saved at or below a place, by the rest of the way."""
+        depth = len(path)
+        return {way[depth:]: key for key, way in self.paths.items() if way[:depth] == path}
+
+
+def merged(rows: Iterable[FileRow], coordinator: str = "", saved_at: int = 0) -> Metadata:
+    """Return what files hold together.
+
+    What several files hold alike counts once.
+
+    Raises  CheckpointException for what does not fit together or lacks parts, and for rows that no
+            worker of ours tells
+    """
+    rows = list(rows)
+    found = Metadata({}, {}, {}, {}, coordinator, saved_at, rows)
+    for row in rows:
+        name = _taken(row, "name", str)
+        if name in found.files or not is_plain_name(name):
+            raise CheckpointException(f"the manifest is damaged: it names a file {name!r}")
+        found.files[name] = _taken(row, "bytes", int)
+        found.workers[name] = _taken(row, "worker", str)
+        for entry in _taken(row, "entries", list):
+            try:
+                _enter(found, name, entry)
+            except (TypeError, ValueError, KeyError, IndexError) as error:
+                raise CheckpointException(
+                    f"the manifest is damaged: {entry!r} is no entry of one"
+                ) from error
+    left = dict(found.files)
+    for key, known in found.state_dict_metadata.items():
+        if isinstance(known, TensorStorageMetadata):
+            _require_whole(key, known)
+            for chunk in known.chunks:
+                left[chunk.file] -= chunk.box.numel * known.properties.dtype.itemsize
+    # Nobody is made to allocate more than there is to read.
+    if any(number < 0 for number in left.values()):
+        raise CheckpointException("the manifest is damaged: it has more data than its files")
+    return found
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a file's name stays in its folder."""
+    return bool(name) and not any(sign in name for sign in "/\\:\0") and not name.startswith(".")
+
+
+def _taken(row: Any, word: str, kind: type) -> Any:
+    value = row.get(word) if isinstance(row, dict) else None
+    if type(value) is not kind:
+        raise CheckpointException(f"the manifest is damaged: a file's {word!r} is {value!r}")
+    return value
+
+
+def _enter(found: Metadata, file: str, entry: list[Any]) -> None:
+    kind, way, *rest = entry
+    path = tuple(tuple(step) if isinstance(step, list) else step for step in way)
+    if len(path) > _MOST_STEPS or not all(_is_step(step) for step in path):
+        raise ValueError(path)
+    key = key_of(path)
+    if found.paths.setdefault(key, path) != path:
+        raise CheckpointException(
+            f"two things would have the key {key!r}: {found.paths[key]} and {path}; rename one"
+        )
+    known = found.state_dict_metadata.get(key)
+    if kind == "value":
+        (checksum,) = rest
+        if known is None:
+            found.state_dict_metadata[key] = BytesStorageMetadata(file, _whole(checksum))
+        elif not isinstance(known, BytesStorageMetadata) or known.checksum != checksum:
+            other = known.file if isinstance(known, BytesStorageMetadata) else "a tensor"
+            raise CheckpointException(_told_twice(key, found, file, other))
+        return
+    if kind != "tensor":
+        raise ValueError(kind)
+    word, size, offsets, sizes, record, checksum = rest
+    numbers = (Size(map(_whole, axis)) for axis in (size, offsets, sizes))
+    size, offsets, sizes = numbers
+    chunk = ChunkStorageMetadata(offsets, sizes, file, _whole(record), _whole(checksum))
+    properties = TensorProperties(_DTYPES[word])
+    if len(size) > _MOST_AXES or not chunk.box.lies_in(tuple(size)):
+        raise ValueError(chunk)
+    if known is None:
+        known = TensorStorageMetadata(properties, size, ())
+    elif not isinstance(known, TensorStorageMetadata):
+        raise CheckpointException(_told_twice(key, found, file, known.file))
+    elif (known.properties, known.size) != (properties, size):
+        raise CheckpointException(
+            f"{key!r} is a {known.properties.dtype.name} tensor of size {tuple(known.size)} on one "
+            f"worker and a {word} one of size {tuple(size)} on {found.workers[file]!r}"
+        )
+    found.state_dict_metadata[key] = _with_chunk(key, found, known, chunk)
+
+
+def _with_chunk(
+    key: str, found: Metadata, known: TensorStorageMetadata, chunk: ChunkStorageMetadata
+) -> TensorStorageMetadata:
+    for other in known.chunks:
+        if other.box == chunk.box:
+            if other.checksum != chunk.checksum:
+                raise CheckpointException(_told_twice(key, found, chunk.file, other.file))
+            return known
+        if other.box.overlap(chunk.box):
+            raise CheckpointException(
+                f"two parts of {key!r} overlap: {tuple(other.sizes)} at {tuple(other.offsets)} and "
+                f"{tuple(chunk.sizes)} at {tuple(chunk.offsets)}"
+            )
+    return TensorStorageMetadata(known.properties, known.size, (*known.chunks, chunk))
+
+
+def _told_twice(key: str, found: Metadata, file: str, other: str) -> str:
+    one, two = (found.workers.get(name, name) for name in (other, file))
+    return (
+        f"{key!r} is one thing on {one!r} and another on {two!r}; what each worker has for itself, "
+        "such as the state of its random numbers, needs a key of its own: put the worker's name in"
+    )
+
+
+def _require_whole(key: str, known: TensorStorageMetadata) -> None:
+    size = tuple(known.size)
+    wanted = whole(size).numel
+    given = sum(chunk.box.numel for chunk in known.chunks)
+    if given != wanted:
+        raise CheckpointException(
+            f"of {key!r}, size {size}, the workers have {given} of {wanted} elements: the worker "
+            "with the other parts did not take part"
+        )
+
+
+def _is_step(step: Any) -> bool:
+    if isinstance(step, tuple):
+        return len(step) == 2 and step[0] in ("list", "tuple") and type(step[1]) is int
+    return type(step) in (str, int)
+
+
+def _whole(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(number)
+    return number

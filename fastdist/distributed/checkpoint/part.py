@@ -1,0 +1,136 @@
+"""A worker's part in saving and loading, whoever asked for it: the coordinator, or another."""
+
+# Note [Two calls for a save, two for a load] `begin_part` returns when what there is to save was
+# looked at, and copied if the save is asynchronous; a thread writes it, and `finish_part` answers
+# with what the file holds. `read_part` reads and holds all against what is here, `apply_part`
+# changes it: so a load of which any worker could not read its part has changed nothing anywhere. A
+# coordinator that dies in between leaves a small row, or what was read, until the next ones come.
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Sequence
+
+from ...core.future import Future
+from .. import rpc
+from ..rpc.functions import async_execution
+from .contents import Thing, contents
+from .errors import CheckpointException
+from .metadata import FileRow
+from .reading import readied
+from .shard_file import write_shard
+from .snapshot import Kept, Snapshot, snapshot
+
+_FILE = re.compile(r"\.?[0-9a-f]{16}-\d+\.pt(\.[0-9a-f]+\.tmp)?")
+_MOST_FORGOTTEN = 16
+
+# Guards the two below it. The lock of the turn is taken before it and held while a part is copied:
+# of two saves that meet on a worker, the later copies when the earlier is written.
+_parts_lock = threading.Lock()
+_writes: dict[str, Future[FileRow]] = {}
+_reads: dict[str, list[Callable[[], object]]] = {}
+_turn_lock = threading.Lock()
+_kept: Kept = {}
+
+
+def is_part(name: str) -> bool:
+    """Return whether a file has the name of some worker's part, written or half written."""
+    return _FILE.fullmatch(name) is not None
+
+
+@rpc.export
+def begin_part(
+    session: str, folder: str, things: Sequence[Thing], copies: bool, keeps: bool
+) -> None:
+    """Take things, which are here, as they are now, and begin to write them.
+
+    Raises  what snapshot raises; OSError where the folder cannot be made
+    """
+    with _turn_lock:
+        for earlier in _of_now():
+            earlier.wait_until_done()  # its error is told to who asked for that write
+        os.makedirs(folder, exist_ok=True)
+        kept = _kept if copies and keeps else None
+        if not keeps:
+            _kept.clear()
+        taken = snapshot(contents([thing.here() for thing in things]), copies=copies, kept=kept)
+        worker_id, worker = own_name()
+        written: Future[FileRow] = Future()
+        with _parts_lock:
+            while len(_writes) >= _MOST_FORGOTTEN:
+                del _writes[next(iter(_writes))]
+            _writes[session] = written
+        # Not a daemon: a program that ends while its last checkpoint is written waits for it.
+        threading.Thread(
+            # Its name is asked now: RPC may be down when all is written.
+            target=_write,
+            args=(f"{session}-{worker_id}.pt", worker, folder, taken, written),
+            name="fastdist-checkpoint-part",
+        ).start()
+
+
+def _of_now() -> list[Future[FileRow]]:
+    with _parts_lock:
+        return [future for future in _writes.values() if not future.done()]
+
+
+def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future[FileRow]) -> None:
+    try:
+        path = os.path.join(folder, name)
+        checksums = write_shard(path, taken.tensors, taken.values)
+        # Before anybody hears of the end: the next save takes as much memory, and to give it back
+        # takes its time.
+        taken.tensors.clear()
+        row = taken.row(name, os.stat(path).st_size, worker, checksums)
+    except BaseException as error:
+        error.add_note(f"while a checkpoint was written to {folder!r}, which is not there now")
+        written.set_exception(error)
+    else:
+        written.set_result(row)
+
+
+def own_name() -> tuple[int, str]:
+    """Return this worker's id and name; a process without RPC is worker 0."""
+    if not rpc._is_current_rpc_agent_set():
+        return 0, "worker0"
+    info = rpc.get_worker_info()
+    return info.id, info.name
+
+
+@rpc.export
+@async_execution
+def finish_part(session: str) -> Future[FileRow]:
+    """Return what the file holds, once it is on the disk.
+
+    Raises  OSError where the disk was full
+    """
+    with _parts_lock:
+        written = _writes.pop(session, None)
+    if written is None:
+        raise CheckpointException(f"the worker {own_name()[1]!r} knows of no save {session}")
+    return written
+
+
+@rpc.export
+def read_part(session: str, folder: str, things: Sequence[Thing], allow_partial: bool) -> None:
+    """Read what the checkpoint in a folder has for things, which are here, and change nothing yet.
+
+    Raises  CheckpointException, ShapeError, DTypeError for what is damaged, missing or different
+    """
+    steps = readied(folder, [thing.here() for thing in things], allow_partial=allow_partial)
+    with _parts_lock:
+        while len(_reads) >= _MOST_FORGOTTEN:
+            del _reads[next(iter(_reads))]
+        _reads[session] = steps
+
+
+@rpc.export
+def apply_part(session: str, is_for_all: bool) -> None:
+    """Let things be what was read, if all workers have read theirs; otherwise forget it."""
+    with _parts_lock:
+        steps = _reads.pop(session, [])
+    if is_for_all:
+        for step in steps:
+            step()

@@ -1,0 +1,47 @@
+"""Where all streams of random numbers of a process stand, to be saved and gone on from."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any
+
+import numpy as np
+
+from ...core.device import CPU, Device
+from ...core.generator import default_generator_of
+from ...devices.gpus import device_count
+from .. import rpc
+
+
+@rpc.export
+class RngState:
+    """The default generators of the CPU and of all GPUs, Python's `random` and NumPy's, as one.
+
+    In a state dict each worker's has a key of its own: {f"rng.{name}": RngState(), ...}. Other
+    generators are saved by their get_state().
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the streams stand; NumPy's if it was loaded."""
+        found = {
+            "devices": [default_generator_of(device).get_state() for device in _devices()],
+            "python": random.getstate(),
+        }
+        if (numpy := sys.modules.get("numpy.random")) is not None:
+            kind, key, place, has_normal, normal = numpy.get_state()
+            # As numbers: there are no tensors of uint32.
+            found["numpy"] = (kind, key.tolist(), int(place), int(has_normal), float(normal))
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from where the streams stood; GPUs that were not there then go on as they are."""
+        for device, state in zip(_devices(), state_dict["devices"]):
+            default_generator_of(device).set_state(state)
+        random.setstate(state_dict["python"])
+        if "numpy" in state_dict:
+            np.random.set_state(state_dict["numpy"])  # noqa: NPY002 - which programs draw from
+
+
+def _devices() -> list[Device]:
+    return [CPU, *(Device("cuda", index) for index in range(device_count()))]

@@ -1,0 +1,254 @@
+"""`save` and `async_save`: all parts of a checkpoint are written, then it appears at once."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...core.future import Future, outcomes
+from .. import rpc
+from .contents import planned
+from .errors import CheckpointException
+from .filesystem import FileSystemWriter, Where, chosen
+from .folder import (
+    FolderLock,
+    after_all,
+    keep_newest,
+    make_folder,
+    remove_if_empty,
+    remove_leftovers,
+)
+from .manifest import read_manifest, write_manifest
+from .manifest import saved_at as saved_at_of
+from .metadata import FileRow, Metadata, merged
+from .part import begin_part, finish_part, own_name
+from .together import Together, require_group
+
+# Guards _latest, the save of this process that was begun last.
+_latest_lock = threading.Lock()
+_latest: Future[Metadata] | None = None
+
+
+def save(
+    state_dict: Mapping[str, Any],
+    *,
+    checkpoint_id: Where | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    process_group: Sequence[str] | None = None,
+    keep: int | None = None,
+) -> Metadata:
+    """Write a checkpoint into the folder checkpoint_id, and return when all of it is on the disk.
+
+    A state dict holds tensors, ShardedTensors, numbers, text, dicts, lists and tuples of them, and
+    what has state_dict() and load_state_dict(). An RRef stands for what it refers to, a list of
+    RRefs for the parts of one thing, a DistributedOptimizer for the optimisers of all its owners:
+    each owner writes its own part. process_group names the workers that call save together, for
+    one checkpoint; without it this worker alone does. keep removes all but so many of the newest
+    checkpoints beside this one.
+
+    Thread  any; waits for an earlier save of this process
+    Raises  CheckpointException for what does not fit together, or a group that did not come;
+            TypeError for what could not be loaded; OSError where the disk is full, WorkerLostError
+            for a worker that died: the folder then holds what it held before
+    """
+    writer = chosen("save", FileSystemWriter, checkpoint_id, storage_writer)
+    begun = _Save(state_dict, writer, process_group, keep, is_async=False)
+    begun.complete()
+    return begun.done.wait()
+
+
+def async_save(
+    state_dict: Mapping[str, Any],
+    *,
+    checkpoint_id: Where | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    process_group: Sequence[str] | None = None,
+    keep: int | None = None,
+) -> Future[Metadata]:
+    """Copy what save would write, and write it in the background; as save otherwise.
+
+    Return when all owners have copied theirs: what is done to anything after that is not in the
+    checkpoint. The Future is done when the checkpoint is there, or has the error. While an earlier
+    save of this process runs, this one waits for its end before it copies.
+
+    Raises  what concerns the state dict; all else is the Future's
+    Note    wait for the Future before rpc.shutdown(), if other workers take part
+    """
+    writer = chosen("async_save", FileSystemWriter, checkpoint_id, storage_writer)
+    begun = _Save(state_dict, writer, process_group, keep, is_async=True)
+    threading.Thread(target=begun.complete, name="fastdist-checkpoint").start()
+    return begun.done
+
+
+class _Save:
+    """One checkpoint on its way: begun by the constructor, which has copied what must be copied."""
+
+    def __init__(
+        self,
+        state_dict: Mapping[str, Any],
+        writer: FileSystemWriter,
+        process_group: Sequence[str] | None,
+        keep: int | None,
+        *,
+        is_async: bool,
+    ) -> None:
+        if keep is not None and (type(keep) is not int or keep < 1):
+            raise ValueError(f"keep={keep!r}: at least 1, which is this checkpoint itself")
+        plan = planned(state_dict)
+        group = require_group(process_group) if process_group is not None else ()
+        self._writer, self._keep = writer, keep
+        self._folder = writer.checkpoint_id
+        self._session = secrets.token_hex(8)
+        self._lock = FolderLock(self._folder)
+        self._owners: list[str] = []
+        self._is_here = False
+        self.done: Future[Metadata] = Future()
+        self._together: Together | None = None
+        _await_earlier(self.done)
+        try:
+            if len(group) > 1:
+                self._together = Together(group, self._folder)
+            self._begin(plan.here, plan.there, is_async=is_async)
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    @property
+    def _is_coordinator(self) -> bool:
+        return self._together is None or self._together.is_first
+
+    def _begin(self, here: list[Any], there: dict[str, list[Any]], *, is_async: bool) -> None:
+        make_folder(self._folder)
+        if self._is_coordinator:
+            self._lock.__enter__()
+            self._require_own()
+        if self._together is not None:
+            self._together.come()
+        keeps = self._writer.cache_staged_state_dict
+        folder = os.path.abspath(self._folder)
+        begun = {
+            owner: rpc.rpc_async(
+                owner, begin_part, (self._session, folder, things, is_async, keeps), timeout=0
+            )
+            for owner, things in there.items()
+        }
+        try:
+            if here or not there:
+                begin_part(self._session, folder, here, is_async, keeps)
+                self._is_here = True
+        finally:
+            try:
+                outcomes([*begun.values()])
+            finally:
+                self._owners = [o for o, future in begun.items() if future.exception() is None]
+
+    def _require_own(self) -> None:
+        if self._writer.overwrite or saved_at_of(self._folder) is None:
+            return
+        try:
+            theirs, own = read_manifest(self._folder).coordinator, own_name()[1]
+        except CheckpointException:
+            return  # what is damaged is nobody's loss
+        if self._writer.overwrite is False or theirs != own:
+            raise CheckpointException(
+                f"there is a checkpoint in {self._folder!r} already, saved by {theirs!r}, and this "
+                f"is {own!r}: give another checkpoint_id, or storage_writer=FileSystemWriter("
+                "FOLDER, overwrite=True); workers that save one checkpoint together say so: "
+                "process_group=[THEIR NAMES]"
+            )
+
+    def complete(self) -> None:
+        """Wait for all parts, and let the checkpoint be there; `done` tells how it went."""
+        try:
+            rows = self._own_rows()
+            if self._together is None or self._together.is_first:
+                others = self._together.gathered() if self._together is not None else []
+                found = self._commit([*rows, *others])
+            else:
+                self._together.tell_parts(rows, None)
+                self._together.await_first()
+                found = read_manifest(self._folder)
+        except BaseException as error:
+            self._fail(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._lock.__exit__(None, None, None)
+            if self._together is not None:
+                self._together.tell_outcome(None)
+            self.done.set_result(found)
+
+    def _own_rows(self) -> list[FileRow]:
+        """Return what this worker, and the owners that it asked, have written."""
+        owners, self._owners = self._owners, []
+        is_here, self._is_here = self._is_here, False
+        futures = [rpc.rpc_async(o, finish_part, (self._session,), timeout=0) for o in owners]
+        if is_here:
+            futures.append(finish_part(self._session))
+        return outcomes(futures)
+
+    def _commit(self, rows: list[FileRow]) -> Metadata:
+        now = after_all(self._folder, time.time_ns())
+        metadata = merged(rows, own_name()[1], now)
+        for name, size in metadata.files.items():
+            path = os.path.join(self._folder, name)
+            if not os.path.exists(path) or os.stat(path).st_size != size:
+                raise CheckpointException(
+                    f"the worker {metadata.workers[name]!r} wrote {name}, {size} bytes, and it is "
+                    f"not in {self._folder!r} here: a checkpoint needs a folder that all its "
+                    "workers see under the same path"
+                )
+        write_manifest(self._folder, metadata)
+        try:
+            remove_leftovers(self._folder, metadata)
+            if self._keep is not None:
+                keep_newest(self._folder, self._keep)
+        except OSError as error:
+            error.add_note(f"the checkpoint {self._folder!r} is there; older files are as well")
+            raise
+        return metadata
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell everybody, and leave nothing behind."""
+        # Who was asked to write still does: what he leaves can go when he has ended.
+        _note(error, self._own_rows)
+        _note(error, self._tidy_up)
+        self._lock.__exit__(None, None, None)
+        if self._together is not None:
+            self._together.tell_parts(None, error)
+            if self._together.is_first:
+                self._together.tell_outcome(error)
+            else:
+                # Not sooner than the first: what he still tidies up is not to meet the next save.
+                _note(error, self._together.await_first)
+        self.done.try_complete(error=error)
+
+    def _tidy_up(self) -> None:
+        """Remove what was written for nothing: by all, if nobody else can be writing there now."""
+        there = None if saved_at_of(self._folder) is None else read_manifest(self._folder)
+        is_last = self._lock.is_held and (self._together is None or self._together.has_gathered)
+        remove_leftovers(self._folder, there, "" if is_last else self._session)
+        if is_last:
+            remove_if_empty(self._folder)
+
+
+def _note(error: BaseException, work: Callable[[], object]) -> None:
+    """Do what an error makes necessary; what goes wrong in it as well is told with the error."""
+    try:
+        work()
+    except Exception as another:
+        if str(another) != str(error):
+            error.add_note(f"and on another worker: {type(another).__name__}: {another}")
+
+
+def _await_earlier(own: Future[Metadata]) -> None:
+    """Wait until no other save of this process runs; the next ones wait for this one."""
+    global _latest
+    with _latest_lock:
+        earlier, _latest = _latest, own
+    if earlier is not None:
+        earlier.wait_until_done()  # its error is told by its own Future

@@ -1,0 +1,61 @@
+"""Parts of one tensor that is spread over workers: each says where in the whole it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...core.errors import ShapeError
+from ...tensor.tensor import Size, Tensor
+from .box import Box
+
+
+class Shard(NamedTuple):
+    """A part of a larger tensor, and the index of its first element there."""
+
+    tensor: Tensor
+    shard_offsets: tuple[int, ...]
+
+
+class ShardedTensor:
+    """The parts of a tensor of `size` that this worker has; others have the rest.
+
+    In a state dict it is saved as one tensor under its key, together with the parts that other
+    workers give for that key. It is loaded from whatever parts the checkpoint was written in.
+
+    Raises  ShapeError for a part that does not lie in the whole
+    """
+
+    def __init__(self, local_shards: Sequence[Shard], size: Sequence[int]) -> None:
+        self._shards = tuple(Shard(tensor, tuple(at)) for tensor, at in local_shards)
+        self._size = Size(tuple(size))
+        for tensor, at in self._shards:
+            if len(at) != len(size) or tensor.dim() != len(size):
+                raise ShapeError(
+                    f"ShardedTensor: a part of shape {tuple(tensor.shape)} at {at} has not the "
+                    f"{len(size)} axes of the whole, {tuple(size)}"
+                )
+            if not Box(at, tuple(tensor.shape)).lies_in(self._size):
+                raise ShapeError(
+                    f"ShardedTensor: a part of shape {tuple(tensor.shape)} at {at} ends outside of "
+                    f"the whole, {tuple(size)}"
+                )
+
+    @classmethod
+    def from_local(
+        cls, tensor: Tensor, shard_offsets: Sequence[int], size: Sequence[int]
+    ) -> ShardedTensor:
+        """Return a tensor of which this worker has one part."""
+        return cls([Shard(tensor, tuple(shard_offsets))], size)
+
+    def local_shards(self) -> tuple[Shard, ...]:
+        """Return the parts that this worker has."""
+        return self._shards
+
+    def size(self) -> Size:
+        """Return the shape of the whole."""
+        return self._size
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{tuple(tensor.shape)} at {at}" for tensor, at in self._shards)
+        return f"ShardedTensor(size={tuple(self._size)}, here: {parts or 'nothing'})"

@@ -1,0 +1,144 @@
+"""What a worker has at one moment, as tensors and values that its file is made of."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zlib
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ...core.device import CPU
+from ...core.usual_pages import usual_pages
+from ...graph.modes import no_grad
+from ...ops.creation import from_numpy
+from ...serialization import load, save
+from ...tensor.tensor import Tensor
+from .box import whole
+from .metadata import FileRow
+from .sharded_tensor import ShardedTensor
+from .tree import Path, key_of
+
+# Copies of the last save, to be written over by the next: memory that a process has touched before
+# takes copies some ten times as fast as new memory.
+Kept = dict[str, Tensor]
+
+
+class Snapshot(NamedTuple):
+    """The tensors in the order of their records, the values, and an entry for each."""
+
+    tensors: list[Tensor]
+    values: dict[str, Any]
+    entries: list[list[Any]]
+
+    def row(self, name: str, size: int, worker: str, checksums: list[int]) -> FileRow:
+        """Return what the worker tells of the file that was made of it."""
+        rows = [
+            [*entry, checksums[entry[6]]] if entry[0] == "tensor" else entry
+            for entry in self.entries
+        ]
+        return {"name": name, "bytes": size, "worker": worker, "entries": rows}
+
+
+def snapshot(
+    leaves: Iterable[tuple[Path, Any]], *, copies: bool, kept: Kept | None = None
+) -> Snapshot:
+    """Return what the leaves are now; with copies, whatever is done to them later.
+
+    Raises  TypeError for a value that could not be loaded without running code
+    """
+    taken = Snapshot([], {}, [])
+    memories: set[int] = set()
+    reused: Kept = {}
+    for path, leaf in leaves:
+        key = key_of(path)
+        for tensor, offsets, size in _parts(leaf):
+            label = f"{key} {offsets}"
+            if copies or not _is_by_itself(tensor, memories):
+                tensor = _copy(tensor, (kept or {}).get(label))
+            reused[label] = tensor
+            memories.add(tensor.data_ptr())
+            place = [list(size), list(offsets), list(tensor.shape), len(taken.tensors)]
+            taken.entries.append(["tensor", list(path), tensor.dtype.name, *place])
+            taken.tensors.append(tensor.detach())
+        if not _is_dense(leaf):
+            taken.values[key] = leaf
+            taken.entries.append(["value", list(path), _digest(leaf)])
+    if kept is not None:
+        kept.clear()
+        kept.update(reused)
+    return taken._replace(values=_loadable(taken.values))
+
+
+def _is_dense(leaf: Any) -> bool:
+    if isinstance(leaf, Tensor):
+        return not leaf.is_sparse
+    return isinstance(leaf, ShardedTensor)
+
+
+def _parts(leaf: Any) -> list[tuple[Tensor, tuple[int, ...], tuple[int, ...]]]:
+    """Return each tensor of a leaf, where it stands in the whole, and the size of that."""
+    if isinstance(leaf, ShardedTensor):
+        return [(part, at, tuple(leaf.size())) for part, at in leaf.local_shards()]
+    if _is_dense(leaf):
+        shape = tuple(leaf.shape)
+        return [(leaf, whole(shape).offsets, shape)]
+    return []
+
+
+def _is_by_itself(tensor: Tensor, others: set[int]) -> bool:
+    """Return whether a tensor's memory is this tensor and nothing else, and no other's before."""
+    return (
+        tensor.device == CPU
+        and tensor.is_contiguous()
+        and tensor.numel() > 0
+        and tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+        and tensor.data_ptr() not in others
+    )
+
+
+@no_grad()
+def _copy(tensor: Tensor, old: Tensor | None) -> Tensor:
+    if old is None or old.shape != tensor.shape or old.dtype is not tensor.dtype:
+        old = _room_for(tensor)
+    copied: Tensor = old.copy_(tensor.detach())
+    return copied
+
+
+def _room_for(tensor: Tensor) -> Tensor:
+    size, shape = tensor.numel() * tensor.element_size(), tuple(tensor.shape)
+    return from_numpy(usual_pages(size).view(tensor.dtype.numpy).reshape(shape))
+
+
+def _loadable(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values as they will be loaded, which nobody else can change."""
+    stream = io.BytesIO()
+    try:
+        save(values, stream)
+        stream.seek(0)
+        found: dict[str, Any] = load(stream, weights_only=True)
+    except (pickle.PicklingError, pickle.UnpicklingError, TypeError, AttributeError) as error:
+        if len(values) > 1:
+            for key, value in values.items():
+                _loadable({key: value})
+        key, value = next(iter(values.items()))
+        raise TypeError(
+            f"{key!r} of the state dict is a {type(value).__name__}, which could not be loaded "
+            "without running code of the file; save tensors, numbers, text, and plain containers "
+            f"of them, or give the object state_dict() and load_state_dict(): {error}"
+        ) from error
+    return found
+
+
+def _digest(value: Any) -> int:
+    # Pickles of equal values differ where one has the same text twice and the other two alike.
+    text = repr(value).encode() if _is_plain(value) else pickle.dumps(value, 4)
+    return zlib.crc32(text)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, [*value, *value.values()]))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str | bytes)

@@ -1,0 +1,139 @@
+"""Several workers that save one checkpoint: what each has to tell, and where the others wait."""
+
+# Note [Pulled, not pushed] Who needs something of another worker calls it and waits there: the
+# first of the group for the parts of each, each for what came of it from the first. So whoever dies
+# ends the calls to it, and those who wait hear at once who it was. That all have come is asked
+# before, within the group's timeout for calls; how long the writing takes is nobody's guess, and
+# waited for without one.
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.errors import RpcTimeoutError
+from ...core.future import Future, outcomes
+from .. import rpc
+from ..rpc.functions import async_execution
+from .errors import CheckpointException
+from .metadata import FileRow
+
+# Guards the two below it.
+_told_lock = threading.Lock()
+_told: dict[str, Future[Any]] = {}
+_saves: Counter[str] = Counter()
+
+
+@rpc.export
+@async_execution
+def told(key: str) -> Future[Any]:
+    """Return what this worker tells under a key, once it does."""
+    return _promise(key)
+
+
+@rpc.export
+def nobody_waits(key: str) -> None:
+    """End what is asked of this worker under a key: who asked has given up."""
+    _promise(key).try_complete(error=CheckpointException("nobody waits for this any more"))
+
+
+def _promise(key: str) -> Future[Any]:
+    with _told_lock:
+        return _told.setdefault(key, Future())
+
+
+def require_group(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the workers that save together, this one among them.
+
+    Raises  TypeError, CheckpointException for other things; RpcError for unknown workers
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"process_group: expected a list of workers' names, got {names!r}")
+    group = tuple(names)
+    own = rpc.get_worker_info().name
+    if own not in group or len(set(group)) != len(group):
+        raise CheckpointException(
+            f"process_group={list(group)}: it names each worker that saves once, this one, "
+            f"{own!r}, included"
+        )
+    for name in group:
+        rpc.get_worker_info(name)
+    return group
+
+
+class Together:
+    """One save by a group, as its first worker or another one sees it."""
+
+    def __init__(self, group: tuple[str, ...], folder: str) -> None:
+        self._group = group
+        self._folder = folder
+        self._own = rpc.get_worker_info().name
+        # Whether no other worker writes any more.
+        self.has_gathered = False
+        stem = f"{folder}\0{','.join(group)}"
+        with _told_lock:
+            _saves[stem] += 1
+            number = _saves[stem]
+            self._stem = f"{stem}\0{number}\0"
+            # The others have fetched what was told two saves ago: they have ended the one since.
+            for key in [key for key in _told if key.startswith(f"{stem}\0{number - 2}\0")]:
+                del _told[key]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this worker writes the manifest."""
+        return self._own == self._group[0]
+
+    def tell_parts(self, rows: list[FileRow] | None, error: BaseException | None) -> None:
+        """Let the first worker have what this one has written, or why it has not."""
+        self.come()
+        _promise(f"{self._stem}parts {self._own}").try_complete(rows, error)
+
+    def come(self) -> None:
+        """Say that this worker saves, too."""
+        _promise(f"{self._stem}here {self._own}").try_complete(None)
+
+    def gathered(self) -> list[FileRow]:
+        """Return what all other workers have written.
+
+        Raises  CheckpointException for one that did not come, WorkerLostError for one that died;
+                what kept another one from writing
+        """
+        others = [name for name in self._group if name != self._own]
+        try:
+            self._meet(others)
+            futures = [self._ask(name, f"parts {name}", timeout=0) for name in others]
+            return [row for rows in outcomes(futures) for row in rows]
+        finally:
+            self.has_gathered = True
+
+    def await_first(self) -> None:
+        """Wait until the first worker has written the manifest.
+
+        Raises  CheckpointException, WorkerLostError if it did not
+        """
+        first = self._group[0]
+        self._meet([first])
+        self._ask(first, "outcome", timeout=0).wait()
+
+    def tell_outcome(self, error: BaseException | None) -> None:
+        """Let all others go on."""
+        _promise(f"{self._stem}outcome").try_complete(None, error)
+
+    def _meet(self, names: list[str]) -> None:
+        for name, here in [(name, self._ask(name, f"here {name}")) for name in names]:
+            try:
+                here.wait()
+            except RpcTimeoutError as error:
+                rpc.rpc_async(name, nobody_waits, (f"{self._stem}here {name}",))
+                raise CheckpointException(
+                    f"save to {self._folder!r}: the worker {name!r} did not come to save with "
+                    f"{self._own!r} within {rpc.get_rpc_timeout():g} s; all of process_group="
+                    f"{list(self._group)} call save, in the same order"
+                ) from error
+
+    def _ask(self, name: str, what: str, timeout: float | None = None) -> Future[Any]:
+        timeout = rpc.get_rpc_timeout() if timeout is None else timeout
+        return rpc.rpc_async(name, told, (self._stem + what,), timeout=timeout)

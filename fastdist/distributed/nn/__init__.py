@@ -1,0 +1,28 @@
+"""Modules that live on other workers.
+
+api/remote_module.py has RemoteModule, a module whose forward runs where its parameters are;
+functional.py the names of PyTorch's collectives, which say what to do instead.
+"""
+
+from __future__ import annotations
+
+from ...core.missing import explain_missing
+from .api.remote_module import RemoteModule
+from .functional import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    all_to_all_single,
+    broadcast,
+    gather,
+    reduce,
+    reduce_scatter,
+    scatter,
+)
+
+__all__ = [
+    "RemoteModule", "all_gather", "all_reduce", "all_to_all", "all_to_all_single", "broadcast",
+    "gather", "reduce", "reduce_scatter", "scatter",
+]  # fmt: skip
+
+explain_missing(__name__)

@@ -1,0 +1,306 @@
+"""RemoteModule: a module that lives on another worker, and is called like one that lives here."""
+
+# What travels is an RRef to the module, the call's arguments and its result. The graph of the call
+# is recorded on both sides as that of any remote call, so that a distributed backward pass goes
+# through it, and gradients stay with the parameters. What a Module has besides (its parameters, its
+# submodules, its hooks) is at the other end: those methods say so, since what the base class would
+# answer is that there are none.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn, Self
+
+from fastdist.core.device import CPU, Device
+from fastdist.core.errors import MessageError
+from fastdist.core.future import Future
+from fastdist.core.missing import explain_missing
+from fastdist.distributed.rpc.message.body import register_reducer
+from fastdist.nn.module import Module
+from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.tensor import Tensor
+
+from ... import rpc
+from ...remote_device import _remote_device
+from ...rpc.agent import get_current_agent
+from ...rpc.api import arguments_of, keywords_of
+from ...rpc.message import gate
+
+__all__ = ["RemoteModule"]
+
+_NO_INTERFACES = (
+    "_module_interface_cls: there is no TorchScript here, whose types module interfaces are; leave "
+    "it out, and call the module with what its forward takes"
+)
+
+
+class _RemoteModule(Module):
+    """The base of RemoteModule, which PyTorch gives an interface of TorchScript as well.
+
+    Raises  NotImplementedError for such an interface; the rest as RemoteModule
+    """
+
+    on: str | int
+    device: str
+    is_device_map_set: bool
+    is_scriptable = False
+    module_rref: rpc.RRef[Any]
+
+    def __init__(
+        self,
+        remote_device: str,
+        module_cls: Callable[..., Module],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+        _module_interface_cls: object = None,
+    ) -> None:
+        super().__init__()
+        self._find(remote_device, _module_interface_cls)
+        given = (module_cls, arguments_of(args), keywords_of(kwargs), self.device)
+        self.module_rref = rpc.remote(self.on, _create_module, given)
+
+    @staticmethod
+    def init_from_module_rref(
+        remote_device: str,
+        module_rref: rpc.RRef[Any],
+        _module_interface_cls: object = None,
+    ) -> RemoteModule:
+        """Return a RemoteModule of a module that is there already; remote_device says where.
+
+        Raises  ValueError if it is on another worker; the rest as RemoteModule
+        """
+        made = RemoteModule.__new__(RemoteModule)
+        Module.__init__(made)
+        made._find(remote_device, _module_interface_cls)
+        owner = module_rref.owner()
+        if get_current_agent().get_worker_info(made.on) != owner:
+            raise ValueError(
+                f"RemoteModule: the module lives on {owner.name!r}, and remote_device is "
+                f"{remote_device!r}; say '{owner.name}/{made.device}'"
+            )
+        made.module_rref = module_rref
+        return made
+
+    def _find(self, remote_device: str, module_interface_cls: object) -> None:
+        if module_interface_cls is not None:
+            raise NotImplementedError(_NO_INTERFACES)
+        if not rpc._is_current_rpc_agent_set():
+            raise AssertionError("RemoteModule only works in RPC. Call rpc.init_rpc before")
+        place = _remote_device(remote_device)
+        agent = get_current_agent()
+        name, rank = place.worker_name(), place.rank()
+        self.on = name or (agent.get_worker_info().name if rank is None else rank)
+        self.device = str(place.device())
+        self.is_device_map_set = bool(agent.device_map_to(agent.worker(self.on)))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the module makes of its arguments, there.
+
+        Raises  what the module, or its making, raised; RpcTimeoutError; WorkerLostError
+        Note    the module's own hooks run with it
+        """
+        return rpc.rpc_sync(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
+
+    def forward_async(self, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Return at once a Future of what forward would return."""
+        return rpc.rpc_async(self.module_rref.owner(), _remote_forward, self._call(args, kwargs))
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        return self.module_rref, args, kwargs, self.device, self.is_device_map_set
+
+    def remote_parameters(self, recurse: bool = True) -> list[rpc.RRef[Parameter]]:
+        """Return references to the module's parameters, without recurse only to its own, for a
+        DistributedOptimizer.
+        """
+        owner = self.module_rref.owner()
+        found: list[rpc.RRef[Parameter]] = rpc.rpc_sync(
+            owner, _param_rrefs, (self.module_rref, recurse)
+        )
+        return found
+
+    def get_module_rref(self) -> rpc.RRef[Any]:
+        """Return the reference to the module."""
+        return self.module_rref
+
+    def train(self, mode: bool = True) -> Self:
+        """Put the module into training mode, or out of it, there."""
+        rpc.rpc_sync(self.module_rref.owner(), _set_training, (self.module_rref, mode))
+        self.training = mode
+        return self
+
+    def __getstate__(self) -> NoReturn:
+        raise RuntimeError(
+            "Cannot pickle RemoteModule in python pickler. RemoteModule can only be pickled when "
+            f"using RPC{_of_a_subclass(self)}"
+        )
+
+    def __setstate__(self, state: object) -> NoReturn:
+        raise RuntimeError(
+            "Cannot unpickle RemoteModule in python pickler. RemoteModule can only be unpickled "
+            "when using RPC"
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({_written(self)})"
+
+
+class RemoteModule(_RemoteModule):
+    """A module on another worker: module_cls(*args, **kwargs) is made there, and called from here.
+
+    remote_device is "worker1/cuda:0" or "rank:1/cpu"; the device may be left out, and is the CPU
+    then. Arguments are moved to the module's device; what it returns comes back on the CPU, unless
+    a device map says where its device goes. Sent by RPC, it is the same module to who gets it.
+
+    Thread  any; forward and train wait for the other worker
+    Raises  AssertionError before rpc.init_rpc; ValueError for a remote_device in another form;
+            DeviceError. What module_cls raises comes with the first call
+    """
+
+    def __init__(
+        self,
+        remote_device: str,
+        module_cls: Callable[..., Module],
+        args: Sequence[Any] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(remote_device, module_cls, args, kwargs)
+
+
+# ---- what of a Module is at the other end -------------------------------------------------------
+
+_NOT_HERE = (
+    "_apply", "add_module", "apply", "bfloat16", "buffers", "children", "cpu", "cuda", "double",
+    "extra_repr", "float", "half", "ipu", "load_state_dict", "modules", "mtia", "named_buffers",
+    "named_children", "named_modules", "named_parameters", "parameters", "register_backward_hook",
+    "register_buffer", "register_forward_hook", "register_forward_pre_hook",
+    "register_full_backward_hook", "register_full_backward_pre_hook", "register_parameter",
+    "requires_grad_", "share_memory", "state_dict", "to", "to_empty", "type", "xpu", "zero_grad",
+)  # fmt: skip
+_INSTEAD = {
+    "parameters": ". Please use ``remote_parameters`` instead.",
+    "state_dict": ": get_module_rref().rpc_sync().state_dict() fetches it",
+    "load_state_dict": ": get_module_rref().rpc_sync().load_state_dict(state) sends it there",
+    "zero_grad": ": gradients are those of a context; a DistributedOptimizer has zero_grad()",
+}
+_ANYWHERE = (
+    ": the module lives on the other worker; run a function there that takes get_module_rref(), "
+    "and do it to its local_value()"
+)
+
+
+def _not_supported(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: _RemoteModule, *args: object, **kwargs: object) -> NoReturn:
+        raise ValueError(
+            f"Method ``{name}`` not supported for RemoteModule{_INSTEAD.get(name, _ANYWHERE)}"
+        )
+
+    refuse.__name__ = name
+    refuse.__qualname__ = f"_RemoteModule.{name}"
+    refuse.__doc__ = "Raise ValueError: the module, and all it has, is on the other worker."
+    return refuse
+
+
+for _name in _NOT_HERE:
+    setattr(_RemoteModule, _name, _not_supported(_name))
+
+
+# ---- what the module's worker runs --------------------------------------------------------------
+
+
+@rpc.export
+def _create_module(
+    module_cls: Callable[..., Module],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    device: str,
+) -> Module:
+    gate.require_callable_by_others(module_cls)
+    module = module_cls(*args, **kwargs)
+    if not isinstance(module, Module):
+        raise ValueError(
+            "Expect `module_cls(*args, **kwargs)` returns an instance of <class nn.Module>, "
+            f"but it returns an instance of {type(module)}."
+        )
+    return module if Device(device) is CPU else module.to(device)
+
+
+@rpc.export
+def _remote_forward(
+    module_rref: rpc.RRef[Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    device: str,
+    is_device_map_set: bool,
+) -> Any:
+    module = _local(module_rref)
+    there = Device(device)
+    if there is CPU:
+        return module(*args, **kwargs)
+    result = module(*_moved(args, there), **_moved(kwargs, there))
+    return result if is_device_map_set else _moved(result, CPU)
+
+
+@rpc.export
+def _param_rrefs(module_rref: rpc.RRef[Any], recurse: bool) -> list[rpc.RRef[Parameter]]:
+    parameters = _local(module_rref).parameters(recurse)
+    return [rpc.RRef(parameter) for parameter in parameters]
+
+
+@rpc.export
+def _set_training(module_rref: rpc.RRef[Any], mode: bool) -> None:
+    _local(module_rref).train(mode)
+
+
+def _local(module_rref: rpc.RRef[Any]) -> Module:
+    """Return the module itself, which others may call here.
+
+    Raises  TypeError for something else than an RRef of a Module; ForbiddenFunctionError in strict
+            mode for one whose forward was neither exported nor allowed
+    """
+    module = module_rref.local_value() if isinstance(module_rref, rpc.RRef) else module_rref
+    if module is module_rref or not isinstance(module, Module):
+        raise TypeError(f"expected an RRef of a Module, got {type(module).__name__}")
+    gate.require_callable_by_others(module.forward)
+    return module
+
+
+def _moved(value: Any, device: Device) -> Any:
+    """Return a value with its tensors on a device, those in tuples, lists and dicts as well."""
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {key: _moved(each, device) for key, each in value.items()}
+    if value.__class__ in (tuple, list):
+        return value.__class__(_moved(each, device) for each in value)
+    return value
+
+
+# ---- how one travels ----------------------------------------------------------------------------
+
+
+def _written(module: _RemoteModule) -> str:
+    on = module.on if isinstance(module.on, str) else f"rank:{module.on}"
+    return f"{on}/{module.device}"
+
+
+def _of_a_subclass(module: _RemoteModule) -> str:
+    if type(module) is RemoteModule:
+        return ""
+    return (
+        f", and {type(module).__name__}, which is made of it, not even then: send "
+        "get_module_rref(), and make it there by RemoteModule.init_from_module_rref"
+    )
+
+
+def _remote_module_reducer(module: RemoteModule) -> tuple[Any, ...]:
+    return _remote_module_receiver, (_written(module), module.module_rref)
+
+
+def _remote_module_receiver(remote_device: str, module_rref: rpc.RRef[Any]) -> RemoteModule:
+    if not (isinstance(remote_device, str) and isinstance(module_rref, rpc.RRef)):
+        raise MessageError(f"a RemoteModule at {remote_device!r} of {type(module_rref).__name__}")
+    return RemoteModule.init_from_module_rref(remote_device, module_rref)
+
+
+register_reducer(RemoteModule, _remote_module_reducer, _remote_module_receiver)
+explain_missing(__name__)

@@ -1,0 +1,205 @@
+"""Where callers of this host ask for rings, and where what they write is read and answered."""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from os import unlink
+from typing import Final
+
+from fastdist.core.errors import MessageError
+
+from ..frames import Buffer
+from ..listener import Received
+from . import meeting
+from .end import RingEnd
+from .patience import Patience
+
+# Each takes a descriptor and, once used, some memory. Who comes later keeps to ZeroMQ.
+MOST_RINGS: Final = 1024
+# Messages by rings in a row, while others may wait at the other addresses.
+_MOST_IN_A_ROW: Final = 32
+
+_logger = logging.getLogger(__name__)
+
+
+class RingCaller:
+    """One caller's ring, as the one who answers sees it; the route of what came by it.
+
+    Thread  reply and go_on from any; the rest from the door's reader
+    """
+
+    __slots__ = ("_lock", "end")
+
+    def __init__(self, end: RingEnd) -> None:
+        self.end = end
+        # Guards what is written.
+        self._lock = threading.Lock()
+
+    def reply(self, frames: Sequence[Buffer]) -> bool:
+        """Send a message; False if the caller has hung up. Never blocks."""
+        with self._lock:
+            if self.end.line.has_ended:
+                return False
+            if not self.end.write(frames):
+                # Its sender may change the memory that it is in.
+                self.end.write_in_pieces([bytes(frame) for frame in frames])
+        return True
+
+    def go_on(self) -> bool:
+        """Write more of what there was no room for; return whether all is written."""
+        with self._lock:
+            return self.end.go_on()
+
+    def release(self) -> None:
+        """Hang up, and let go of the memory."""
+        with self._lock:
+            self.end.release()
+
+
+class RingDoor:
+    """Meets callers, and reads their rings.
+
+    Thread  one at a time: who reads the listener that the door belongs to
+    Raises  OSError if the path is taken
+    """
+
+    def __init__(self, path: str, poller: select.poll, max_frame_bytes: int) -> None:
+        self._path = path
+        self._poller = poller
+        self._max_frame_bytes = max_frame_bytes
+        self._door: socket.socket | None = meeting.listen(path)
+        self._door_fd = self._door.fileno()
+        poller.register(self._door_fd, select.POLLIN)
+        # By descriptor: who has come and not said yet what for, and whose ring is here.
+        self._asking: dict[int, socket.socket] = {}
+        self._callers: dict[int, RingCaller] = {}
+        # Those that would ring for nothing: they are looked at before anybody sleeps.
+        self._awake: list[RingCaller] = []
+        self._in_a_row = 0
+        self._patience = Patience()
+
+    def take(self) -> Received | None:
+        """Return the next message that came by a ring; None also now and then if there are more."""
+        if self._in_a_row >= _MOST_IN_A_ROW:
+            self._in_a_row = 0
+            return None
+        for caller in self._awake:
+            try:
+                frames = caller.end.read()
+            except MessageError as error:
+                _logger.warning("a caller of this host is not listened to any more: %s", error)
+                self._awake.remove(caller)
+                self._forget(caller)
+                return None
+            if frames is not None:
+                self._in_a_row += 1
+                if len(self._awake) > 1:
+                    # The others first, the next time.
+                    self._awake.remove(caller)
+                    self._awake.append(caller)
+                return Received(caller, frames, None)
+        self._in_a_row = 0
+        return None
+
+    def look(self) -> bool:
+        """Look for a while whether something comes; return whether it did."""
+        return bool(self._awake) and self._patience.look(self._has_some)
+
+    def fall_asleep(self) -> bool:
+        """Ask all callers to ring; False if something has come meanwhile."""
+        while self._awake:
+            caller = self._awake[-1]
+            if caller.end.line.has_ended and not caller.end.reader.has_some():
+                self._forget(caller)
+            elif not caller.end.reader.sleeps():
+                return False
+            self._awake.pop()
+        return True
+
+    def hear(self, ready: Sequence[tuple[int, int]]) -> None:
+        """Take note of which descriptors became readable."""
+        for fd, _ in ready:
+            caller = self._callers.get(fd)
+            if caller is not None:
+                caller.end.line.hear()
+                caller.end.reader.wakes()
+                caller.go_on()
+                if caller not in self._awake:
+                    self._awake.append(caller)
+            elif fd in self._asking:
+                self._meet(fd)
+            elif fd == self._door_fd:
+                self._let_in()
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Hang up on all; answers that found no room may take linger_s more to be written."""
+        self._stop_meeting()
+        deadline = time.monotonic() + linger_s
+        for fd, caller in list(self._callers.items()):
+            line = select.poll()
+            line.register(fd, select.POLLIN)
+            while not caller.go_on() and not caller.end.line.has_ended:
+                left_ms = max(0.0, deadline - time.monotonic()) * 1000
+                if not left_ms or not line.poll(left_ms):
+                    break
+                caller.end.line.hear()
+            self._forget(caller)
+        for asking in self._asking.values():
+            asking.close()
+        self._asking.clear()
+        self._awake.clear()
+
+    def _has_some(self) -> bool:
+        return any(caller.end.reader.has_some() for caller in self._awake)
+
+    def _let_in(self) -> None:
+        assert self._door is not None
+        try:
+            line, _ = self._door.accept()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # No descriptor is left, say. Who waits at the door is sent away, and takes another way.
+            _logger.warning("no more rings for callers of this host: %s", error)
+            self._stop_meeting()
+            return
+        if len(self._callers) + len(self._asking) >= MOST_RINGS:
+            line.close()
+            return
+        line.setblocking(False)
+        self._asking[line.fileno()] = line
+        self._poller.register(line.fileno(), select.POLLIN)
+
+    def _meet(self, fd: int) -> None:
+        line = self._asking[fd]
+        try:
+            end = meeting.answer(line, self._max_frame_bytes)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            _logger.info("somebody of this host gets no ring: %s", error)
+            self._poller.unregister(fd)
+            self._asking.pop(fd).close()
+            return
+        del self._asking[fd]
+        caller = self._callers[fd] = RingCaller(end)
+        self._awake.append(caller)
+
+    def _forget(self, caller: RingCaller) -> None:
+        if self._callers.pop(caller.end.line.fd, None) is not None:
+            self._poller.unregister(caller.end.line.fd)
+        caller.release()
+
+    def _stop_meeting(self) -> None:
+        if self._door is not None:
+            self._poller.unregister(self._door_fd)
+            self._door.close()
+            self._door = None
+            with suppress(FileNotFoundError):
+                unlink(self._path)

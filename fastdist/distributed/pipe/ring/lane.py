@@ -1,0 +1,162 @@
+"""A caller's lane through a ring, or through ZeroMQ once the ring's other end has hung up."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.sockets import Doorbell, Pulse, poll_timeout_ms
+
+from ..frames import Buffer
+from ..lane import READABLE, WRITABLE, Lane, LaneClosed, LaneInDoubt, LaneTimeout
+from . import meeting
+from .patience import Patience
+
+# A sleeper looks up after that, and rings: should it have missed a bell, the other may have too.
+_LOOK_UP_MS: Final = 2000
+
+
+class RingLane:
+    """Lane. See Note [Rings]; `instead` makes the lane of ZeroMQ that takes its place.
+
+    Raises  OSError if the peer gives no ring
+    """
+
+    transport = "shm"
+    pulse: Pulse | None = None
+
+    def __init__(
+        self, path: str, closed: Doorbell, max_frame_bytes: int, instead: Callable[[], Lane]
+    ) -> None:
+        self._path = path
+        self._end = meeting.ask(path, max_frame_bytes)
+        self._make_instead = instead
+        self._instead: Lane | None = None
+        self._patience = Patience()
+        self._closed_fd = closed.fileno()
+        self._poller = select.poll()
+        self._poller.register(self._end.line.fd, select.POLLIN)
+        self._poller.register(self._closed_fd, select.POLLIN)
+
+    @property
+    def takes_edges(self) -> bool:
+        """Whether a socket of ZeroMQ has taken the ring's place."""
+        return self._instead is not None
+
+    def try_send(self, frames: Sequence[Buffer]) -> bool:
+        """Send a message if it can leave now; never blocks."""
+        if self._instead is not None:
+            return self._instead.try_send(frames)
+        return not self._end.line.has_ended and self._end.write(frames)
+
+    def send(self, frames: Sequence[Buffer], deadline: float | None) -> None:
+        """Send a message as soon as there is room for it."""
+        if self._instead is not None:
+            self._instead.send(frames, deadline)
+        elif not self._end.write(frames):
+            self._send_in_pieces(frames, deadline)
+
+    def try_receive(self) -> list[Buffer] | None:
+        """Return the frames of the next message, or None if none is there."""
+        return self._read() if self._instead is None else self._instead.try_receive()
+
+    def receive(self, deadline: float | None) -> list[Buffer]:
+        """Return the frames of the next message, waiting for it."""
+        if self._instead is not None:
+            return self._instead.receive(deadline)
+        reader = self._end.reader
+        frames = self._read()
+        if frames is None and self._instead is None and self._patience.look(reader.has_some):
+            frames = self._read()
+        while frames is None:
+            if self._has_ended():
+                raise LaneInDoubt(f"the ring of the worker at {self._path} has ended")
+            if reader.sleeps():
+                self._sleep(deadline, reader.has_some)
+                reader.wakes()
+            frames = self._read()
+        return frames
+
+    def events(self) -> int:
+        """Return READABLE, WRITABLE, both or neither."""
+        if self._instead is not None:
+            return self._instead.events()
+        self._end.line.hear()
+        can_read = self._end.line.has_ended or not self._end.reader.sleeps()
+        return can_read * READABLE | (not self._end.writer.waits()) * WRITABLE
+
+    def fileno(self) -> int:
+        """Return the descriptor of the line, or of what has taken its place."""
+        return self._end.line.fd if self._instead is None else self._instead.fileno()
+
+    def connection_fileno(self) -> int:
+        """Return -1: the lane that others share is the one that is watched."""
+        return -1
+
+    def next_connection_event(self) -> str | None:
+        """Return None, as for any lane that is not watched."""
+        return None
+
+    def hang_up(self) -> None:
+        """End the ring; what comes next goes by ZeroMQ."""
+        if self._instead is None:
+            self._hang_up()
+
+    def close(self, linger_s: float = 0.0) -> None:
+        """Hang up; a second time does nothing. What was sent stays to be read."""
+        self._end.release()
+        if self._instead is not None:
+            self._instead.close(linger_s)
+
+    def _read(self) -> list[Buffer] | None:
+        try:
+            return self._end.read()
+        except MessageError:
+            # Nothing that follows would make sense. What was asked is asked anew.
+            self._hang_up()
+            return None
+
+    def _has_ended(self) -> bool:
+        """Return whether there is no ring any more: the other has hung up, and all is read."""
+        if self._instead is None and self._end.line.has_ended:
+            self._hang_up()
+        return self._instead is not None
+
+    def _send_in_pieces(self, frames: Sequence[Buffer], deadline: float | None) -> None:
+        end, is_sent = self._end, False
+        try:
+            is_sent = end.write_in_pieces(frames)
+            while not is_sent and not end.line.has_ended:
+                self._sleep(deadline, end.writer.has_room)
+                is_sent = end.go_on()
+        finally:
+            if not is_sent:
+                # Half a message is there, which nobody will end.
+                self._hang_up()
+        if self._instead is not None:
+            self._instead.send(frames, deadline)
+
+    def _hang_up(self) -> None:
+        self._end.release()
+        self._instead = self._make_instead()
+
+    def _sleep(self, deadline: float | None, is_over: Callable[[], bool]) -> None:
+        left_ms = poll_timeout_ms(deadline)
+        is_last = left_ms is not None and left_ms <= _LOOK_UP_MS
+        ready = self._poller.poll(left_ms if is_last else _LOOK_UP_MS)
+        closed = False
+        for fd, _ in ready:
+            if fd == self._closed_fd:
+                closed = True
+            else:
+                self._end.line.hear()
+        if is_over():
+            return  # what has arrived before the end still counts
+        if closed:
+            raise LaneClosed(f"the ring of the worker at {self._path} was closed")
+        if not ready:
+            if is_last:
+                raise LaneTimeout(f"nothing by the ring of the worker at {self._path} in time")
+            self._end.line.ring()

@@ -1,0 +1,56 @@
+"""The line between two ends of a ring: a byte wakes the other, and its end is the other's end."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Final
+
+_BYTE: Final = b"\0"
+
+
+class Line:
+    """A connected unix socket that says nothing but "look".
+
+    Thread  ring from any; hear from whoever reads the ring
+    """
+
+    __slots__ = ("_socket", "fd", "has_ended")
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        self.fd = connected.fileno()
+        # The other end has hung up: it reads and writes no more. What it wrote before stands.
+        self.has_ended = False
+
+    def ring(self) -> None:
+        """Wake whoever sleeps at the other end."""
+        try:
+            self._socket.send(_BYTE)
+        except BlockingIOError:
+            pass  # so many bytes wake it as well
+        except OSError:
+            self.has_ended = True
+
+    def hear(self) -> None:
+        """Take in what was rung, or that the other has hung up."""
+        try:
+            while heard := self._socket.recv(4096):
+                if len(heard) < 4096:
+                    return
+            self.has_ended = True
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.has_ended = True
+
+    def hang_up(self) -> None:
+        """Let both ends know that nothing follows; the descriptor stays until close."""
+        self.has_ended = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up; a second time does nothing."""
+        self.has_ended = True
+        self._socket.close()

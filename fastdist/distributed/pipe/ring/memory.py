@@ -1,0 +1,317 @@
+"""One ring: messages that one process writes and another reads, in memory that both map."""
+
+from __future__ import annotations
+
+import mmap
+from collections import deque
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
+
+from fastdist.core.errors import MessageError
+from fastdist.core.fence import full_fence
+
+from ..frames import Buffer
+
+# Of one way. What is larger than that goes through it in pieces, and wakes the other end for each:
+# large tensors do not come by here, and one of 64 KB fits with what goes before it.
+CAPACITY: Final = 1 << 17
+_MASK: Final = CAPACITY - 1
+_HEADS: Final = 4096
+RING_BYTES: Final = _HEADS + 2 * CAPACITY
+
+# Words of 8 bytes, each on a cache line of its own. Both counters only grow: what has been written,
+# which the writer alone moves, and what has been read, which the reader alone moves.
+_WORDS_BYTES: Final = 256
+_WRITTEN: Final = 0
+_READ: Final = 8
+_READER_SLEEPS: Final = 16
+_WRITER_WAITS: Final = 24
+
+# Before each frame: its bytes, and whether another frame of the message follows.
+_HEADER: Final = Struct("<QQ")
+_STEP: Final = _HEADER.size
+_PADDING: Final = bytes(_STEP)
+# In the place of that word: what follows is nothing, up to the end of the memory.
+_NOTHING: Final = 2
+# Who finds the ring empty beyond this begins anew at its beginning: what is small stays in a few
+# pages, which are in the processor's caches, and the others are never touched.
+_FAR: Final = 1 << 14
+
+
+class RingWriter:
+    """The end that writes; `ring` wakes the reader, where that sleeps.
+
+    Thread  one at a time
+    Note    what is written counts when the counter is moved: who is interrupted before has written
+            nothing
+    """
+
+    __slots__ = ("_memory", "_pieces", "_ring", "_start", "_words")
+
+    def __init__(self, memory: mmap.mmap, way: int, ring: Callable[[], None]) -> None:
+        self._memory = memory
+        self._words = _words_of(memory, way)
+        self._start = _HEADS + way * CAPACITY
+        self._ring = ring
+        # What is left of messages that did not fit.
+        self._pieces: deque[memoryview] = deque()
+
+    def write(self, frames: Sequence[Buffer]) -> bool:
+        """Write a message whole; False if there is no room for that now."""
+        words, memory = self._words, self._memory
+        at, read = words[_WRITTEN], words[_READ]
+        size = _padded(len(frames[0])) if len(frames) == 1 else sum(map(_padded, map(len, frames)))
+        if self._pieces or size > CAPACITY - (at - read):
+            return False
+        start = at & _MASK
+        if at == read and start >= _FAR and size <= start:
+            _HEADER.pack_into(memory, self._start + start, CAPACITY - start - _STEP, _NOTHING)
+            at, start = at + CAPACITY - start, 0
+        if len(frames) == 1 and start + size <= CAPACITY:
+            # Nearly all are such: no call more than it takes.
+            first, frame = self._start + start, frames[0]
+            _HEADER.pack_into(memory, first, len(frame), 0)
+            memory[first + _STEP : first + _STEP + len(frame)] = frame
+            at += size
+        else:
+            at = self._write_frames(at, frames)
+        self._publish(at)
+        return True
+
+    def begin(self, frames: Sequence[Buffer]) -> None:
+        """Take a message in that `go_on` writes, behind those that it has not yet."""
+        follow = len(frames)
+        for frame in frames:
+            follow -= 1
+            header, padding = _HEADER.pack(len(frame), follow > 0), _PADDING[: -len(frame) % _STEP]
+            self._pieces += map(memoryview, filter(len, (header, frame, padding)))
+
+    def go_on(self) -> bool:
+        """Write as much as there is room for; return whether all is written."""
+        words, pieces = self._words, self._pieces
+        at = words[_WRITTEN]
+        room = CAPACITY - (at - words[_READ])
+        if not 0 <= room <= CAPACITY:
+            raise MessageError("a ring whose reader has read more than was written")
+        while pieces and room:
+            piece = pieces.popleft()
+            part, rest = piece[:room], piece[room:]
+            self._put(at, part)
+            at, room = at + len(part), room - len(part)
+            if rest:
+                pieces.appendleft(rest)
+        self._publish(at)
+        return not pieces
+
+    def is_busy(self) -> bool:
+        """Return whether something that was begun is not written yet."""
+        return bool(self._pieces)
+
+    def has_room(self) -> bool:
+        """Return whether anything can be written."""
+        return self._words[_WRITTEN] - self._words[_READ] < CAPACITY
+
+    def waits(self) -> bool:
+        """Ask to be rung when there is room; False if there is some now."""
+        self._words[_WRITER_WAITS] = 1
+        full_fence()
+        if self.has_room():
+            self._words[_WRITER_WAITS] = 0
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let go of the memory; nothing can be written any more."""
+        self._pieces.clear()
+        self._words.release()
+
+    def _write_frames(self, at: int, frames: Sequence[Buffer]) -> int:
+        follow = len(frames)
+        for frame in frames:
+            follow -= 1
+            size = len(frame)
+            _HEADER.pack_into(self._memory, self._start + (at & _MASK), size, follow > 0)
+            self._put(at + _STEP, frame)
+            at += _padded(size)
+        return at
+
+    def _publish(self, at: int) -> None:
+        words = self._words
+        full_fence()
+        words[_WRITTEN] = at
+        full_fence()
+        if words[_READER_SLEEPS]:
+            # Whoever puts it back rings: the bell of a reader that went to sleep again meanwhile.
+            words[_READER_SLEEPS] = 0
+            self._ring()
+
+    def _put(self, at: int, data: Buffer) -> None:
+        start = at & _MASK
+        end = start + len(data)
+        first = self._start
+        if end <= CAPACITY:
+            self._memory[first + start : first + end] = data
+            return
+        cut = CAPACITY - start
+        view = memoryview(data)
+        self._memory[first + start : first + CAPACITY] = view[:cut]
+        self._memory[first : first + end - CAPACITY] = view[cut:]
+
+
+class RingReader:
+    """The end that reads; `ring` wakes the writer, where that waits for room.
+
+    `max_frame_bytes` bounds what a frame may say that it is.
+
+    Thread  one at a time
+    """
+
+    __slots__ = ("_came", "_max_frame_bytes", "_memory", "_ring", "_start", "_words")
+
+    def __init__(
+        self, memory: mmap.mmap, way: int, max_frame_bytes: int, ring: Callable[[], None]
+    ) -> None:
+        self._memory = memory
+        self._words = _words_of(memory, way)
+        self._start = _HEADS + way * CAPACITY
+        self._max_frame_bytes = max_frame_bytes
+        self._ring = ring
+        # What has come of a message that comes in pieces.
+        self._came: _Message | None = None
+
+    def has_some(self) -> bool:
+        """Return whether something has been written that was not read."""
+        words = self._words
+        return words[_WRITTEN] != words[_READ]
+
+    def read(self) -> list[Buffer] | None:
+        """Return the next message, or None if it is not there as a whole.
+
+        Raises  MessageError for what no writer of ours writes; nothing more can be read then
+        """
+        words = self._words
+        at = words[_READ]
+        there = words[_WRITTEN] - at
+        if not there:
+            return None
+        full_fence()
+        if not 0 < there <= CAPACITY:
+            raise MessageError(f"a ring of {CAPACITY} bytes of which {there} are to be read")
+        if self._came is None and there >= _STEP:
+            start = at & _MASK
+            size, follows = _HEADER.unpack_from(self._memory, self._start + start)
+            if follows == _NOTHING and _FAR <= start == CAPACITY - _STEP - size:
+                words[_READ] = at + min(_STEP + size, there)
+                return self.read()
+            if not follows and _padded(size) <= there:
+                first = self._start + start + _STEP
+                if start + _STEP + size <= CAPACITY:
+                    frame = self._memory[first : first + size]
+                else:
+                    frame = self._get(at + _STEP, size)
+                self._has_read(at + _padded(size))
+                return [frame]
+        return self._read_in_pieces(at, at + there)
+
+    def sleeps(self) -> bool:
+        """Ask to be rung when something is written; False if something is there."""
+        words = self._words
+        words[_READER_SLEEPS] = 1
+        full_fence()
+        if words[_WRITTEN] == words[_READ]:
+            return True
+        words[_READER_SLEEPS] = 0
+        return False
+
+    def wakes(self) -> None:
+        """Ask no more to be rung."""
+        self._words[_READER_SLEEPS] = 0
+
+    def release(self) -> None:
+        """Let go of the memory; nothing can be read any more."""
+        self._came = None
+        self._words.release()
+
+    def _read_in_pieces(self, at: int, end: int) -> list[Buffer] | None:
+        message = self._came = self._came or _Message()
+        while not message.is_whole and at < end:
+            if not message.left:
+                if end - at < _STEP:
+                    raise MessageError(f"a ring with {end - at} bytes of a header of {_STEP}")
+                size, follows = _HEADER.unpack_from(self._memory, self._start + (at & _MASK))
+                if size > self._max_frame_bytes or follows > 1:
+                    raise MessageError(
+                        f"a frame of {size} bytes came by a ring, which takes "
+                        f"{self._max_frame_bytes} at most"
+                    )
+                message.begin(size, is_last=not follows)
+                at += _STEP
+            elif count := min(end - at, message.left):
+                message.take(self._get(at, count))
+                at += count
+        self._has_read(at)
+        if not message.is_whole:
+            return None
+        self._came = None
+        return message.frames
+
+    def _has_read(self, at: int) -> None:
+        words = self._words
+        words[_READ] = at
+        full_fence()
+        if words[_WRITER_WAITS]:
+            words[_WRITER_WAITS] = 0
+            self._ring()
+
+    def _get(self, at: int, size: int) -> bytes:
+        start = at & _MASK
+        end = start + size
+        first = self._start
+        if end <= CAPACITY:
+            return self._memory[first + start : first + end]
+        return (
+            self._memory[first + start : first + CAPACITY]
+            + self._memory[first : first + end - CAPACITY]
+        )
+
+
+class _Message:
+    """What has come of a message; its memory grows with what comes, whatever that announces."""
+
+    def __init__(self) -> None:
+        self.frames: list[Buffer] = []
+        # Of the frame that comes, the padding included.
+        self.left = 0
+        self.is_whole = False
+        self._frame = bytearray()
+        self._size = 0
+        self._is_last = False
+
+    def begin(self, size: int, *, is_last: bool) -> None:
+        """Take note of the header of the next frame."""
+        self._frame, self._size, self._is_last = bytearray(), size, is_last
+        self.left = _padded(size) - _STEP
+        if not self.left:
+            self._end_frame()
+
+    def take(self, part: bytes) -> None:
+        """Take in what comes next."""
+        self._frame += part[: self._size - len(self._frame)]
+        self.left -= len(part)
+        if not self.left:
+            self._end_frame()
+
+    def _end_frame(self) -> None:
+        self.frames.append(memoryview(self._frame))
+        self.is_whole = self._is_last
+
+
+def _words_of(memory: mmap.mmap, way: int) -> memoryview:
+    first = way * _WORDS_BYTES
+    return memoryview(memory)[first : first + _WORDS_BYTES].cast("Q")
+
+
+def _padded(size: int) -> int:
+    """Return the bytes that a frame takes with its header, in whole steps."""
+    return (size + 2 * _STEP - 1) & -_STEP

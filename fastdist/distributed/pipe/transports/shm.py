@@ -1,0 +1,68 @@
+"""The transport between processes of one host: rings in shared memory, and ZeroMQ beside them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import cast
+
+from fastdist.distributed.pipe.lane import Lane
+from fastdist.distributed.pipe.listener import Listener
+from fastdist.distributed.pipe.registry import SHM_TRANSPORT_PRIORITY, transports
+from fastdist.distributed.pipe.ring import meeting
+from fastdist.distributed.pipe.ring.lane import RingLane
+from fastdist.distributed.pipe.ring.watched import WatchedRingLane
+from fastdist.distributed.sockets import Doorbell, NoSecurity, max_frame_bytes
+
+from .ipc import IpcTransport
+from .zeromq import ZmqLane, ZmqListener
+
+_logger = logging.getLogger(__name__)
+
+
+class ShmTransport(IpcTransport):
+    """Rings for callers that block; what they share, and what rings cannot do, goes by ipc."""
+
+    def why_not_viable(self) -> str | None:
+        """Return why not, where the system or libzmq lacks what it needs."""
+        return meeting.why_not_viable() or super().why_not_viable()
+
+    def bind(self, listener: Listener, host: str, security: object) -> None:
+        """Listen at a new socket file, and meet callers at another."""
+        super().bind(listener, host, security)
+        endpoint = listener.addresses["shm"] = listener.addresses["ipc"]
+        cast(ZmqListener, listener).open_rings(meeting.path_of(endpoint))
+
+    def reaches(self, address: str, *, same_host: bool, same_process: bool) -> bool:
+        """Return whether the peer's files are here and of this user."""
+        return super().reaches(address, same_host=same_host, same_process=same_process) and (
+            os.path.exists(meeting.path_of(address))
+        )
+
+    def connect(
+        self, address: str, closed: object, security: object, peer: str, *, watched: bool
+    ) -> Lane:
+        """Return a new lane: a ring, or one of ZeroMQ where the peer gives none."""
+
+        bell = cast(Doorbell, closed)
+
+        def by_zeromq(*, instead: bool = True) -> Lane:
+            way = ("shm", address, bell, NoSecurity(), peer)
+            return ZmqLane(*way, watched=watched, instead=instead)
+
+        path = meeting.path_of(address)
+        if not watched:
+            try:
+                return RingLane(path, bell, max_frame_bytes(), by_zeromq)
+            except OSError as error:
+                _logger.info("no ring to %s, which is called by ZeroMQ: %s", peer, error)
+                return by_zeromq(instead=False)
+        lane = by_zeromq(instead=False)
+        try:
+            return WatchedRingLane(path, bell, max_frame_bytes(), lane)
+        except OSError as error:
+            _logger.info("no ring to %s, which hears by ZeroMQ: %s", peer, error)
+            return lane
+
+
+transports.register("shm", SHM_TRANSPORT_PRIORITY, ShmTransport())

@@ -1,0 +1,276 @@
+"""The calls of this worker while a profile records: how they are named, and where events go."""
+
+# Note [Calls are replaced while somebody records]
+# A call goes through `agent.call`, `agent.call_each`, `agent.call_async`, `rrefs.create_remote` or
+# `rrefs.fetch`. What an instance has goes before what its class has: so while a recording is open
+# these five are put into the agent and its references, and taken out again at its end. With the
+# profiler off a call finds what it always finds. What this package asks of other workers for its
+# own sake goes by `agent.request` and `agent.send`, and is not profiled.
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from fastdist.distributed.rpc.message.types import MessageType, call_type_of
+from fastdist.distributed.rpc.workers.record import WorkerInfo
+
+from ...core.future import Executor, Future, outcome_of
+from ...core.time_ranges import TimeRange, clock, time_ranges
+from ...graph import recordings
+from ..rpc import agent as agents
+from ..rpc import interceptors
+from ..rpc.agent import RpcAgent
+from ..rpc.constants import UNSET_RPC_TIMEOUT
+from ..rpc.internal import RPCExecMode, _build_rpc_profiling_key
+from ..rpc.references.rref import RRef
+from ..rpc.remote_profiler_manager import RemoteProfilerManager
+from .group_recording import group_recording
+from .interceptor import CallingInterceptor, ServingInterceptor
+from .served import RPC, Following, recording_here
+
+_REPLACED: Final = ("call", "call_each", "call_async")
+_REPLACED_OF_RREFS: Final = ("create_remote", "fetch")
+
+
+class ProfiledCalls:
+    """The five ways in which users call other workers, profiled; they stand in for an agent's."""
+
+    def __init__(self, agent: Any) -> None:
+        self._agent, self._rrefs = agent, agent.rrefs
+        self._name: str = agent.get_worker_info().name
+        self._call, self._call_each = agent.call, agent.call_each
+        self._call_async = agent.call_async
+        self._create_remote, self._fetch = agent.rrefs.create_remote, agent.rrefs.fetch
+        for owner, names in self._places():
+            vars(owner).update({name: getattr(self, name) for name in names})
+
+    def take_out(self) -> None:
+        """Let calls go as before."""
+        for owner, names in self._places():
+            for name in names:
+                del vars(owner)[name]
+
+    def _places(self) -> tuple[tuple[Any, tuple[str, ...]], ...]:
+        return (self._agent, _REPLACED), (self._rrefs, _REPLACED_OF_RREFS)
+
+    def call(self, to: WorkerInfo, function: Callable[..., Any], *more: Any) -> Any:
+        """Run function on another worker, wait, and return its result."""
+        if not _is_followed():
+            return self._call(to, function, *more)
+        call = _OneCall(self._key(RPCExecMode.SYNC, function, to))
+        try:
+            with call.making():
+                return self._call(to, function, *more)
+        finally:
+            call.end()
+
+    def call_each(
+        self,
+        calls: Sequence[tuple[WorkerInfo, Callable[..., Any], Sequence[Any]]],
+        meanwhile: Callable[[], object],
+    ) -> list[Future[Any]]:
+        """Run each (function, args) on its worker, call `meanwhile`, wait, and return the ends."""
+        if not _is_followed():
+            ends: list[Future[Any]] = self._call_each(calls, meanwhile)
+            return ends
+        begun = [outcome_of(self.call_async, *call, {}, UNSET_RPC_TIMEOUT) for call in calls]
+        meanwhile()
+        return [outcome_of(lambda call: call.value().wait(), one) for one in begun]
+
+    def call_async(self, to: WorkerInfo, function: Callable[..., Any], *more: Any) -> Future[Any]:
+        """Run function on another worker and return a Future of its result."""
+        if not _is_followed():
+            future: Future[Any] = self._call_async(to, function, *more)
+            return future
+        call = _OneCall(self._key(RPCExecMode.ASYNC, function, to))
+        try:
+            with call.making():
+                future = self._call_async(to, function, *more)
+        except BaseException:
+            call.end()
+            raise
+        return call.future_after(future, self._agent.pool)
+
+    def create_remote(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> RRef[Any]:
+        """Run function on another worker, and return at once an RRef to what it returns."""
+        given = (to, function, args, kwargs, timeout_s)
+        if not _is_followed():
+            rref: RRef[Any] = self._create_remote(*given)
+            return rref
+        call = _OneCall(self._key(RPCExecMode.REMOTE, function, to))
+        try:
+            with call.making():
+                rref = self._create_remote(*given)
+        except BaseException:
+            call.end()
+            raise
+        assert rref._creation is not None
+        rref._creation = call.future_after(rref._creation, self._agent.pool)
+        return rref
+
+    def fetch(self, rref: RRef[Any], timeout: float) -> Any:
+        """Return the value of an RRef that another worker owns; waits until it is there."""
+        if not _is_followed():
+            return self._fetch(rref, timeout)
+        start_ns = clock()
+        value = self._fetch(rref, timeout)
+        time_ranges.add(f"to_here#({self._name})->({rref.owner_name()})", "user", start_ns)
+        if rref._creation is not None:
+            # The value may be here before the answer of the call that made it, with its events.
+            rref._creation.wait_until_done()
+        return value
+
+    def _key(self, how: RPCExecMode, function: Callable[..., Any], to: WorkerInfo) -> str:
+        return _build_rpc_profiling_key(how, name_of(function), self._name, to.name)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return what a call of function is named after."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"aten::{name}" if call_type_of(function) == MessageType.SCRIPT_CALL else name
+
+
+def _is_followed() -> bool:
+    """Return whether somebody wants to know what a call of this thread takes on its callee."""
+    follows = time_ranges.follows_calls or recording_here() is not None
+    if follows or group_recording() is not None:
+        return True
+    if time_ranges.on and not _told:
+        _warn_once()
+    return False
+
+
+def _warn_once() -> None:
+    # Of a served request's recording this thread knows nothing: it is another thread's.
+    if any(recording.warns_of_calls for recording in time_ranges.listeners()):
+        _told.append(True)
+        warnings.warn(
+            "Profiling a distributed call with the Kineto profiler will profile the caller, but "
+            "not the worker. emit_nvtx and emit_itt tell of this process alone: to see what the "
+            "worker does, call it under autograd.profiler.profile or profiler.profile",
+            stacklevel=5,
+        )
+
+
+_told: list[bool] = []
+
+
+class _OneCall:
+    """A call from its making to its end."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.profiling_id = 0
+        self.recording = recording_here()
+        self.sent_ns = self._start_ns = clock()
+        self._thread = threading.get_ident(), time_ranges.thread_name()
+
+    @contextmanager
+    def making(self) -> Iterator[None]:
+        """Let what this thread sends in the block be this call."""
+        manager = RemoteProfilerManager.get_instance()
+        manager.set_current_key(self.key)
+        calling.begin(self)
+        try:
+            yield
+        finally:
+            calling.done()
+            manager.unset_current_key()
+
+    def hand_in(self, known: TimeRange) -> None:
+        """Give a range to all who follow this call."""
+        time_ranges.hand_in(known)
+        if self.recording is not None:
+            self.recording.keep(known)
+
+    def end(self) -> None:
+        """Hand in the call itself."""
+        stop_ns = clock()
+        _call_ended(self)
+        known = TimeRange(
+            *(self.key, RPC, self._start_ns, stop_ns, *self._thread, time_ranges.node_id),
+            is_async=True,
+            flow_id=self.profiling_id,
+        )
+        self.hand_in(known)
+
+    def future_after(self, future: Future[Any], pool: Executor) -> Future[Any]:
+        """Return a Future that has what future has, as soon as the call is handed in."""
+        executor = pool if self.recording is None else Following(pool, self.recording)
+        outer: Future[Any] = Future(executor=executor)
+
+        def end(done: Future[Any]) -> None:
+            self.end()
+            error = done.exception()
+            outer.try_complete(None if error is not None else done.value(), error)
+
+        future.when_done(end)
+        return outer
+
+
+calling: Final = CallingInterceptor()
+_serving: Final = ServingInterceptor()
+# Guards the two below it; taken inside of the lock of graph/recordings.py, or alone.
+_lock = threading.Lock()
+_profiled: ProfiledCalls | None = None
+_is_recording = False
+
+
+def install() -> None:
+    """Be ready to serve profiled calls, and to profile calls as soon as somebody records."""
+    interceptors.install("profiler", _serving)
+    recordings.watch(_recording_changed)
+    agents.watch_agent(_agent_changed)
+
+
+def _recording_changed(is_open: bool) -> None:
+    global _is_recording
+    with _lock:
+        _is_recording = is_open
+        _look(agents.current_agent_or_none())
+
+
+def _agent_changed(agent: RpcAgent | None) -> None:
+    with _lock:
+        _look(agent)
+
+
+def _call_ended(call: _OneCall) -> None:
+    calling.forget(call)
+    if not _is_recording:
+        with _lock:
+            _look(agents.current_agent_or_none())
+
+
+def _look(agent: RpcAgent | None) -> None:
+    global _profiled
+    # The answer of a call brings its events though the function that made the call has returned.
+    is_wanted = _is_recording or calling.has_calls()
+    if _profiled is not None and not (is_wanted and _profiled._agent is agent):
+        _profiled.take_out()
+        _profiled = None
+        interceptors.install("profiler", _serving)
+    if _profiled is None and is_wanted and agent is not None:
+        interceptors.install("profiler", calling)
+        _profiled = ProfiledCalls(agent)
+
+
+def worker_starts(worker_id: int) -> None:
+    """Know this process by its worker id from now on."""
+    time_ranges.node_id = worker_id
+
+
+def worker_stops() -> None:
+    """Be a process of its own again."""
+    time_ranges.node_id = -1

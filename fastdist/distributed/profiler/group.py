@@ -1,0 +1,212 @@
+"""`profile`: all workers of the group record at once, and one of them makes one time line of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Final, Self
+
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.message.words import number
+from fastdist.distributed.rpc.workers.record import WorkerInfo
+from fastdist.distributed.rpc.workers.worker import Worker
+
+from ...core.errors import RpcError
+from ...core.time_ranges import TimeRange, Wanted, clock
+from ...profiler.activities import ProfilerActivity, want_devices
+from ...profiler.events import EventList
+from ..rpc.agent import RpcAgent, get_current_agent
+from ..rpc.handlers import Reply
+from . import group_worker
+from .clocks import Clock, Sighting, sight
+from .merged import TimeLine, merge
+from .ranges_as_bytes import unpack_ranges
+
+_logger = logging.getLogger(__name__)
+
+_PATIENCE_S: Final = 30.0
+
+
+class profile:
+    """`with profile() as p:` records on all workers of the group; then `p.export_html(path)`.
+
+    `workers` are names, ids or WorkerInfos, all if none are given; what else is recorded of each op
+    is said as for `fastdist.profiler.profile`. One worker alone may profile at
+    a time, and whoever it is sees the group from there: the time line lies on its clock.
+
+    Thread  any; entering and leaving ask every worker and wait
+    Raises  RpcError where one of them is being profiled already; TypeError, RpcError for no worker
+    Note    a worker that is lost meanwhile is left out of the time line, with a warning
+    """
+
+    def __init__(
+        self,
+        workers: Iterable[str | int | WorkerInfo] | None = None,
+        *,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        with_stack: bool = False,
+        profile_memory: bool = False,
+        with_modules: bool = False,
+        activities: Iterable[ProfilerActivity] | None = None,
+    ) -> None:
+        if isinstance(workers, str):
+            raise TypeError(f"workers is {workers!r}; expected a list of names or ids")
+        self._wanted = None if workers is None else list(workers)
+        self._recorded = Wanted(
+            shapes=record_shapes,
+            flops=with_flops,
+            stack=with_stack,
+            memory=profile_memory,
+            modules=with_modules,
+            # Others may have devices that this worker has not.
+            device=activities is None or want_devices(set(activities)),
+        )
+        self._seen: dict[Worker, Sighting] = {}
+        self._time_line: TimeLine | None = None
+
+    def start(self) -> None:
+        """Let all begin to record."""
+        agent = get_current_agent()
+        wanted = self._wanted
+        names = [info.name for info in agent.get_worker_infos()] if wanted is None else wanted
+        self._workers = [agent.worker(to) for to in names]
+        self._seen = {}
+        try:
+            for worker in self._workers:
+                self._begin(agent, worker)
+        except BaseException:
+            for worker in self._workers:
+                if worker in self._seen:
+                    _Member(agent, worker).end()
+            self._seen = {}
+            raise
+
+    def _begin(self, agent: RpcAgent, worker: Worker) -> None:
+        member = _Member(agent, worker)
+        sighting = sight(member.clock)
+        member.begin(self._recorded)
+        self._seen[worker] = sighting
+
+    def stop(self) -> None:
+        """Let all end, and make the time line.
+
+        Raises  RpcError before start
+        """
+        if not self._seen:
+            raise RpcError("this profile has not been started; use it as `with profile() as p:`")
+        agent = get_current_agent()
+        # By rank: so a time line names its workers.
+        ranges: dict[int, list[TimeRange]] = {}
+        clocks: dict[int, Clock] = {}
+        for worker in self._workers:
+            member = _Member(agent, worker)
+            try:
+                ranges[worker.id] = member.end()
+                clocks[worker.id] = Clock(self._seen[worker], sight(member.clock))
+            except RpcError as error:
+                ranges.pop(worker.id, None)
+                _logger.warning("worker %r is left out of the profile: %s", worker.name, error)
+        self._seen = {}
+        names = {worker.id: worker.name for worker in self._workers}
+        self._time_line = merge(ranges, clocks, names)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def time_line(self) -> TimeLine:
+        """What was recorded, once the block is over.
+
+        Raises  RpcError before
+        """
+        if self._time_line is None:
+            raise RpcError("the profile has not ended yet: there is no time line")
+        return self._time_line
+
+    def events(self) -> EventList:
+        """Return the events of all workers, in the order in which they began."""
+        return self.time_line.events
+
+    def critical_path(self) -> EventList:
+        """Return what the backward passes waited for, in order."""
+        return self.time_line.critical_path()
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
+        """Return one average for each name and worker."""
+        return self.events().key_averages(*args, **kwargs)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
+        self.time_line.export_chrome_trace(path)
+
+    def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
+        """Write a page with the time line that opens in any browser, offline."""
+        self.time_line.export_html(path, title)
+
+
+class _Member:
+    """A worker that is profiled; this one is asked without a message."""
+
+    def __init__(self, agent: RpcAgent, worker: Worker) -> None:
+        self._agent, self._worker = agent, worker
+        self._is_me = worker.is_self
+
+    def _ask(self, what: str, **words: Any) -> Reply:
+        reply: Reply = self._agent.request_and_wait(
+            self._worker,
+            MessageType.PROFILE_GROUP_REQ,
+            {"do": what, **words},
+            _PATIENCE_S,
+            f"profiling ({what})",
+        )
+        return reply
+
+    def clock(self) -> int:
+        """Return what its clock shows."""
+        if self._is_me:
+            return clock()
+        return number(self._ask("clock").metadata, "clock", self._worker.id)
+
+    def begin(self, wanted: Wanted) -> None:
+        """Let it record."""
+        if self._is_me:
+            group_worker.begin(self._worker, wanted)
+        else:
+            self._ask("begin", wanted=wanted.names())
+
+    def end(self) -> list[TimeRange]:
+        """Let it record no longer; return what it has."""
+        if self._is_me:
+            size, dropped = group_worker.end(self._worker)
+        else:
+            words = self._ask("end").metadata
+            size, dropped = (number(words, name, self._worker.id) for name in ("size", "dropped"))
+        if dropped:
+            _logger.warning(
+                "worker %r recorded too much: the last %d time ranges are left out",
+                *(self._worker.name, dropped),
+            )
+        pieces: list[bytes] = []
+        while (at := sum(map(len, pieces))) < size:
+            piece = self._fetch(at)
+            if not isinstance(piece, bytes) or not piece:
+                raise RpcError(f"worker {self._worker.name!r} handed over {at} of {size} bytes")
+            pieces.append(piece)
+        return unpack_ranges(b"".join(pieces), self._worker.id) if pieces else []
+
+    def _fetch(self, at: int) -> object:
+        if self._is_me:
+            return group_worker.fetch(self._worker, at)
+        return self._ask("fetch", at=at).metadata.get("ranges")

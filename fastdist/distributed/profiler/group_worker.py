@@ -1,0 +1,93 @@
+"""What a worker does for who profiles the group: begins to record, tells its clock, hands over."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.message.words import number, text, texts
+from fastdist.distributed.rpc.workers.worker import Worker
+
+from ...core.errors import RpcError
+from ...core.time_ranges import Wanted, clock, wanted_of
+from ..rpc.handlers import Reply, register_handler
+from ..rpc.message.message import Message
+from . import group_recording
+from .ranges_as_bytes import pack_ranges
+
+# How much of what was recorded goes into one answer: its header must hold it.
+PIECE_BYTES: Final = 256 << 10
+
+# Guards all below it: who profiles the group; who did last, and what it has still to fetch.
+_lock = threading.Lock()
+_profiler: Worker | None = None
+_fetcher: Worker | None = None
+_packed = b""
+
+
+def install() -> None:
+    """Answer who profiles the group."""
+    register_handler(MessageType.PROFILE_GROUP_REQ, _asked)
+
+
+def _asked(request: Message) -> Reply:
+    words, sender = request.metadata, request.peer
+    what = text(words, "do", sender.id)
+    if what == "begin":
+        begin(sender, wanted_of(texts(words, "wanted", sender.id)))
+    elif what == "end":
+        size, dropped = end(sender)
+        return Reply([], {"size": size, "dropped": dropped})
+    elif what == "fetch":
+        return Reply([], {"ranges": fetch(sender, number(words, "at", sender.id))})
+    elif what != "clock":
+        raise RpcError(f"worker {sender.id} asks this one's profiler to {what!r}")
+    return Reply([], {"clock": clock()})
+
+
+def begin(profiler: Worker, wanted: Wanted) -> None:
+    """Record for a worker from now on.
+
+    Raises  RpcError naming another one that profiles the group
+    """
+    global _profiler, _packed
+    with _lock:
+        if _profiler is not None:
+            raise RpcError(f"the group is being profiled already, by worker {_profiler.id}")
+        _profiler, _packed = profiler, b""
+        group_recording.begin(wanted)
+
+
+def end(profiler: Worker) -> tuple[int, int]:
+    """End the recording; return the bytes to be fetched, and how many ranges were too many."""
+    global _profiler, _fetcher, _packed
+    with _lock:
+        if _profiler is not profiler:
+            return 0, 0
+        _profiler, _fetcher = None, profiler
+        recording = group_recording.end()
+        assert recording is not None
+        _packed = pack_ranges(recording.ranges)
+        return len(_packed), recording.dropped
+
+
+def fetch(profiler: Worker, at: int) -> bytes:
+    """Return the next piece of what was recorded; nothing to who has not had it recorded."""
+    global _packed
+    with _lock:
+        if _fetcher is not profiler:
+            return b""
+        piece = _packed[at : at + PIECE_BYTES]
+        if at + PIECE_BYTES >= len(_packed):
+            _packed = b""
+        return piece
+
+
+def worker_lost(worker: Worker) -> None:
+    """Record no longer for a worker that is lost or has left."""
+    global _packed
+    end(worker)
+    with _lock:
+        if _fetcher is worker:
+            _packed = b""

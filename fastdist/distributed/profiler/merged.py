@@ -1,0 +1,82 @@
+"""The time ranges of many workers as one time line, with an arrow from each send to its receive."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ...core.time_ranges import TimeRange
+from ...profiler.events import EventList, events_of
+from ...profiler.function_event import Arrow, FunctionEvent
+from .clocks import Clock
+from .critical_path import critical_events
+from .group_recording import CAME, SENT, SERVED
+from .served import RPC
+
+
+class TimeLine(NamedTuple):
+    """What all workers did, on one clock; `critical` are the ids() of what a pass waited for."""
+
+    events: EventList
+    workers: Mapping[int, str]
+    arrows: Sequence[Arrow]
+    critical: frozenset[int]
+
+    def critical_path(self) -> EventList:
+        """Return what the backward passes waited for, in order."""
+        return EventList(event for event in self.events if id(event) in self.critical)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""
+        from ...profiler.trace import Trace  # one worker of the group draws
+
+        Trace(*self).export(path)
+
+    def export_html(self, path: str | os.PathLike[str], title: str = "fastdist") -> None:
+        """Write a page that opens in any browser, offline."""
+        from ...profiler.trace import Trace
+
+        Trace(*self).export_html(path, title)
+
+
+def merge(
+    ranges: Mapping[int, Sequence[TimeRange]],
+    clocks: Mapping[int, Clock],
+    workers: Mapping[int, str],
+) -> TimeLine:
+    """Return the time line of workers by id, on the clock that `clocks` lead to."""
+    aligned = [
+        known._replace(
+            start_ns=clocks[worker].ours(known.start_ns),
+            stop_ns=clocks[worker].ours(known.stop_ns),
+            node_id=worker,
+        )
+        for worker, all_known in ranges.items()
+        for known in all_known
+    ]
+    events = events_of(sorted(aligned, key=lambda known: known.start_ns))
+    arrows = _arrows_between(events)
+    return TimeLine(events, workers, arrows, critical_events(events, arrows))
+
+
+def _arrows_between(events: EventList) -> list[Arrow]:
+    calls: dict[int, FunctionEvent] = {}
+    senders: dict[int, FunctionEvent] = {}
+    for event in events:
+        if event.flow_id and event.category == RPC:
+            calls[event.flow_id] = event
+        elif event.flow_id and event.category == SENT:
+            senders[event.flow_id] = event
+    arrows: list[Arrow] = []
+    for event in events:
+        if event.category == SERVED and event.flow_id in calls:
+            call = calls[event.flow_id]
+            event.name = event.key = event.trace_name = f"{call.name} on its callee"
+            (sent, came), (began, ended) = call.time_range, event.time_range
+            arrows += [Arrow(call, sent, event, began), Arrow(event, ended, call, came)]
+        elif event.category == CAME and event.flow_id in senders:
+            sender = senders[event.flow_id]
+            sent, came = sender.time_range.start, event.time_range.start
+            arrows.append(Arrow(sender, sent, event, came))
+    return arrows

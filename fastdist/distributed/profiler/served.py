@@ -1,0 +1,92 @@
+"""The recording of one request: what its function does, in whichever threads that is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ...core.future import Executor
+from ...core.time_ranges import DeviceWork, Recording, TimeRange, Wanted, time_ranges
+from ...graph import recordings
+
+# What is kept of one request at most.
+MOST_RANGES: Final = 20_000
+# What a call hands in by itself, to the recording of the thread that made it.
+RPC: Final = "rpc"
+
+
+class ServedRecording(Recording):
+    """What is done for a call of another worker.
+
+    Thread  any; `here` may be open in several at once
+    """
+
+    follows_calls = False  # of other threads' calls it wants nothing
+
+    def __init__(self, wanted: Wanted) -> None:
+        super().__init__(MOST_RANGES, wanted=wanted)
+        self._lock = threading.Lock()  # guards _threads
+        self._threads: list[int] = []
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Record what this thread does in the block, and the calls that it makes."""
+        me, outer = threading.get_ident(), _here.recording
+        with self._lock:
+            self._threads.append(me)
+            if len(self._threads) == 1:
+                recordings.begin(self)
+        _here.recording = self
+        try:
+            yield
+        finally:
+            _here.recording = outer
+            with self._lock:
+                self._threads.remove(me)
+                if not self._threads:
+                    recordings.end(self)
+
+    def stop(self) -> list[TimeRange]:
+        """Listen no more. What devices are doing is waited for when the answer goes."""
+        time_ranges.forget(self)
+        return self.ranges
+
+    def take(self, known: TimeRange) -> None:
+        """Keep what a thread of the request did itself."""
+        if known.thread_id in self._threads and known.category != RPC and not known.is_remote:
+            super().take(known)
+
+    def await_work(self, work: DeviceWork) -> None:
+        """Take the range of what a device is doing for the request, once it is done."""
+        if threading.get_ident() in self._threads:
+            super().await_work(work)
+
+
+class _Here(threading.local):
+    recording: ServedRecording | None = None
+
+
+_here: Final = _Here()
+
+
+def recording_here() -> ServedRecording | None:
+    """Return the recording of the request that this thread works for."""
+    return _here.recording
+
+
+class Following:
+    """A pool whose work is done for the request that a call was made for."""
+
+    def __init__(self, pool: Executor, recording: ServedRecording) -> None:
+        self._pool = pool
+        self._recording = recording
+
+    def submit(self, function: Callable[..., object], *arguments: object) -> bool:
+        """Run function(*arguments) soon on a thread of the pool; False if that is closed."""
+        return self._pool.submit(self._run, function, *arguments)
+
+    def _run(self, function: Callable[..., object], *arguments: Any) -> None:
+        with self._recording.here():
+            function(*arguments)

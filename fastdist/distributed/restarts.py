@@ -1,0 +1,56 @@
+"""Workers that were started again: how often, and what a program wants done when one is back."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from .store.environment import may_workers_return, restart_count
+
+__all__ = ["may_workers_return", "on_restart", "restart_count", "run_restart_hooks"]
+
+# An rpc.WorkerInfo, which this room is too low to know.
+Hook = Callable[[Any], object]
+
+# Guards the list; no hook runs while it is held.
+_hooks_lock = threading.Lock()
+_hooks: list[Hook] = []
+
+
+def on_restart(hook: Hook) -> Hook:
+    """Have hook(worker_info) called for each worker that is back after a restart; return hook.
+
+    A worker that was started again has it called for itself, by the init_rpc that it joins with:
+    the place to load what it has to go on from. Where it came back alone (`fastdist run
+    --restart=worker`), the others have it called for it, as soon as they know of its new life: what
+    they kept of the old one (RRefs, contexts, calls) is gone. Register hooks before init_rpc. It
+    can be written as a decorator.
+
+    Thread  any; in the others the hook runs on a thread of RPC's
+    Raises  TypeError if hook cannot be called
+    """
+    if not callable(hook):
+        raise TypeError(f"hook is {hook!r}; expected a function of one argument, the worker")
+    with _hooks_lock:
+        _hooks.append(hook)
+    return hook
+
+
+def run_restart_hooks(worker_info: Any) -> None:
+    """Call the hooks that were registered, in their order, for a worker that is back.
+
+    Raises  what a hook raises, once all have run; several errors as one ExceptionGroup
+    """
+    with _hooks_lock:
+        hooks = list(_hooks)
+    errors: list[Exception] = []
+    for hook in hooks:
+        try:
+            hook(worker_info)
+        except Exception as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise ExceptionGroup(f"hooks of on_restart failed for {worker_info!r}", errors)

@@ -1,0 +1,319 @@
+"""Requests that come in: who takes them, on which thread they run, how they are answered."""
+
+from __future__ import annotations
+
+import logging
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastdist.core.errors import FastdistError, MessageError, RpcError
+from fastdist.core.thread_pool import Work
+from fastdist.distributed.pipe.batch import (
+    MAX_MESSAGES,
+    can_join,
+    is_batch,
+    join,
+    split,
+    take_batch,
+)
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.pipe.listener import Listener, Received, Route
+
+from ..debug_log import debug_log
+from ..message.message import Message, decode
+from ..message.remote_errors import pack_error
+from ..message.types import KINDS, NOT_COUNTED, REQUEST, USER_WORK, MessageType
+from ..metrics import CallCounts, TimeSeriesMetricsTracker
+from ..workers.callers import Callers
+from ..workers.inquiry import bytes_told, calls_asked_about, tell
+from ..workers.received_calls import Caller, CallerLane, Request
+from ..workers.twins import refuse_twin
+from .incoming import Incoming
+from .outgoing import bytes_of
+
+if TYPE_CHECKING:
+    from ..workers.record import Record
+    from ..workers.worker import Worker
+
+_logger = logging.getLogger(__name__)
+
+_NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
+
+
+# Note [Answers in batches]
+# Requests that came in one batch are run one after the other. While more of them wait, the answers
+# of the leader go to the outbox, and leave together when the batch is done. None is held up for
+# longer than a look of the pool's watcher: if a function takes long its thread loses the lead, and
+# the next leader empties the outbox first.
+
+
+class Server:
+    """The source of the pool's work: reads the listener, runs requests, answers them.
+
+    `admit(rank, incarnation, meant_for)` returns the worker that may come in, and raises otherwise;
+    `parted(worker)` is told of the answer to a goodbye.
+
+    Thread  take from the pool's leader; run on pool threads
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        me: Record,
+        counts: CallCounts,
+        admit: Callable[[int, int, str], Worker],
+        parted: Callable[[Caller], None],
+    ) -> None:
+        self.me = me
+        self.counts = counts
+        self._limits = me.limits
+        self._listener = listener
+        self._admit = admit
+        self._parted = parted
+        self._callers = Callers(me.limits.connections, me.limits.outstanding_bytes)
+        self.num_rubbish = 0
+        # The rest of a batch that came in, and answers that are to leave as one: see Note
+        # [Answers in batches]. The leader alone takes from _inbox.
+        self._inbox: deque[Received] = deque()
+        # Calls that were held back: see Note [Answers that are not read] in received_calls.py.
+        self._let_go: deque[Request] = deque()
+        # Guards the two below it: answers are put in by who leads at that moment.
+        self._outbox_lock = threading.Lock()
+        self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
+        self._leader = 0
+        # How long requests wait for the interpreter lock, while somebody wants to know.
+        self.gil_waits: TimeSeriesMetricsTracker | None = None
+
+    def take(self) -> Work | None:
+        """Wait for a request that is more than a short notice, and return it as work."""
+        me = threading.get_ident()
+        if me != self._leader:
+            # The leader before may be stuck in a function, with answers of others in the outbox.
+            with self._outbox_lock:
+                self._leader = me
+            self._flush()
+        while True:
+            while not self._inbox:
+                if self._let_go:
+                    return Work(Incoming.run, self._let_go.popleft(), counted=True)
+                if not self._fill_inbox():
+                    return None
+            try:
+                work = self._sort(self._inbox.popleft())
+            except Exception as error:  # this thread reads for all: no message may end it
+                self._dropped(error)
+                continue
+            if work is not None:
+                return work
+
+    def wake(self) -> None:
+        """Let take return None soon."""
+        self._listener.wake()
+
+    def forget(self, caller: Worker, word: FastdistError | None = None) -> None:
+        """Take no more requests from a worker that is lost or has left, and tell it so by a word.
+
+        Note    who was only cut off hears it at once, by a connection that still holds; another one
+                when it greets again
+        """
+        forgotten = self._callers.forget(caller)
+        self._let_go.extend(forgotten.held)
+        if self._let_go:
+            self._listener.wake()
+        if word is not None:
+            self._refuse(forgotten.routes, word)
+
+    def fence(self, word: FastdistError) -> None:
+        """Run nothing more for anybody who has greeted so far, and tell all of them why.
+
+        Note    who greets from here on is told by `admit`
+        """
+        forgotten = self._callers.forget_all()
+        for request in forgotten.held:
+            request.deadline = 0.0  # as where its caller has given it up
+        self._let_go.extend(forgotten.held)
+        if self._let_go:
+            self._listener.wake()
+        self._refuse(forgotten.routes, word)
+
+    def num_held(self) -> int:
+        """Return how many calls wait until their callers have read what they were answered."""
+        return self._callers.num_held()
+
+    def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
+        """Send an answer, now or with others of its batch; False if its connection is gone."""
+        if not self._inbox or threading.get_ident() != self._leader or not can_join(frames):
+            return self._listener.reply(route, frames)
+        with self._outbox_lock:
+            # Looked at again: who has lost the lead since may find that the next leader has emptied
+            # the outbox, and sleeps.
+            is_leader = threading.get_ident() == self._leader
+            if is_leader:
+                answers = self._outbox.setdefault(route, [])
+                answers.append(frames)
+                is_full = len(answers) >= MAX_MESSAGES
+        if not is_leader:
+            return self._listener.reply(route, frames)
+        if is_full:
+            self._flush()
+        return True
+
+    def _fill_inbox(self) -> bool:
+        if self._outbox:
+            self._flush()
+        received = self._listener.receive()
+        if received is None:
+            return False
+        if self.gil_waits is not None:
+            self.gil_waits.add_data(_time_to_get_the_gil_us())
+        if not is_batch(received.frames):
+            self._inbox.append(received)
+            return True
+        try:
+            for frames in split(received.frames):
+                self._inbox.append(Received(received.route, frames, received.rank))
+        except MessageError as error:
+            self._dropped(error)
+        return True
+
+    def _dropped(self, error: Exception) -> None:
+        self.num_rubbish += 1
+        if not isinstance(error, MessageError):
+            _logger.error("a message could not be taken in, and was dropped", exc_info=error)
+        elif self.num_rubbish == 1:
+            # A stranger, or a member that speaks another version. Told once, counted always.
+            _logger.warning("a message that cannot be read was dropped: %s", error)
+
+    def _sort(self, received: Received) -> Work | None:
+        frames = received.frames
+        caller = self._callers.by_route.get(received.route)
+        if caller is None and not self._may_read(received):
+            return None
+        message = decode(frames, self._limits)
+        kind = message.type
+        if caller is None or kind in _NOTICES or not kind & REQUEST:
+            self._take_notice(received, caller, message)
+            return None
+        if received.rank is not None:
+            _require_same_rank(received.rank, caller)
+        incoming = Incoming(self, caller, message, bytes_of(message, frames))
+        if not caller.came(message.message_id, incoming):
+            return None
+        effective = message.effective_type
+        if effective not in NOT_COUNTED:
+            self.counts.request_came()
+            if debug_log.of_calls:
+                debug_log.request(
+                    self.me.rank, effective, message.message_id, caller.caller.id, "received"
+                )
+        return Work(Incoming.run, incoming, effective in USER_WORK)
+
+    def _may_read(self, received: Received) -> bool:
+        """Return whether a connection that has not greeted does so now; tell others to do it first.
+
+        Note    nothing of what they say is taken, and memory that they lent may be lent again
+        """
+        header = decode(received.frames, header_alone=True)
+        kind = header.type
+        if kind not in KINDS:
+            raise MessageError(f"a message of type {kind:#x}, which there is not")
+        if kind & REQUEST and kind != MessageType.HELLO:
+            refusal = Message(MessageType.GREET_FIRST, header.message_id)
+            self._listener.reply(received.route, refusal.encode())
+        return kind == MessageType.HELLO
+
+    def _take_notice(self, received: Received, caller: CallerLane | None, message: Message) -> None:
+        if message.type == MessageType.HELLO:
+            self._greet(received, message)
+        elif caller is not None:
+            _require_same_rank(received.rank, caller)
+            self._take_notice_of(caller, message)
+
+    def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
+        if message.type == MessageType.PING:
+            self._listener.reply(caller.route, Message(MessageType.PONG).encode())
+        elif message.type == MessageType.BYE:
+            caller.caller.said_goodbye()
+        elif message.type == MessageType.FAREWELL:
+            self._parted(caller.caller)
+        elif message.type == MessageType.CANCEL:
+            request = caller.running(message.message_id)
+            if request is not None:
+                # Should it still wait for a thread it will not run any more.
+                request.deadline = 0.0
+        elif message.type == MessageType.CREDIT:
+            self._let_go.extend(caller.were_read(bytes_told(message)))
+        elif message.type == MessageType.INQUIRY:
+            serial, call_ids = calls_asked_about(message)
+            findings = caller.look_for(call_ids)
+            for frames in findings.answers:
+                self._listener.reply(caller.route, frames)
+            self._listener.reply(caller.route, tell(serial, findings))
+
+    def _greet(self, received: Received, message: Message) -> None:
+        try:
+            meant_for = str(message.metadata.get("to", ""))
+            if received.rank is not None and received.rank != message.source:
+                raise RpcError(
+                    f"the connection has proved to be rank {received.rank}, but says that it is "
+                    f"rank {message.source}"
+                )
+            refuse_twin(self.me, message)
+            worker = self._admit(message.source, message.incarnation, meant_for)
+            if received.route not in self._callers.by_route:
+                self._callers.drop_routes(self._listener.knows)
+            lane = worker.lanes.get(message.lane)
+            if lane is not None and lane.route != received.route and worker.lender is not None:
+                # Answers on their way by the connection before are lost, with what they lent.
+                worker.lender.connection_broke()
+            count = _count_of(message)
+            waited = self._callers.greeted(worker, message.lane, received.route, count)
+            self._let_go.extend(waited)
+            debug_log.worker(self.me.rank, "worker %r has connected", worker.name)
+            try:
+                # Again: who was lost since it was let in has been forgotten already.
+                self._admit(message.source, message.incarnation, meant_for)
+            except FastdistError:
+                self.forget(worker)
+                raise
+        except FastdistError as error:
+            self._refuse([received.route], error)
+
+    def _refuse(self, routes: Sequence[Route], error: FastdistError) -> None:
+        """Answer a greeting, the last one of each connection, with an error."""
+        refusal = pack_error(error, self.me.name).encode()
+        for route in routes:
+            self._listener.reply(route, refusal)
+
+    def _flush(self) -> None:
+        with self._outbox_lock:
+            outbox, self._outbox = self._outbox, {}
+        for route, answers in outbox.items():
+            while answers:
+                count = take_batch(answers)
+                self._listener.reply(route, join(answers[:count]))
+                del answers[:count]
+
+
+def _count_of(greeting: Message) -> int:
+    count = greeting.metadata.get("greeting", 0)
+    if not isinstance(count, int):
+        raise MessageError(f"a greeting whose count is {count!r}; expected a number")
+    return count
+
+
+def _require_same_rank(proved: int | None, caller: CallerLane) -> None:
+    if proved is not None and proved != caller.caller.id:
+        # The connection of a member has ended, and another took its route.
+        raise MessageError(f"rank {proved} spoke as rank {caller.caller.id}")
+
+
+def _time_to_get_the_gil_us() -> int:
+    # A poll that does not wait gives the lock up and takes it again: what it takes is the wait.
+    began = time.perf_counter_ns()
+    select.poll().poll(0)
+    return (time.perf_counter_ns() - began) // 1000

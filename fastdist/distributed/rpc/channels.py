@@ -1,0 +1,36 @@
+"""The ways of a large tensor from worker to worker, by name: what a user may choose from."""
+
+# There are two. `basic` is the message: a buffer goes in its first frame if it is small, and in
+# frames of its own otherwise. `arena` is memory that processes of one machine share
+# (distributed/arena), for what it can take; all else goes by `basic`. To choose says no more than
+# whether the arena is used. The other names are PyTorch's, each with the reason why it is not
+# offered, so that a user who asks for it alone is told.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from fastdist.distributed.arena.layout import why_not_viable
+from fastdist.distributed.pipe.registry import NotViable, Registered, Registry
+
+ARENA: Final = "arena"
+_THROUGH_HOST: Final = "not part of this version; tensors of GPUs go through host memory"
+
+
+class Channel:
+    """A way that this version has; `why_not_viable` says what a machine lacks for it."""
+
+    def __init__(self, why_not_viable: Callable[[], str | None]) -> None:
+        self.why_not_viable = why_not_viable
+
+
+channels: Registry[Registered] = Registry("channel")
+channels.register(ARENA, 1300, Channel(why_not_viable))
+channels.register("cma", 1200, NotViable("process_vm_readv is not part of this version"))
+channels.register("mpt_uv", 1100, NotViable("striping over TCP is not part of this version"))
+channels.register("basic", 1000, Channel(lambda: None))
+channels.register("cuda_xth", 400, NotViable(_THROUGH_HOST))
+channels.register("cuda_ipc", 300, NotViable(_THROUGH_HOST))
+channels.register("cuda_gdr", 200, NotViable(_THROUGH_HOST))
+channels.register("cuda_basic", 0, NotViable(_THROUGH_HOST))

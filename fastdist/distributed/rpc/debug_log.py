@@ -1,0 +1,77 @@
+"""What a worker says at DEBUG of its calls, of other workers, of contexts and of passes."""
+
+# Note [Saying nothing]
+# Each call passes here several times, so it asks a flag: one attribute of one slotted object. The
+# levels of the loggers are looked at when RPC starts, and then at each thing that is rare: a worker
+# that connects, goes or is lost. Who raises a level in between calls `debug_log.look()`.
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Protocol
+
+from .message.message import Message
+from .message.types import KINDS, MessageType
+
+_CALLS: Final = logging.getLogger("fastdist.distributed.rpc.calls")
+_WORKERS: Final = logging.getLogger("fastdist.distributed.rpc.workers")
+_CONTEXTS: Final = logging.getLogger("fastdist.distributed.autograd.contexts")
+_PASSES: Final = logging.getLogger("fastdist.distributed.autograd.passes")
+
+
+class Call(Protocol):
+    """What is told of a call."""
+
+    message: Message
+
+    @property
+    def message_id(self) -> int:
+        """Its number, in the whole group."""
+
+    def describe(self) -> str:
+        """Return what was called where."""
+
+
+class DebugLog:
+    """Whether somebody listens: to calls, to contexts and passes."""
+
+    __slots__ = ("of_autograd", "of_calls")
+
+    def __init__(self) -> None:
+        self.of_calls = self.of_autograd = False
+
+    def look(self) -> None:
+        """Look at the levels of the loggers."""
+        self.of_calls = _CALLS.isEnabledFor(logging.DEBUG)
+        self.of_autograd = any(one.isEnabledFor(logging.DEBUG) for one in (_CONTEXTS, _PASSES))
+
+    def call(self, call: Call, what: str) -> None:
+        """Say what became of a call that this worker makes."""
+        rank = call.message_id >> 48
+        kind, number = _name_of(call.message.effective_type), call.message_id
+        _CALLS.debug("rank %d: call %#x (%s), %s: %s", rank, number, kind, call.describe(), what)
+
+    def request(self, rank: int, kind: int, message_id: int, peer: int, what: str) -> None:
+        """Say what became of a call that another worker makes."""
+        text = "rank %d: call %#x (%s) of rank %d: %s"
+        _CALLS.debug(text, rank, message_id, _name_of(kind), peer, what)
+
+    def worker(self, rank: int, text: str, *args: object) -> None:
+        """Say what happens between workers; it is rare."""
+        self.look()
+        _WORKERS.debug("rank %d: " + text, rank, *args)
+
+    def context(self, rank: int, context_id: int, text: str, *args: object) -> None:
+        """Say what happens to a context here."""
+        _CONTEXTS.debug("rank %d: context %#x: " + text, rank, context_id, *args)
+
+    def backward(self, rank: int, context_id: int, pass_id: int, text: str, *args: object) -> None:
+        """Say what happens to a pass here."""
+        _PASSES.debug("rank %d: context %#x, pass %#x: " + text, rank, context_id, pass_id, *args)
+
+
+def _name_of(kind: int) -> str:
+    return MessageType(kind).name if kind in KINDS else f"{kind:#x}"
+
+
+debug_log: Final = DebugLog()

@@ -1,0 +1,156 @@
+"""Objects of all workers, gathered at one of them and handed to all: the barrier of a few lines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Final
+
+from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
+from fastdist.core.future import Future
+
+from . import agent as agents
+from . import constants
+from .agent import RpcAgent, get_current_agent
+from .calls.incoming import Later
+from .message import gate
+from .message.types import MessageType
+from .workers.worker import Worker
+
+
+class _Gathering:
+    """What has come so far of one gathering, at its leader."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.missing = set(names)
+        self.objects: dict[str, Any] = {}
+        self.outcome: Future[dict[str, Any]] = Future()
+
+
+# Guards the three below it. Outcomes are completed outside of it.
+_lock: Final = threading.Lock()
+_gatherings: dict[str, _Gathering] = {}
+_failed: dict[str, RpcError] = {}  # the latest that failed, for those who come to them later
+_MOST_FAILED: Final = 64
+_numbers: dict[tuple[str, ...], int] = {}
+
+
+def all_gather(
+    obj: object,
+    worker_names: Iterable[str] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> dict[str, Any]:
+    """Return worker name -> object, once all of them (all of the group, if none are given) have
+    come here with theirs. The one whose name sorts first gathers.
+
+    Units   timeout in seconds; 0 and the default wait as long as the others live
+    Raises  RpcTimeoutError, at whoever waits, naming those who did not come; WorkerLostError naming
+            one that is lost; RpcError if this worker is not among them, or one is not in the group
+    """
+    agent = get_current_agent()
+    me = agent.get_worker_info().name
+    names = set(worker_names or [info.name for info in agent.get_worker_infos()])
+    if me not in names:
+        raise RpcError(f"worker {me!r} is not among those that gather: {sorted(names)}")
+    workers = [agent.worker(name) for name in sorted(names)]
+    key = tuple(worker.name for worker in workers)
+    with _lock:
+        number = _numbers[key] = _numbers.get(key, 0) + 1
+    timeout_s = 0.0 if timeout == constants.UNSET_RPC_TIMEOUT else timeout
+    given = (f"{number} of {' '.join(key)}", me, obj, key)
+    if not workers[0].is_self:
+        call = (_take_part, given, dict[str, Any]())
+        kind = MessageType.PYTHON_CALL
+        asked = agent.request(workers[0], kind, call, None, timeout_s, "_all_gather")
+        gathered: dict[str, Any] = asked.wait()
+        return gathered
+    outcome: Future[dict[str, Any]] = _take_part(*given).future
+    for worker in workers[1:]:
+        _watch(agent, worker)
+    try:
+        return outcome.wait(timeout_s or None)
+    except TimeoutError:
+        _give_up(given[0], timeout_s)
+        return outcome.wait()  # they may have come at the last moment
+
+
+def _watch(agent: RpcAgent, worker: Worker) -> None:
+    """Hear of the loss of a worker: one that nothing was ever sent to could go unseen."""
+
+    def look(done: Future[Any]) -> None:
+        if isinstance(done.exception(), WorkerLostError):
+            _worker_lost(worker)
+
+    call = (_is_here, (), dict[str, Any]())
+    asked = agent.request(worker, MessageType.PYTHON_CALL, call, None, 0.0, "_all_gather")
+    asked.when_done(look)
+
+
+@gate.export
+def _is_here() -> None:
+    """Be there."""
+
+
+def _give_up(which: str, timeout_s: float) -> None:
+    with _lock:
+        gathering = _gatherings.get(which)
+    if gathering is not None:
+        missing = sorted(gathering.missing)
+        words = f"timed out in _all_gather after {timeout_s:.2f} seconds"
+        error = RpcTimeoutError(f"Followers {missing} {words}: they have not come to theirs")
+        _fail([which], error)
+
+
+def _fail(ended: Iterable[str], error: RpcError) -> None:
+    gatherings = []
+    with _lock:
+        for which in ended:
+            gathering = _gatherings.pop(which, None)
+            if gathering is not None:
+                gatherings.append(gathering)
+                _failed[which] = error
+        while len(_failed) > _MOST_FAILED:
+            del _failed[next(iter(_failed))]
+    for gathering in gatherings:
+        gathering.outcome.try_complete(error=error)
+
+
+@gate.export
+def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> Later:
+    """Add the object of one worker; the answer is all of them."""
+    with _lock:
+        gathering = _gatherings.get(which)
+        if gathering is None:
+            if which in _failed:
+                raise _failed[which]
+            gathering = _gatherings[which] = _Gathering(names)
+        if name not in gathering.missing:
+            raise RpcError(f"{name} reported intent sequence id {which} twice, or is not expected")
+        gathering.missing.discard(name)
+        gathering.objects[name] = obj
+        is_whole = not gathering.missing
+        if is_whole:
+            del _gatherings[which]
+    if is_whole:
+        gathering.outcome.try_complete(gathering.objects)
+    return Later(gathering.outcome)
+
+
+def _worker_lost(worker: Worker) -> None:
+    with _lock:
+        ended = [which for which, known in _gatherings.items() if worker.name in known.missing]
+    words = "was lost, or has left, before it came to its _all_gather"
+    _fail(ended, WorkerLostError(f"worker {worker.name!r} {words}"))
+
+
+def _stopped() -> None:
+    with _lock:
+        gatherings = list(_gatherings.values())
+        _gatherings.clear()
+        _failed.clear()
+        _numbers.clear()
+    for gathering in gatherings:
+        gathering.outcome.try_complete(error=RpcError("RPC ended before all had come"))
+
+
+agents.add_hooks(lambda worker_id: None, _stopped, _worker_lost)

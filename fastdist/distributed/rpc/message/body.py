@@ -1,0 +1,423 @@
+"""Python values, and calls of functions, as the body of a message and back."""
+
+# Note [Bodies]
+# A value is pickled, with its Tensors left out: they travel in the message's table, and the pickle
+# names them by their place there. Two kinds of value, the most frequent ones, need no pickle: None,
+# and Tensors alone. The function of a call goes before its arguments by name, "module:name". That
+# name is all there is to it: it means the same on each connection and in each life of a worker, and
+# costs the receiver two look-ups.
+
+from __future__ import annotations
+
+import copyreg
+import io
+import logging
+import pickle
+import struct
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType
+from typing import Any, Final
+
+from fastdist.core.errors import MessageError, RpcError
+from fastdist.core.unpicklable import Culprit, find_unpicklable
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.pickling import parts_of, rebuild_sparse
+from fastdist.tensor.tensor import Tensor
+
+from . import gate, numpy_values
+from .error_parts import rebuild_error, reduce_error, says_how_it_pickles, set_error_state
+from .layout import EMPTY, NAMED, PICKLE, TENSORS
+from .pickle_scan import require_sound
+from .pickle_uses import ANYTHING, REBUILDS, Use, rebuilder_use
+
+_logger = logging.getLogger(__name__)
+
+_HERE: Final = __name__
+_TENSOR_AT: Final = "_tensor_at"
+_TENSOR_AT_BYTES: Final = _TENSOR_AT.encode()
+_LENGTH: Final = struct.Struct("<H")
+_NAME_AT: Final = _LENGTH.size
+_LONE: Final = 0xFFFF  # in place of a count: not a tuple of one Tensor but the Tensor
+_LONE_TENSOR: Final = _LENGTH.pack(_LONE)
+_MAX_NAMES: Final = 4096
+_TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
+
+# What other files of this package pickle in their own way: class -> function to (rebuild, args).
+# The rebuilding functions are found by name in _rebuilders, in strict mode as well.
+_reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+_rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
+# What users' picklers have registered beside these (pickler.py), and how often either has changed.
+_users_reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {}
+_num_changes = 0
+# Names of rebuilding functions, as pickles have them, of what must be read wherever it comes.
+_must_be_read: list[bytes] = []
+
+
+def register_reducer(
+    kind: type,
+    reduce: Callable[[Any], tuple[Any, ...]],
+    rebuild: Callable[..., Any],
+    *,
+    must_be_read: bool = False,
+) -> None:
+    """Let objects of class kind travel as reduce(object), which is (rebuild, arguments).
+
+    With must_be_read, a body that nobody wants is read for their sake all the same.
+    """
+    global _num_changes
+    _num_changes += 1
+    _reducers[kind] = reduce
+    _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+    if must_be_read:
+        _must_be_read.append(rebuild.__qualname__.encode())
+
+
+def use_reducers(reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]]) -> None:
+    """Let objects of these classes travel as reducers[class](object) as well, from now on."""
+    global _users_reducers, _num_changes
+    _users_reducers = dict(reducers)
+    _num_changes += 1
+
+
+for _kind, _pair in numpy_values.reducers().items():
+    register_reducer(_kind, *_pair)
+for _of_errors in (rebuild_error, set_error_state):
+    _rebuilders[_of_errors.__module__, _of_errors.__qualname__] = _of_errors
+_rebuilders[rebuild_sparse.__module__, rebuild_sparse.__qualname__] = rebuild_sparse
+
+
+def _plain_parts(tensor: Tensor) -> tuple[Any, ...]:
+    return rebuild_sparse, parts_of(tensor)
+
+
+_reduce_sparse: Callable[[Tensor], tuple[Any, ...]] = _plain_parts
+
+
+def let_sparse_travel(
+    reduce: Callable[[Tensor], tuple[Any, ...]], rebuild: Callable[..., Any]
+) -> None:
+    """Let sparse tensors travel as reduce(tensor) says, with a history or without."""
+    global _reduce_sparse
+    _reduce_sparse = reduce
+    _rebuilders[rebuild.__module__, rebuild.__qualname__] = rebuild
+
+
+def serialize(value: object, tensors: list[Tensor], name: str = "the value") -> tuple[bytes, int]:
+    """Return the body of value and its encoding; append the Tensors in it to tensors.
+
+    Raises  RpcError naming what does not pickle, and where in `name` it is
+    """
+    if value is None:
+        return b"", EMPTY
+    if value.__class__ in _TENSOR_CLASSES and not tensors and not _is_sparse(value):
+        tensors.append(value)
+        return _LONE_TENSOR, TENSORS
+    return _pickle(value, tensors, ((name, value),)), PICKLE
+
+
+def _is_sparse(value: Any) -> bool:
+    # It travels as coordinates and values: see pickling.py.
+    return bool(value.facts.is_sparse)
+
+
+def serialize_call(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    tensors: list[Tensor],
+) -> tuple[bytes, int]:
+    """Return the body of a call and its encoding; append the Tensors in it to tensors.
+
+    Raises  RpcError naming what does not pickle, and where in args or kwargs it is
+    """
+    name = _name_of(function)
+    if name is None:
+        parts = (("the function", function), ("args", args), ("kwargs", kwargs))
+        return _pickle((function, args, kwargs), tensors, parts), PICKLE
+    if not args and not kwargs:
+        return name, NAMED | EMPTY
+    if not kwargs and not tensors and _are_tensors(args):
+        tensors.extend(args)
+        return name + _LENGTH.pack(len(args)), NAMED | TENSORS
+    body = _pickle((args, kwargs), tensors, (("args", args), ("kwargs", kwargs)))
+    return name + body, NAMED | PICKLE
+
+
+def deserialize(body: Buffer, encoding: int, tensors: Sequence[Tensor]) -> Any:
+    """Return the value of a body; its Tensors are those of the list.
+
+    Raises  MessageError for a body that is none; ForbiddenFunctionError in strict mode; what the
+            classes of the values raise
+    """
+    if encoding == EMPTY:
+        return None
+    if encoding == TENSORS:
+        return _take_tensors(body, tensors)
+    if encoding == PICKLE:
+        return _unpickle(body, tensors)
+    raise MessageError(f"unknown body encoding {encoding}")
+
+
+def deserialize_call(
+    body: Buffer, encoding: int, tensors: Sequence[Tensor]
+) -> tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]:
+    """Return function, args and kwargs of a call, which others may run.
+
+    Raises  as deserialize, and for the function what gate.find raises
+    """
+    if not encoding & NAMED:
+        function, args, kwargs = deserialize(body, encoding, tensors)
+        gate.require_callable_by_others(function)
+        return function, args, kwargs
+    size = len(body)
+    end = _NAME_AT + body[0] + (body[1] << 8) if size >= _NAME_AT else size + 1
+    if end > size:
+        raise MessageError(f"the name of a function does not end within the {size} bytes")
+    how = encoding ^ NAMED
+    try:
+        function = gate.find_function(bytes(body[_NAME_AT:end]))
+    except Exception:
+        _read_what_must_be(body[end:], how)
+        raise
+    if how == EMPTY:
+        return function, (), {}
+    if how == TENSORS:
+        return function, _take_tensors(body[end:], tensors), {}
+    args, kwargs = deserialize(body[end:], how, tensors)
+    return function, args, kwargs
+
+
+def reads_plainly(body: Buffer) -> bool:
+    """Return whether a pickle runs no code of users, who have none on the progress thread.
+
+    Note    pickle names every class and function by one opcode, which Tensors use once as well; the
+            same byte within some data only makes the answer False
+    """
+    globals_used = bytes(body).count(b"\x93")
+    return globals_used == 0 or (globals_used == 1 and _TENSOR_AT_BYTES in body)
+
+
+def must_be_read(body: Buffer, encoding: int) -> bool:
+    """Return whether a body may hold something that somebody must hear of, wanted or not.
+
+    Note    the same name within some data only makes the answer True
+    """
+    return encoding & ~NAMED == PICKLE and any(name in bytes(body) for name in _must_be_read)
+
+
+# (module, name) -> the same as bytes. Entries only appear, and all go when they become too many.
+_names: dict[tuple[str | None, str], bytes] = {}
+
+
+def _name_of(function: Any) -> bytes | None:
+    """Return the name by which others find a function, None if it has none but in a pickle."""
+    if function.__class__ is not FunctionType and function.__class__ is not BuiltinFunctionType:
+        return None
+    module, name = function.__module__, function.__qualname__
+    # Looked up each time: the name may have come to mean something else.
+    if getattr(sys.modules.get(module), name, None) is not function:
+        return None
+    encoded = _names.get((module, name))
+    return _encode_name(module, name) if encoded is None else encoded
+
+
+def _encode_name(module: str, name: str) -> bytes | None:
+    encoded = f"{module}:{name}".encode()
+    if len(encoded) > 0xFFFF:
+        return None
+    if len(_names) >= _MAX_NAMES:
+        _names.clear()
+    named = _names[module, name] = _LENGTH.pack(len(encoded)) + encoded
+    return named
+
+
+def _are_tensors(args: Sequence[Any]) -> bool:
+    # One that comes twice must arrive as one, which is the pickle's business.
+    for value in args:
+        if value.__class__ not in _TENSOR_CLASSES or value.facts.is_sparse:
+            return False
+    return len(set(map(id, args))) == len(args) < _LONE
+
+
+def _take_tensors(body: Buffer, tensors: Sequence[Tensor]) -> Any:
+    if len(body) == _LENGTH.size:
+        (count,) = _LENGTH.unpack(body)
+        if count == _LONE and tensors:
+            return tensors[0]
+        if count <= len(tensors):
+            return tuple(tensors[:count])
+    raise MessageError(f"a body of {bytes(body[:8])!r} for {len(tensors)} tensors")
+
+
+def _pickle(value: object, tensors: list[Tensor], parts: Sequence[tuple[str, object]]) -> bytes:
+    packer = getattr(_packers, "packer", None)
+    if packer is None:
+        packer = _packers.packer = _Packer()
+    elif packer.is_busy:  # what is being pickled makes a call
+        packer = _Packer()
+    try:
+        return packer.pack(value, tensors)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        raise _cannot_send(parts, error) from error
+
+
+def _cannot_send(parts: Sequence[tuple[str, object]], error: Exception) -> RpcError:
+    found = Culprit(*parts[0], error)
+    for name, part in parts:
+        try:
+            _Packer().pack(part, [])
+        except Exception as part_error:
+            found = find_unpicklable(
+                part, name, lambda inner: _Packer().pack(inner, []), part_error
+            )
+            break
+    kind = type(found.value).__name__
+    return RpcError(
+        f"cannot send {found.path} ({kind}) to another worker: {found.error}; arguments and "
+        "results must pickle, and functions and classes must be found by name on the other worker, "
+        "at the top level of a module"
+    )
+
+
+class _Table(dict[type, Any]):
+    """Which class is pickled how; exceptions, of which there are many classes, all alike."""
+
+    def __missing__(self, kind: type) -> Any:
+        if issubclass(kind, BaseException) and not says_how_it_pickles(kind):
+            return reduce_error
+        raise KeyError(kind)
+
+
+class _Packer:
+    """A pickler that is used again and again; making one costs as much as a small body."""
+
+    def __init__(self) -> None:
+        self.is_busy = False
+        self._tensors: list[Tensor] = []
+        self._stream = io.BytesIO()
+        self._pickler = pickle.Pickler(self._stream, protocol=5)
+        self._others = 0
+
+    def pack(self, value: object, tensors: list[Tensor]) -> bytes:
+        """Return the pickle of value; append the Tensors in it to tensors."""
+        pickler, stream = self._pickler, self._stream
+        others = len(copyreg.dispatch_table) + _num_changes
+        if others != self._others:
+            self._others = others
+            known: dict[type, Any] = {Tensor: self._put_tensor, Parameter: self._put_tensor}
+            ours = {**_reducers, **_users_reducers, **known}
+            pickler.dispatch_table = _Table({**copyreg.dispatch_table, **ours})
+        self._tensors = tensors
+        self.is_busy = True
+        try:
+            pickler.dump(value)
+            return stream.getvalue()
+        finally:
+            self.is_busy = False
+            self._tensors = []
+            # The memo holds what was pickled, and must not be taken for the next value.
+            pickler.clear_memo()
+            stream.seek(0)
+            stream.truncate()
+
+    def _put_tensor(self, tensor: Tensor) -> tuple[Any, ...]:
+        if tensor.facts.is_sparse:
+            return _reduce_sparse(tensor)
+        self._tensors.append(tensor)
+        return _tensor_at, (len(self._tensors) - 1,)
+
+
+_packers = threading.local()
+
+
+def _unpickle(body: Buffer, tensors: Sequence[Tensor]) -> Any:
+    # Looked at and read as it is now, whoever else may write where it lies.
+    body = bytes(body)
+    try:
+        try:
+            nesting = gate.max_nesting()
+            unpickler = _Unpickler(io.BytesIO(body), tensors)
+            if nesting is not None:
+                unpickler.found = require_sound(body, nesting, unpickler.examine)
+            return unpickler.load()
+        except Exception:
+            _read_what_must_be(body, PICKLE)
+            raise
+    except (pickle.UnpicklingError, EOFError, IndexError, UnicodeDecodeError) as error:
+        raise MessageError(f"a body that does not unpickle: {error}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads bodies; every global passes the gate, in strict mode before anything is read."""
+
+    found: Mapping[tuple[str, str], Any] | None = None
+
+    def __init__(self, stream: io.BytesIO, tensors: Sequence[Tensor]) -> None:
+        super().__init__(stream)
+        self._tensors = tensors
+
+    def examine(self, module: str, name: str) -> tuple[Any, Use]:
+        """Return what a name means, and what a body may do with it."""
+        rebuild = self._rebuilder(module, name)
+        if rebuild is None:
+            return gate.examine(module, name)
+        return rebuild, rebuilder_use(rebuild)
+
+    def find_class(self, module: str, name: str) -> Any:
+        if self.found is not None:
+            return self.found[module, name]
+        rebuild = self._rebuilder(module, name)
+        return gate.find(module, name) if rebuild is None else rebuild
+
+    def _rebuilder(self, module: str, name: str) -> Callable[..., Any] | None:
+        if module == _HERE and name == _TENSOR_AT:
+            return self._tensors.__getitem__
+        return _rebuilders.get((module, name))
+
+
+def _read_what_must_be(body: Buffer, encoding: int) -> None:
+    """Read, and drop, what somebody must hear of in a body that cannot be read otherwise."""
+    if must_be_read(body, encoding):
+        try:
+            nesting = gate.max_nesting()
+            if nesting is not None:
+                require_sound(body, nesting, _examine_in_part)
+            _PartialUnpickler(io.BytesIO(body)).load()
+        except Exception:
+            _logger.info("what must be read of a body could not be read either", exc_info=True)
+
+
+def _examine_in_part(module: str, name: str) -> tuple[Any, Use]:
+    found = _find_in_part(module, name)
+    return found, ANYTHING if found is _Nothing else REBUILDS
+
+
+def _find_in_part(module: str, name: str) -> Any:
+    is_wanted = name.encode() in _must_be_read
+    return _rebuilders.get((module, name), _Nothing) if is_wanted else _Nothing
+
+
+class _PartialUnpickler(pickle.Unpickler):
+    """Makes what must be read, and nothing in place of all else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _find_in_part(module, name)
+
+
+class _Nothing:
+    """Takes whatever a pickle does with a class, and with an object of it."""
+
+    def __new__(cls, *_: object, **__: object) -> _Nothing:
+        return super().__new__(cls)
+
+    def _take(self, *_: object) -> None:
+        """Keep nothing."""
+
+    __setitem__ = __setstate__ = append = extend = add = _take
+
+
+def _tensor_at(index: int) -> Tensor:
+    raise RuntimeError("only the Unpickler of a message knows its tensors")

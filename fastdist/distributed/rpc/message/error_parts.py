@@ -1,0 +1,154 @@
+"""Exceptions taken apart and put together again, without running what their classes define."""
+
+# Note [Exceptions as values] An exception pickles as its class and its `args`, with which the class
+# is called again. That fails for every class whose __init__ takes something else than it gives to
+# Exception, it loses what stands in slots, and it lets a sender run the __init__ of any exception
+# that is loaded here, with arguments of his choice. So exceptions travel in our own form: the class
+# is made by the __new__ and __init__ of the builtin exception it stands on, and what its instance
+# held is put back. Classes that say themselves how they pickle are asked.
+
+from __future__ import annotations
+
+import copy
+import copyreg
+from typing import Any, Final
+
+from fastdist.core.errors import MessageError, RpcError, WorkerLostError
+
+# What pickle and copy ask a class for.
+_OWN_WAYS: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__")
+# Members that are neither in `args` nor in `__dict__`, and that the builtin __init__ takes.
+_NAMED_PARTS: Final[tuple[tuple[type[BaseException], tuple[str, ...]], ...]] = (
+    (ImportError, ("name", "path")),
+    (AttributeError, ("name",)),
+    (NameError, ("name",)),
+)
+_MOST_COLUMNS: Final = 1 << 20
+_HEAPTYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+
+
+def says_how_it_pickles(kind: type[BaseException]) -> bool:
+    """Return whether a class of exceptions defines itself how it is taken apart or rebuilt."""
+    return any(
+        name in vars(base) for base in _mro(kind) if not _is_builtin(base) for name in _OWN_WAYS
+    )
+
+
+def reduce_error(error: BaseException) -> tuple[Any, ...]:
+    """Return how an exception is rebuilt, and by which function its state is set afterwards."""
+    kind = type(error)
+    args: Any = error.args
+    if isinstance(error, OSError):
+        args = OSError.__reduce__(error)[1]  # which gives the names of files their places again
+    elif isinstance(error, BaseExceptionGroup):
+        args = (error.message, tuple(error.exceptions))
+    named: dict[str, Any] = {}
+    for base, names in _NAMED_PARTS:
+        if isinstance(error, base):
+            named = {name: value for name in names if (value := getattr(error, name, None))}
+    slots = {name: getattr(error, name) for name in _slots(kind) if hasattr(error, name)}
+    state = (dict(error.__dict__), slots)
+    return rebuild_error, (kind, args, named), state, None, None, set_error_state
+
+
+def rebuild_error(
+    kind: type[BaseException], args: tuple[Any, ...], named: dict[str, Any]
+) -> BaseException:
+    """Return an exception of this class with these `args`, whatever its own __init__ takes.
+
+    Raises  MessageError for what is no class of exceptions, and for parts that make none
+    """
+    if not isinstance(kind, type) or not issubclass(kind, BaseException):
+        raise MessageError(f"{type(kind).__name__} is no class of exceptions")
+    base = _builtin_base(kind)
+    if type(args) is not tuple or type(named) is not dict or not _fit(base, args):
+        raise MessageError(f"the parts of a {kind.__name__} that came make none")
+    try:
+        error: BaseException = base.__new__(kind, *args)
+    except (TypeError, ValueError) as failure:
+        raise MessageError(f"the parts of a {kind.__name__} make none: {failure}") from failure
+    try:
+        _builtin_init(kind)(error, *args, **named)
+    except (TypeError, ValueError):
+        # A class that gave its base something else: it had its `args` and no more where it was.
+        error.args = args
+    if issubclass(base, BaseExceptionGroup):
+        error.args = (args[0], list(args[1]))
+    return error
+
+
+def set_error_state(error: BaseException, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """Put back what the instance dictionary and the slots of an exception held.
+
+    Raises  MessageError for what is no such state
+    """
+    attributes, slots = state
+    known = _slots(type(error))
+    if not all(isinstance(name, str) for name in attributes) or not all(
+        name in known for name in slots
+    ):
+        raise MessageError(f"a state that no {type(error).__name__} has")
+    error.__dict__.update(attributes)
+    for name, value in slots.items():
+        BaseException.__setattr__(error, name, value)
+
+
+def copy_error(error: BaseException) -> BaseException:
+    """Return an exception like this one, with its notes and attributes, but not its traceback."""
+    if says_how_it_pickles(type(error)):
+        return copy.copy(error)
+    rebuild, parts, state, *_, set_state = reduce_error(error)
+    copied: BaseException = rebuild(*parts)
+    set_state(copied, state)
+    return copied
+
+
+def _mro(kind: type) -> tuple[type, ...]:
+    return type.__dict__["__mro__"].__get__(kind)  # type: ignore[no-any-return]
+
+
+def _is_builtin(kind: type) -> bool:
+    return not kind.__flags__ & _HEAPTYPE
+
+
+def _builtin_base(kind: type[BaseException]) -> Any:
+    """Return the builtin exception whose memory layout a class has; it may stand on several."""
+    base: type = kind
+    while not _is_builtin(base):
+        base = type.__dict__["__base__"].__get__(base)
+    return base
+
+
+def _builtin_init(kind: type[BaseException]) -> Any:
+    """Return the first __init__ on the way up that is a builtin's, be it of another one."""
+    found = (vars(base).get("__init__") for base in _mro(kind) if _is_builtin(base))
+    return next(init for init in found if init is not None)
+
+
+def _slots(kind: type) -> list[str]:
+    return copyreg._slotnames(kind)  # type: ignore[attr-defined,no-any-return]
+
+
+def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
+    """Return whether a builtin's __init__, which believes numbers and walks lists, may see args."""
+    if issubclass(base, UnicodeError) and len(args) >= 4:
+        # Python 3.11 reads what stands at these places without a look at the length.
+        whole, start, end = args[-4:-1]
+        is_whole = type(whole) in (str, bytes) and type(start) is int and type(end) is int
+        return is_whole and 0 <= start <= end <= len(whole)
+    if issubclass(base, SyntaxError) and len(args) == 2:
+        # A traceback draws as many carets.
+        return type(args[1]) is tuple and all(
+            type(part) is not int or abs(part) <= _MOST_COLUMNS for part in args[1]
+        )
+    if issubclass(base, BaseExceptionGroup):
+        return len(args) == 2 and type(args[1]) is tuple
+    return True
+
+
+def fresh(error: Exception) -> Exception:
+    """Return an error to be raised in the place of one that ends all calls to a worker."""
+    # Many calls fail with one error, in many threads: each gets its own, with its own traceback.
+    if isinstance(error, WorkerLostError):
+        return type(error)(*error.args, may_have_run=error.may_have_run)
+    return type(error)(*error.args) if isinstance(error, RpcError) else error

@@ -1,0 +1,417 @@
+"""A message between two workers: what it holds, and the frames that it becomes and comes from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.tensor.tensor import Tensor
+
+from .body import deserialize, deserialize_call
+from .layout import (
+    AUTOGRAD,
+    AUTOGRAD_BLOCK,
+    BODY_APART,
+    BUFFER,
+    DEVICE_PAIR,
+    EMPTY,
+    HEADER,
+    IN_ARENA,
+    INLINE_BYTES,
+    NO_CALL,
+    VERSION,
+    AutogradBlock,
+    TangentEntry,
+    TensorEntry,
+)
+from .limits import DEFAULT, Limits
+from .lone_tensor import lone_table, read_lone
+from .metadata import Value, encode_metadata
+from .tables import Tables, pack_tables, read_tables
+from .tensors import DeviceMap, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
+from .types import USER_WORK
+
+
+class Message:
+    """One request, answer or notice, on its way out or as it came in.
+
+    Its header, its small values, and a value in `body` whose Tensors are `tensors`. Of what came in
+    the tensors still lie in `buffers`, as `entries` say, until `open` makes them.
+
+    Units   timeout_ms is what is left for the call; 0 means it has no deadline
+    """
+
+    __slots__ = (
+        "autograd",
+        "body",
+        "buffers",
+        "encoding",
+        "entries",
+        "incarnation",
+        "inner_type",
+        "is_read",
+        "lane",
+        "lent_bytes",
+        "message_id",
+        "metadata",
+        "peer",
+        "refusal",
+        "requires_grad",
+        "source",
+        "tangents",
+        "tensors",
+        "timeout_ms",
+        "type",
+    )
+
+    def __init__(
+        self,
+        type: int,
+        message_id: int = NO_CALL,
+        peer: Any = None,
+        source: int = 0,
+        incarnation: int = 0,
+        body: Buffer = b"",
+        encoding: int = EMPTY,
+        tensors: list[Tensor] | None = None,
+        entries: Sequence[TensorEntry] = (),
+        buffers: Sequence[Buffer] = (),
+        timeout_ms: int = 0,
+        lane: int = 0,
+        inner_type: int = 0,
+        metadata: dict[str, Value] | None = None,
+        tangents: Sequence[TangentEntry] = (),
+        autograd: AutogradBlock | None = None,
+    ) -> None:
+        self.type = type
+        self.inner_type = inner_type
+        self.message_id = message_id
+        # The life at the other end: a Worker, which stands above this file; None of a message to
+        # nobody yet. `source` is the rank that the sender says it has: a life has none on the wire.
+        self.peer = peer
+        self.source = source
+        self.incarnation = incarnation
+        self.body = body
+        self.encoding = encoding
+        self.tensors: list[Tensor] = [] if tensors is None else tensors
+        # On arrival: whether the sender's tensor required grad. Empty on the way out.
+        self.requires_grad: Sequence[bool] = ()
+        self.entries = entries
+        self.buffers = buffers
+        self.timeout_ms = timeout_ms
+        self.lane = lane
+        # How much of it is not in its frames.
+        self.lent_bytes = 0
+        self.metadata: dict[str, Value] = {} if metadata is None else metadata
+        self.tangents = tangents
+        self.autograd = autograd
+        self.is_read = False
+        # What whoever reads the value is told instead, once it has been read.
+        self.refusal: Exception | None = None
+
+    def wrap(self, type: int) -> None:
+        """Become a message of another type around the one it was."""
+        if not self.inner_type:
+            self.inner_type = self.type
+        self.type = type
+
+    @property
+    def effective_type(self) -> int:
+        """The type of what is inside the wrapping, if there is one."""
+        return self.inner_type or self.type
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether nothing travels but a body and tensors."""
+        return not (self.metadata or self.tangents or self.autograd or self.inner_type)
+
+    def size_bytes(self) -> int:
+        """Return the bytes of body and buffers of a message that came in."""
+        return len(self.body) + sum(map(len, self.buffers))
+
+    def open(self) -> None:
+        """Make the tensors of a message that came in, outside of any graph.
+
+        Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device
+                that this worker does not have
+        """
+        self.tensors, self.requires_grad = unpack_tensors(self.entries, self.buffers)
+        # From here on the memory is the tensors' alone.
+        self.entries = self.buffers = ()
+
+    def open_leaves(self) -> None:
+        """Make the tensors of a message that came in and that no interceptor shall see.
+
+        Raises  as open
+        """
+        self.tensors = unpack_leaves(self.entries, self.buffers)
+        self.entries = self.buffers = ()
+
+    def make_leaves(self) -> None:
+        """Let tensors that required grad where they come from, and have no history, be leaves."""
+        make_leaves(self.tensors, self.requires_grad)
+
+    def value(self) -> Any:
+        """Return the value in the body, once it is open: of a call function, args and kwargs.
+
+        Raises  as body.deserialize and body.deserialize_call; the refusal, if there is one
+        """
+        read = deserialize_call if (self.inner_type or self.type) in USER_WORK else deserialize
+        value = read(self.body, self.encoding, self.tensors)
+        self.is_read = True
+        if self.refusal is not None:
+            raise self.refusal
+        return value
+
+    def encode(
+        self,
+        lender: Lender | None = None,
+        device_map_to: Callable[[Any], DeviceMap | None] | None = None,
+        *,
+        limits: Limits = DEFAULT,
+    ) -> list[Buffer]:
+        """Return the frames to send; large buffers stay outside of them if lender takes them.
+
+        Raises  MessageError beyond the receiver's limits: better here, with a name, than as a
+                dropped connection; DeviceError for a tensor on a device that the map does not name
+        """
+        body, tensors = self.body, self.tensors
+        # Nearly every call: a body, or a body and a small tensor.
+        if not (self.metadata or self.tangents or self.autograd or self.buffers):
+            if not tensors and len(body) <= limits.plain_bytes:
+                return [self._header(0, 0, 0, len(body), 0) + body]
+            if len(tensors) == 1 and (table := lone_table(tensors[0])) is not None:
+                data = tensors[0].array
+                if len(body) <= INLINE_BYTES and (
+                    len(table) + len(body) + data.nbytes <= limits.plain_bytes
+                ):
+                    return [b"".join((self._header(0, 1, 1, len(body), 0), table, body, data))]
+        entries, buffers = self.entries, self.buffers
+        if tensors:
+            device_map = device_map_to(self.peer) if device_map_to is not None else None
+            entries, buffers = pack_tensors(tensors, device_map)
+        try:
+            return self._with_tables(entries, buffers, lender, limits)
+        except BaseException:
+            if lender is not None:
+                lender.end(self.message_id)
+            raise
+
+    def _header(
+        self, flags: int, tensors: int, buffers: int, body_bytes: int, metadata_bytes: int
+    ) -> bytes:
+        return HEADER.pack(
+            VERSION,
+            self.encoding,
+            self.type,
+            flags,
+            self.incarnation,
+            self.message_id,
+            self.source,
+            self.timeout_ms,
+            tensors,
+            buffers,
+            body_bytes,
+            self.lane,
+            self.inner_type,
+            len(self.tangents),
+            metadata_bytes,
+        )
+
+    def _with_tables(
+        self,
+        entries: Sequence[TensorEntry],
+        buffers: Sequence[Buffer],
+        lender: Lender | None,
+        limits: Limits,
+    ) -> list[Buffer]:
+        metadata = encode_metadata(self.metadata, limits.nesting) if self.metadata else b""
+        sizes = [len(buffer) for buffer in buffers]
+        total = len(self.body) + sum(sizes)
+        self._require_within(limits, len(entries), total, len(metadata))
+        flags = AUTOGRAD if self.autograd is not None else 0
+        body, inline_bytes = self.body, INLINE_BYTES
+        is_small = total <= INLINE_BYTES and total <= limits.frame_bytes // 4
+        if not is_small and len(body) + len(buffers) * INLINE_BYTES > limits.frame_bytes // 4:
+            inline_bytes, apart = _share_frame(len(body), sizes, limits)
+            if apart:
+                flags |= BODY_APART
+                body, buffers = b"", [*buffers, body]
+        header = self._header(flags, len(entries), len(buffers), len(body), len(metadata))
+        head: Sequence[Buffer]
+        inline: Sequence[Buffer]
+        frames: Sequence[Buffer]
+        if is_small:
+            head, inline, frames = [BUFFER.pack(size, 0) for size in sizes], buffers, ()
+        else:
+            head, inline, frames = self._place_buffers(buffers, inline_bytes, lender, limits)
+        tables = pack_tables(entries, self.tangents, self.autograd)
+        first = b"".join([header, *head, *tables, metadata, body, *inline])
+        if len(first) > limits.frame_bytes:
+            raise MessageError(
+                f"tables of {len(first) - len(body)} bytes; a frame takes "
+                f"{limits.frame_bytes}: send fewer tensors at once"
+            )
+        return [first, *frames]
+
+    def _require_within(
+        self,
+        limits: Limits,
+        tensors: int,
+        total: int,
+        metadata_bytes: int,
+    ) -> None:
+        if tensors > limits.tensors:
+            raise MessageError(
+                f"{tensors} tensors; a message to this worker carries at most {limits.tensors}"
+            )
+        if total > limits.message_bytes:
+            raise MessageError(
+                f"a message of {total} bytes; the worker takes at most {limits.message_bytes}: "
+                "send it in parts, or raise the limit message_bytes= there"
+            )
+        header_bytes = HEADER.size + metadata_bytes
+        if self.autograd is not None:
+            header_bytes += AUTOGRAD_BLOCK.size + len(self.autograd.device_map) * DEVICE_PAIR.size
+        if header_bytes > limits.header_bytes:
+            raise MessageError(
+                f"a header of {header_bytes} bytes, most of it metadata; the worker takes at most "
+                f"{limits.header_bytes}: send tensors instead"
+            )
+
+    def _place_buffers(
+        self, buffers: Sequence[Buffer], inline_bytes: int, lender: Lender | None, limits: Limits
+    ) -> tuple[list[Buffer], list[Buffer], list[Buffer]]:
+        """Return the buffer table, what goes in frame 0, and the further frames."""
+        head: list[Buffer] = []
+        inline: list[Buffer] = []
+        frames: list[Buffer] = []
+        for buffer in buffers:
+            size = len(buffer)
+            if size <= inline_bytes:
+                head.append(BUFFER.pack(size, 0))
+                inline.append(buffer)
+            elif (
+                lender is not None
+                and size >= lender.least_bytes
+                and (block := lender.lend(buffer, self.message_id)) is not None
+            ):
+                head.append(BUFFER.pack(size, IN_ARENA))
+                inline.append(block)
+                self.lent_bytes += size
+            else:
+                pieces = _cut(buffer, limits.frame_bytes)
+                head.append(BUFFER.pack(size, len(pieces)))
+                frames += pieces
+        return head, inline, frames
+
+
+def decode(
+    frames: Sequence[Buffer],
+    limits: Limits = DEFAULT,
+    peer: Any = None,
+    *,
+    header_alone: bool = False,
+) -> Message:
+    """Return the message of frames that came from a peer; its tensors are not made yet.
+
+    With `header_alone` nothing else of it is taken, lent memory above all.
+
+    Raises  MessageError for anything that encode does not write, or beyond the limits
+    """
+    first = frames[0] if frames else b""
+    if len(first) < HEADER.size:
+        raise MessageError(
+            f"a first frame of {len(first)} bytes; a header has {HEADER.size}"
+            if frames
+            else "a message without frames"
+        )
+    message: Message = object.__new__(Message)
+    (
+        version, message.encoding, message.type, flags, message.incarnation, message.message_id,
+        message.source, message.timeout_ms, tensors, buffers, body_bytes, message.lane,
+        message.inner_type, tangents, metadata_bytes,
+    ) = HEADER.unpack_from(first)  # fmt: skip
+    if version != VERSION:
+        raise MessageError(f"wire version {version}; this worker speaks {VERSION}")
+    message.peer = peer
+    message.body, message.lent_bytes, message.is_read = b"", 0, False
+    message.tensors, message.metadata = [], {}
+    message.tangents = message.requires_grad = message.entries = message.buffers = ()
+    message.autograd = message.refusal = None
+    if header_alone:
+        return message
+    if len(first) > limits.frame_bytes:
+        raise MessageError(f"a frame of {len(first)} bytes; the limit is {limits.frame_bytes}")
+    if tensors or buffers or tangents or metadata_bytes or flags:
+        counts = (flags, tensors, buffers, body_bytes, tangents, metadata_bytes)
+        try:
+            _read_tables(message, frames, limits, counts)
+        except struct.error as error:
+            raise MessageError(
+                f"a table is longer than the {len(first)} bytes that came"
+            ) from error
+    elif body_bytes == len(first) - HEADER.size and len(frames) == 1:
+        message.body = first[HEADER.size :]
+    else:
+        raise MessageError(
+            f"a body of {body_bytes} bytes announced, {len(first) - HEADER.size} bytes in "
+            f"{len(frames)} frames came"
+        )
+    return message
+
+
+# Flags, and how many tensors, buffers, bytes of the body, tangents and bytes of metadata follow.
+_Counts: TypeAlias = tuple[int, int, int, int, int, int]
+
+
+def _read_tables(
+    message: Message, frames: Sequence[Buffer], limits: Limits, counts: _Counts
+) -> None:
+    flags, tensors, buffers, body_bytes, tangents, metadata_bytes = counts
+    if tensors == buffers == len(frames) == 1 and not (flags or tangents or metadata_bytes):
+        entry, message.body, buffer = read_lone(frames[0], body_bytes)
+        message.entries, message.buffers = (entry,), (buffer,)
+        return
+    apart = flags & BODY_APART
+    if flags & ~(AUTOGRAD | BODY_APART) or (apart and (body_bytes or not buffers)):
+        raise MessageError(f"flags {flags:#x} with {buffers} buffers")
+    message.entries, sizes, at = read_tables(frames[0], tensors, buffers, limits)
+    if apart and any(entry.buffer == buffers - 1 for entry in message.entries):
+        raise MessageError("a tensor in the body's buffer")
+    reader = Tables(frames, at, limits)
+    if tangents:
+        message.tangents = reader.tangents(tangents, tensors)
+    if flags & AUTOGRAD:
+        message.autograd = reader.autograd()
+    if metadata_bytes:
+        message.metadata = reader.metadata(metadata_bytes)
+    message.body = reader.take(body_bytes)
+    arrived = reader.buffers(sizes)
+    reader.require_end()
+    if apart:
+        message.body = arrived.pop()
+    message.buffers = arrived
+
+
+def _share_frame(body_bytes: int, sizes: Sequence[int], limits: Limits) -> tuple[int, bool]:
+    """Return how large a buffer may be to go into frame 0, and whether the body must not."""
+    room = limits.frame_bytes // 2
+    apart = body_bytes > room
+    left, inline_bytes = (room if apart else room - body_bytes), INLINE_BYTES
+    if apart:
+        sizes = [*sizes, body_bytes]
+    while inline_bytes and sum(size for size in sizes if size <= inline_bytes) > left:
+        inline_bytes //= 2
+    return inline_bytes, apart
+
+
+def _cut(buffer: Buffer, frame_bytes: int) -> list[Buffer]:
+    if len(buffer) <= frame_bytes:
+        return [buffer]
+    view = memoryview(buffer)
+    return [view[at : at + frame_bytes] for at in range(0, len(view), frame_bytes)]

@@ -1,0 +1,366 @@
+"""A look at a pickle before it is read: only what our own Pickler writes, nothing too deep."""
+
+# Note [What a pickle can do to its reader] The Unpickler believes what it reads. A memo index of
+# 2^32 makes it fill a table of that size; a length makes it allocate before it looks whether the
+# bytes are there; a frame that ends within an argument makes it drop bytes, so that it reads other
+# opcodes than those that stand there; tuples nested 200,000 deep, as a key of a dictionary,
+# overflow the C stack when they are hashed, and a tuple of the same tuple twice, 60 times over, is
+# hashed for years; a state may be set into a class that was only named, which changes it for
+# everybody, or into an array, which believes it. In open mode whoever sends a body may run any
+# function here, so none of that matters. In strict mode a sender may not, so every opcode is held
+# against what protocol 5 writes, every number against the bytes that came, and every call and
+# change against what may be done with what was named (pickle_uses.py).
+#
+# What bytes make that are written once and named again and again, five bytes each time, is bounded
+# as a whole: copies, hashes and states together, to _TIMES the body's size. Lists, dicts and sets,
+# which one byte makes, are bounded by the room that they take.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.pipe.frames import Buffer
+
+from .metadata import MAX_NESTING
+from .pickle_uses import (
+    ANYTHING,
+    BYTEARRAY,
+    BYTES,
+    FLOAT,
+    INT,
+    ITEMS,
+    KEYS,
+    MADE,
+    MEMBERS,
+    NAMED,
+    SINGLE,
+    STATE,
+    TEXT,
+    TUPLE,
+    Item,
+    Use,
+)
+
+# What an opcode does: its argument's bytes, and a number or a value, are beside it.
+(
+    _SCALAR,
+    _COUNTED,
+    _EMPTY,
+    _WRAP,
+    _TUPLE,
+    _GROW,
+    _GROW_MARK,
+    _CALL,
+    _OTHER,
+) = range(1, 10)
+_FORBIDDEN: Final = (0, 0, 0)
+
+# What lies on the stack, by kind (see pickle_uses.py): [kind, depth, cost of hashing it, and
+#   of a tuple                    its items
+#   of a list, dict, set          how much it holds
+#   of text, bytes, a long int    where it stands, its bytes
+#   of what was named             its Use].
+# Lists, since what is not finished may still grow; of what is the same for all there is one each.
+_SINGLE: Final[Item] = [SINGLE, 0, 1, 0, 1]  # None, True, False
+_INT: Final[Item] = [INT, 0, 1, 0, 1]
+_FLOAT: Final[Item] = [FLOAT, 0, 1, 0, 1]
+_NOTHING: Final[Item] = [TUPLE, 1, 1, []]
+
+# How much is copied, hashed and set: a body of any size may have this much, a large one so many
+# times its bytes. What our Pickler writes of honest values takes about once its bytes.
+_FREE: Final = 1 << 20
+_TIMES: Final = 16
+# How much room lists, dicts and sets may take beside what is in them: one byte makes one. What our
+# Pickler writes of an empty list or dict is two bytes.
+_ROOM_TIMES: Final = 48
+_ROOM_OF: Final = {ITEMS: 64, KEYS: 72, MEMBERS: 224}
+_MOST_BYTES_OF_A_NAME: Final = 4096
+
+# Finds what a body names, and how it may be used.
+Examine = Callable[[str, str], tuple[Any, Use]]
+
+
+def _table() -> list[tuple[int, int, Any]]:
+    """Return by opcode (kind, bytes of the argument, a number or what is laid on the stack)."""
+    table: list[tuple[int, int, Any]] = [_FORBIDDEN] * 256
+
+    def enter(kind: int, codes: bytes, argument: int = 0, number: Any = 0) -> None:
+        for code in codes:
+            table[code] = (kind, argument, number)
+
+    enter(_SCALAR, b"N\x88\x89", 0, _SINGLE)  # NONE, NEWTRUE, NEWFALSE
+    enter(_SCALAR, b"K", 1, _INT)  # BININT1
+    enter(_SCALAR, b"M", 2, _INT)  # BININT2
+    enter(_SCALAR, b"J", 4, _INT)  # BININT
+    enter(_SCALAR, b"G", 8, _FLOAT)  # BINFLOAT
+    enter(_SCALAR, b")", 0, _NOTHING)  # EMPTY_TUPLE
+    enter(_COUNTED, b"C", 1, BYTES)  # SHORT_BINBYTES
+    enter(_COUNTED, b"B", 4, BYTES)  # BINBYTES
+    enter(_COUNTED, b"\x8e", 8, BYTES)  # BINBYTES8
+    enter(_COUNTED, b"\x96", 8, BYTEARRAY)  # BYTEARRAY8
+    enter(_COUNTED, b"\x8c", 1, TEXT)  # SHORT_BINUNICODE
+    enter(_COUNTED, b"X", 4, TEXT)  # BINUNICODE
+    enter(_COUNTED, b"\x8d", 8, TEXT)  # BINUNICODE8
+    enter(_COUNTED, b"\x8a", 1, INT)  # LONG1
+    enter(_COUNTED, b"\x8b", 4, INT)  # LONG4
+    enter(_EMPTY, b"]", 0, ITEMS)  # EMPTY_LIST
+    enter(_EMPTY, b"}", 0, KEYS)  # EMPTY_DICT
+    enter(_EMPTY, b"\x8f", 0, MEMBERS)  # EMPTY_SET
+    for number, code in enumerate((b"\x85", b"\x86", b"\x87"), start=1):
+        enter(_WRAP, code, 0, number)  # TUPLE1, TUPLE2, TUPLE3
+    enter(_TUPLE, b"t\x91")  # TUPLE, FROZENSET
+    enter(_GROW, b"ab", 0, 1)  # APPEND, BUILD
+    enter(_GROW, b"s", 0, 2)  # SETITEM
+    enter(_GROW_MARK, b"eu\x90")  # APPENDS, SETITEMS, ADDITEMS
+    enter(_CALL, b"R\x81", 0, 2)  # REDUCE, NEWOBJ
+    enter(_CALL, b"\x92", 0, 3)  # NEWOBJ_EX
+    enter(_OTHER, b"(01\x94\x93.")  # MARK, POP, POP_MARK, MEMOIZE, STACK_GLOBAL, STOP
+    enter(_OTHER, b"h\x80", 1)  # BINGET, PROTO
+    enter(_OTHER, b"j", 4)  # LONG_BINGET
+    enter(_OTHER, b"\x95", 8)  # FRAME
+    return table
+
+
+_TABLE: Final = _table()
+_MARK, _POP, _POP_MARK, _MEMOIZE, _STACK_GLOBAL, _STOP = b"(01\x94\x93."
+_BINGET, _LONG_BINGET, _FRAME, _FROZENSET, _ADDITEMS, _BUILD = b"hj\x95\x91\x90b"
+_APPENDING: Final = b"ae"
+_PROTOCOL: Final = 5
+_LONG: Final = TEXT | BYTES | BYTEARRAY | INT
+_HOLDERS: Final = ITEMS | KEYS | MEMBERS
+# Which kind of value takes what an opcode puts into it.
+_TAKERS: Final = {
+    **dict.fromkeys(b"ae", ITEMS),
+    **dict.fromkeys(b"su", KEYS),
+    **dict.fromkeys(b"\x90", MEMBERS),
+    _BUILD: STATE,
+}
+
+
+def require_sound(
+    body: Buffer, max_nesting: int = MAX_NESTING, examine: Examine = lambda *_: (None, ANYTHING)
+) -> dict[tuple[str, str], Any]:
+    """Look at a whole pickle without building anything of it; return what it names.
+
+    See Note [What a pickle can do to its reader]. What may be named, and what may be done with it,
+    is for examine to say; without one every name passes, and only the pickle itself is looked at.
+
+    Raises  MessageError for opcodes and numbers that our Pickler does not write, for more than
+            max_nesting levels, and where something would be called or changed that may not be;
+            what examine raises
+    """
+    scan = _Scan(bytes(body), max_nesting, examine)
+    try:
+        scan.run()
+    except IndexError as error:
+        raise MessageError("a body that does not unpickle: it takes more than it holds") from error
+    return scan.found
+
+
+class _Scan:
+    """The stack of an Unpickler, with what is known of values in place of them."""
+
+    def __init__(self, body: bytes, max_nesting: int, examine: Examine) -> None:
+        self.found: dict[tuple[str, str], Any] = {}
+        self._body = body
+        self._max_nesting = max_nesting
+        self._examine = examine
+        self._stack: list[Item] = []
+        self._marks: list[int] = []
+        self._memo: list[Item] = []
+        self._named: dict[tuple[str, str], Item] = {}
+        self._left = _FREE + _TIMES * len(body)
+        self._room = _FREE + _ROOM_TIMES * len(body)
+
+    def run(self) -> None:
+        body, stack, memo, table = self._body, self._stack, self._memo, _TABLE
+        at, end, frame_end = 0, len(body), 0
+        while True:
+            code = body[at]
+            kind, size, number = table[code]
+            start = at
+            at += 1 + size
+            if kind == _SCALAR:
+                stack.append(number)
+            elif code == _MEMOIZE:
+                memo.append(stack[-1])
+            elif kind == _COUNTED:
+                length = int.from_bytes(body[at - size : at], "little")
+                stack.append([number, 0, length + 1 if number == INT else 1, at, length])
+                at += length
+            elif kind == _EMPTY:
+                stack.append([number, 1, 1, 0])
+                self._take_room(number)
+            elif kind == _WRAP:
+                self._wrap(self._take(number))
+            elif kind == _GROW:
+                self._grow(code, self._take(number))
+            elif kind == _GROW_MARK:
+                self._grow(code, self._take_marked())
+            elif kind == _TUPLE:
+                self._wrap(self._take_marked(), is_set=code == _FROZENSET)
+            elif kind == _CALL:
+                self._call(code, self._take(number))
+            elif kind == _OTHER:
+                if code == _STOP:
+                    break
+                argument = int.from_bytes(body[at - size : at], "little")
+                if code == _FRAME:
+                    frame_end = self._begin_frame(start, frame_end, at + argument)
+                else:
+                    self._other(code, argument)
+            else:
+                raise MessageError(f"a body with opcode {code:#x}, which no worker writes")
+            if start < frame_end < at:
+                raise MessageError("a body with a frame that ends within an opcode")
+        if at != end or len(stack) != 1 or self._marks:
+            raise MessageError("a body that does not unpickle: it does not end where it should")
+
+    def _begin_frame(self, start: int, last_end: int, frame_end: int) -> int:
+        # The Unpickler drops what it has not read of a frame when it reads beyond it.
+        if start < last_end or frame_end > len(self._body):
+            raise MessageError("a body with a frame within a frame, or beyond its end")
+        return frame_end
+
+    def _take(self, count: int) -> list[Item]:
+        """Take items off the stack, none from below the last mark."""
+        stack = self._stack
+        start = len(stack) - count
+        if start < (self._marks[-1] if self._marks else 0):
+            raise IndexError
+        items = stack[start:]
+        del stack[start:]
+        return items
+
+    def _take_marked(self) -> list[Item]:
+        start = self._marks.pop()
+        items = self._stack[start:]
+        del self._stack[start:]
+        return items
+
+    def _wrap(self, items: list[Item], *, is_set: bool = False) -> None:
+        """Put a tuple, or a frozenset, of items on the stack."""
+        depth = max([item[1] for item in items], default=0) + 1
+        if depth > self._max_nesting:
+            raise self._too_deep()
+        cost = 1 + sum([item[2] for item in items])
+        if is_set:
+            self._spend(cost)
+            self._take_room(MEMBERS)
+        self._stack.append([MADE, depth, cost] if is_set else [TUPLE, depth, cost, items])
+
+    def _grow(self, code: int, items: list[Item]) -> None:
+        """Put items, or a state, into what lies below them."""
+        (target,) = self._take(1)
+        if not target[0] & _TAKERS[code]:
+            raise MessageError(
+                "a body that would change something that it only names, or that is finished: "
+                f"opcode {code:#x}; only lists, dicts and sets grow, and only instances of "
+                "exported or allowed classes and exceptions, made here, take a state"
+            )
+        target[1] = max([target[1], *[item[1] + 1 for item in items]])
+        if target[1] > self._max_nesting:
+            raise self._too_deep()
+        if code == _BUILD:
+            self._spend(_copied(items))
+        elif code not in _APPENDING:
+            keys = items if code == _ADDITEMS else items[::2]
+            self._spend(sum([key[2] for key in keys]))
+        target[3] += len(items)
+        self._stack.append(target)
+
+    def _call(self, code: int, items: list[Item]) -> None:
+        """Put on the stack what a call of something named makes."""
+        named, args = items[0], items[1]
+        is_written = named[0] == NAMED and args[0] == TUPLE
+        if not is_written or not all(item[0] & KEYS for item in items[2:]):
+            raise MessageError("a body that calls something else than what it names")
+        use: Use = named[3]
+        if code not in use.opcodes or (use.takes is not None and not use.takes(args[3])):
+            raise MessageError(f"a body that calls {named[4]} in a form that no worker writes")
+        depth = max([item[1] for item in items[1:]])
+        cost = args[2]
+        if use.is_bounded:
+            copied = _copied(args[3])
+            self._spend(copied)
+            cost += copied
+        self._stack.append([use.gives, depth, cost, 0])
+
+    def _other(self, code: int, argument: int) -> None:
+        stack = self._stack
+        if code in (_BINGET, _LONG_BINGET):
+            stack.append(self._memo[argument])
+        elif code == _MARK:
+            self._marks.append(len(stack))
+        elif code == _STACK_GLOBAL:
+            stack.append(self._name(*self._take(2)))
+        elif code == _POP:
+            if self._marks and self._marks[-1] == len(stack):
+                self._marks.pop()
+            else:
+                self._take(1)
+        elif code == _POP_MARK:
+            self._take_marked()
+        elif argument != _PROTOCOL:
+            raise MessageError(f"a body of protocol {argument}; workers write {_PROTOCOL}")
+
+    def _name(self, module: Item, name: Item) -> Item:
+        """Return what two texts name."""
+        if not (module[0] == name[0] == TEXT) or max(module[4], name[4]) > _MOST_BYTES_OF_A_NAME:
+            raise MessageError("a body that names something by what is no name")
+        try:
+            dotted = self._text(module), self._text(name)
+        except UnicodeDecodeError as error:
+            raise MessageError("a body that does not unpickle: a name that is no text") from error
+        known = self._named.get(dotted)
+        if known is None:
+            self.found[dotted], use = self._examine(*dotted)
+            known = self._named[dotted] = [NAMED, 0, 1, use, ".".join(dotted)]
+        return known
+
+    def _text(self, item: Item) -> str:
+        return self._body[item[3] : item[3] + item[4]].decode(errors="surrogatepass")
+
+    def _spend(self, cost: int) -> None:
+        self._left -= cost
+        if self._left < 0:
+            raise MessageError(
+                f"a body of {len(self._body)} bytes that would copy or hash more than {_TIMES} "
+                "times as much, by naming the same values again and again"
+            )
+
+    def _take_room(self, kind: int) -> None:
+        self._room -= _ROOM_OF[kind]
+        if self._room < 0:
+            raise MessageError(
+                f"a body of {len(self._body)} bytes with so many lists, dicts or sets that they "
+                f"would take more than {_ROOM_TIMES} times as much; send numbers in tensors or "
+                "arrays, and texts joined"
+            )
+
+    def _too_deep(self) -> MessageError:
+        return MessageError(
+            f"a body that nests deeper than {self._max_nesting} levels; flatten it, or raise the "
+            "limit nesting= of the workers that run in strict mode"
+        )
+
+
+def _copied(items: list[Item]) -> int:
+    """Return how much is copied of what a call or a state is given: bytes, and entries."""
+    total = len(items)
+    for item in items:
+        kind = item[0]
+        if kind & _LONG:
+            total += item[4]
+        elif kind & _HOLDERS:
+            total += item[3]
+        elif kind == TUPLE:
+            total += len(item[3])
+            for inner in item[3]:
+                if inner[0] & _HOLDERS:
+                    total += inner[3]
+                elif inner[0] == TUPLE:
+                    total += len(inner[3])
+    return total

@@ -1,0 +1,163 @@
+"""What a pickle may do with a thing that it names: refer to it, or call it in one form."""
+
+# Note [What is made of what is named] In strict mode the forms in which our Pickler writes plain
+# values are the only ones in which their classes may be called: a range of three numbers, but no
+# list of a range. What a rebuilding function of ours returns, or a user's function, is finished: a
+# state that is set afterwards into an array or a dtype is believed by NumPy, and what a function
+# returned may be somebody else's. Only an instance that this very pickle makes of an exported or
+# allowed class, or of an exception, takes a state, and only one that Python code reads: what is
+# written in C believes its states.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from types import FunctionType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fastdist.tensor.tensor import Tensor
+
+from .error_parts import rebuild_error, says_how_it_pickles, set_error_state
+
+# A value in the eyes of the scan: [kind, depth, cost of hashing, ...]; pickle_scan.py has the rest.
+Item: TypeAlias = "list[Any]"
+
+# Kinds: what a value is,
+SINGLE, INT, FLOAT, TEXT, BYTES, BYTEARRAY, TUPLE, NAMED, MADE, ERROR = (1 << n for n in range(10))
+# and what it takes.
+ITEMS, KEYS, MEMBERS, STATE = (1 << n for n in range(10, 14))
+
+REDUCE, NEWOBJ, NEWOBJ_EX = b"R\x81\x92"
+
+
+class Use(NamedTuple):
+    """How one thing may be used: by which opcodes called, with what, and of what kind the result.
+
+    `takes` looks at the arguments, None takes all. With `is_bounded` what it makes is held against
+    the size of the body; what users' own functions and classes make is their own affair.
+    """
+
+    opcodes: bytes = b""
+    takes: Callable[[list[Item]], bool] | None = None
+    gives: int = MADE
+    is_bounded: bool = True
+
+
+NAME_ONLY: Final = Use()
+REBUILDS: Final = Use(b"R")
+# For a reader that makes nothing of what it reads.
+ANYTHING: Final = Use(b"R\x81\x92", gives=MADE | ITEMS | KEYS | MEMBERS | STATE)
+
+
+def _of(*kinds: int) -> Callable[[list[Item]], bool]:
+    def takes(args: list[Item]) -> bool:
+        return len(args) == len(kinds) and all(
+            arg[0] & kind for arg, kind in zip(args, kinds, strict=True)
+        )
+
+    return takes
+
+
+def _either(*ways: Callable[[list[Item]], bool]) -> Callable[[list[Item]], bool]:
+    return lambda args: any(way(args) for way in ways)
+
+
+def _numbers(args: list[Item], count: int) -> bool:
+    # Dividing one by another takes time by the square of their lengths.
+    return len(args) == count and all(
+        arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args
+    )
+
+
+def _two_numbers(args: list[Item]) -> bool:
+    return _numbers(args, 2)
+
+
+def _three_numbers(args: list[Item]) -> bool:
+    return _numbers(args, 3)
+
+
+def _date(args: list[Item]) -> bool:
+    return len(args) == 1 and args[0][0] == BYTES and args[0][4] == 4
+
+
+def _datetime(args: list[Item]) -> bool:
+    return len(args) in (1, 2) and args[0][0] == BYTES and args[0][4] == 10
+
+
+def _deque(args: list[Item]) -> bool:
+    return not args or (args[0][0] == TUPLE and not args[0][3] and len(args) == 2)
+
+
+_MOST_BYTES_OF_A_NUMBER: Final = 4096
+_ANY: Final = -1
+_ONLY_NAMED: Final = (
+    *("bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str"),
+    *("tuple", "NotImplemented", "Ellipsis"),
+)
+# What strict mode always loads. NumPy's values have a form of their own: see numpy_values.py.
+_PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
+    ("builtins", "complex"): Use(b"R\x81", _of(FLOAT, FLOAT)),
+    ("builtins", "object"): Use(b"\x81", _of()),
+    ("builtins", "range"): Use(b"R", _three_numbers),
+    ("builtins", "slice"): Use(b"R", _of(_ANY, _ANY, _ANY)),
+    ("collections", "OrderedDict"): Use(b"R", _of(), MADE | KEYS),
+    ("collections", "deque"): Use(b"R", _deque, MADE | ITEMS),
+    ("collections", "defaultdict"): Use(b"R", _either(_of(), _of(NAMED | SINGLE)), MADE | KEYS),
+    ("datetime", "date"): Use(b"R", _date),
+    ("datetime", "datetime"): Use(b"R", _datetime),
+    ("datetime", "timedelta"): Use(b"R", _three_numbers),
+    ("decimal", "Decimal"): Use(b"R", _of(TEXT)),
+    ("fractions", "Fraction"): Use(b"R", _two_numbers),
+}
+# What was written in C, or keeps an array and what is known of it apart, believes a state.
+_BELIEVERS: Final = (np.ndarray, np.generic, np.dtype, Tensor, Enum)
+# Their __init__ believes numbers, and walks what it is given.
+_PARSERS: Final = (UnicodeError, SyntaxError, BaseExceptionGroup)
+
+
+def plain_use(module: str, name: str) -> Use | None:
+    """Return the use of a plain value's class, if it is one of those that anybody may name."""
+    return _PLAIN.get((module, name))
+
+
+def error_use(kind: type[BaseException]) -> Use:
+    """Return the use of a class of exceptions that was neither exported nor allowed.
+
+    Note    those that say how they pickle are called as they say; all others come in our own form
+    """
+    if not says_how_it_pickles(kind) or issubclass(kind, _PARSERS):
+        return NAME_ONLY
+    return Use(b"R", None, MADE | ERROR | _state_of(kind))
+
+
+def free_use(found: object) -> Use:
+    """Return the use of what was exported or allowed."""
+    if isinstance(found, type):
+        takes = 0 if issubclass(found, _BELIEVERS) else ITEMS | KEYS | _state_of(found)
+        return Use(b"R\x81\x92", None, MADE | takes, is_bounded=False)
+    return Use(b"R", None, MADE, is_bounded=False) if callable(found) else NAME_ONLY
+
+
+def rebuilder_use(rebuild: Callable[..., Any]) -> Use:
+    """Return the use of a function that rebuilds what travels in a form of our own."""
+    return _OF_ERRORS.get(rebuild, REBUILDS)
+
+
+_OF_ERRORS: Final[dict[Any, Use]] = {
+    rebuild_error: Use(b"R", None, MADE | ERROR),
+    # Not into an error that is somebody else's: a function may have returned it.
+    set_error_state: Use(b"R", _of(ERROR, TUPLE), SINGLE),
+}
+
+
+def _state_of(kind: type) -> int:
+    """Return STATE if an instance of kind may be given one."""
+    setters = [vars(base)["__setstate__"] for base in kind.__mro__ if "__setstate__" in vars(base)]
+    is_read_by_python = all(
+        isinstance(setter, FunctionType) or setter is BaseException.__setstate__
+        for setter in setters
+    )
+    return STATE if is_read_by_python else 0

@@ -1,0 +1,105 @@
+"""Exceptions that cross workers: their type and state where they pickle, their text always."""
+
+from __future__ import annotations
+
+import reprlib
+import traceback
+from collections.abc import Callable
+
+from fastdist.core.errors import RemoteError
+from fastdist.tensor.tensor import Tensor
+
+from .body import serialize
+from .message import Message
+from .metadata import Value
+from .types import MessageType
+
+# The first words of the note that tells where an error comes from. An error that already has such
+# a note has crossed a worker before, and keeps the one it has.
+_ORIGIN = "On worker "
+# In the metadata of an error: the request's value was not read. See Note [Parcels].
+UNREAD = "unread"
+_MAX_TEXT_BYTES = 200_000
+
+
+def pack_error(error: BaseException, worker_name: str, *, text_only: bool = False) -> Message:
+    """Return a response that raises error where it is read.
+
+    Note    never raises: somebody waits for this
+    """
+    metadata: dict[str, Value] = {
+        "worker": worker_name,
+        "type": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": _cut(_text_of(error, str)),
+        "traceback": _cut(_text_of(error, _format)),
+    }
+    response = Message(MessageType.EXCEPTION, metadata=metadata)
+    # SystemExit and KeyboardInterrupt are not for the caller to obey.
+    if isinstance(error, Exception) and not text_only:
+        tensors: list[Tensor] = []
+        try:
+            body, encoding = serialize(error, tensors)
+            if not tensors:
+                response.body, response.encoding = body, encoding
+        except BaseException as failure:  # what users' own pickling raises may be anything
+            why = f"{type(failure).__name__}: {_text_of(failure, str)}"
+            metadata["why"] = _cut(f"it does not pickle there: {why}")
+    elif not isinstance(error, Exception):
+        metadata["why"] = "it would end its caller, who has not asked to end"
+    return response
+
+
+def unpack_error(response: Message) -> Exception:
+    """Return the exception of an EXCEPTION response, ready to be raised."""
+    metadata = response.metadata
+    kind, message = metadata.get("type"), metadata.get("message")
+    error: Exception
+    try:
+        error = response.value()
+        why = "" if isinstance(error, Exception) else metadata.get("why", "it does not pickle")
+    except Exception as failure:
+        why = f"{type(failure).__name__}: {failure}"
+    if why:
+        error = RemoteError(f"{kind!s}: {message!s} (its own type cannot be raised here: {why})")
+    _note_origin(error, f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')!s}")
+    return error
+
+
+def tell_origin(error: BaseException, raised: BaseException, worker_name: str) -> None:
+    """Let an error say where another was raised for which it stands: worker and traceback."""
+    _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(_text_of(raised, _format))}")
+
+
+def _note_origin(error: BaseException, origin: str) -> None:
+    """Add where an error comes from to its notes, of which a user may have made anything.
+
+    Note    written where add_note writes it, which fails for classes that let nothing be set, and
+            for notes that are no list
+    """
+    attributes = error.__dict__
+    notes = attributes.get("__notes__", [])
+    if not isinstance(notes, list):
+        notes = [*notes] if isinstance(notes, tuple) else [reprlib.repr(notes)]
+    if not any(isinstance(note, str) and note.startswith(_ORIGIN) for note in notes):
+        attributes["__notes__"] = [*notes, origin]
+
+
+def _text_of(error: BaseException, write: Callable[[BaseException], str]) -> str:
+    try:
+        return write(error)
+    except BaseException as failure:  # of the user's own __str__
+        return f"(its text cannot be had: {type(failure).__name__})"
+
+
+def _format(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def _cut(text: str) -> str:
+    # A text of any letters, lone halves of surrogate pairs among them, must fit into the message.
+    encoded = text.encode(errors="backslashreplace")
+    if len(encoded) > _MAX_TEXT_BYTES:
+        half, left_out = _MAX_TEXT_BYTES // 2, len(encoded) - _MAX_TEXT_BYTES
+        middle = f"\n... {left_out} bytes left out ...\n".encode()
+        encoded = encoded[:half] + middle + encoded[-half:]
+    return encoded.decode(errors="replace")

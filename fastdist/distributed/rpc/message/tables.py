@@ -1,0 +1,212 @@
+"""The tables that follow a message's header, as bytes, and read back against what came."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from fastdist.core.errors import MessageError
+from fastdist.distributed.arena.borrower import borrow
+from fastdist.distributed.arena.layout import ARENA_BLOCK
+from fastdist.distributed.pipe.frames import Buffer
+
+from .layout import (
+    AUTOGRAD_BLOCK,
+    BUFFER,
+    DEVICE_PAIR,
+    HEADER,
+    IN_ARENA,
+    MAX_DIMENSIONS,
+    TANGENT,
+    TENSOR,
+    AutogradBlock,
+    TangentEntry,
+    TensorEntry,
+    sizes_and_strides,
+)
+from .limits import Limits
+from .metadata import Value, decode_metadata
+
+_CACHED_BYTES: Final = 1024
+
+
+@functools.lru_cache(1024)
+def pack_entry(entry: TensorEntry) -> bytes:
+    """Return one entry of the tensor table."""
+    ndim = len(entry.sizes)
+    head = TENSOR.pack(*entry[:6], ndim)
+    return head + sizes_and_strides(ndim).pack(*entry.sizes, *entry.strides) if ndim else head
+
+
+def pack_tables(
+    entries: Sequence[TensorEntry],
+    tangents: Sequence[TangentEntry],
+    autograd: AutogradBlock | None,
+) -> list[bytes]:
+    """Return the tables that follow that of the buffers."""
+    tables = [*map(pack_entry, entries)]
+    tables += [TANGENT.pack(*tangent) for tangent in tangents]
+    if autograd is not None:
+        context_id, message_id, device_map = autograd
+        tables.append(AUTOGRAD_BLOCK.pack(context_id, message_id, len(device_map)))
+        tables += [DEVICE_PAIR.pack(*pair) for pair in device_map]
+    return tables
+
+
+def read_entry(first: Buffer, at: int, buffer_sizes: Sequence[int]) -> tuple[TensorEntry, int]:
+    """Return one entry of the tensor table, which lies inside its buffer, and where it ends."""
+    buffer, offset, dtype, device_type, device_index, flags, ndim = TENSOR.unpack_from(first, at)
+    if ndim > MAX_DIMENSIONS:
+        raise MessageError(f"a tensor of {ndim} dimensions; the limit is {MAX_DIMENSIONS}")
+    numbers = sizes_and_strides(ndim).unpack_from(first, at + TENSOR.size)
+    sizes, strides = numbers[:ndim], numbers[ndim:]
+    entry = TensorEntry(buffer, offset, dtype, device_type, device_index, flags, sizes, strides)
+    if buffer >= len(buffer_sizes):
+        raise MessageError(f"a tensor in buffer {buffer} of {len(buffer_sizes)}")
+    if (numbers and min(numbers) < 0) or offset > buffer_sizes[buffer]:
+        raise MessageError(f"a tensor outside its buffer: {entry}")
+    return entry, at + TENSOR.size + 16 * ndim
+
+
+def read_tables(
+    first: Buffer, tensors: int, buffers: int, limits: Limits
+) -> tuple[Sequence[TensorEntry], Sequence[tuple[int, int]], int]:
+    """Return the tensor table, (bytes, frames) of each buffer, and where the tables end.
+
+    Raises  MessageError, or struct.error, for what does not fit the bytes that came
+    """
+    if tensors > limits.tensors:
+        raise MessageError(f"{tensors} tensors announced; the limit is {limits.tensors}")
+    room = len(first) - HEADER.size
+    if buffers * BUFFER.size + tensors * TENSOR.size > room:
+        raise MessageError(f"tables of {buffers} and {tensors} entries announced in {room} bytes")
+    at = HEADER.size + buffers * BUFFER.size
+    for _ in range(tensors):
+        at += TENSOR.size
+        if at > len(first):
+            raise MessageError(f"a table is longer than the {len(first)} bytes that came")
+        at += 16 * first[at - 1]  # the number of dimensions ends an entry
+    table = bytes(first[HEADER.size : at])
+    read = _read_tables if len(table) <= _CACHED_BYTES else _read_tables.__wrapped__
+    entries, sizes, total = read(table, tensors, buffers)
+    if total > limits.message_bytes:
+        raise MessageError(
+            f"buffers of {total} bytes announced; the limit of this worker is "
+            f"{limits.message_bytes}"
+        )
+    return entries, sizes, at
+
+
+# The tables of messages are few, and come again and again: they say nothing but shapes.
+@functools.lru_cache(1024)
+def _read_tables(
+    table: bytes, tensors: int, buffers: int
+) -> tuple[tuple[TensorEntry, ...], tuple[tuple[int, int], ...], int]:
+    at = buffers * BUFFER.size
+    sizes: tuple[tuple[int, int], ...] = tuple(BUFFER.iter_unpack(table[:at]))
+    lengths = [size for size, _ in sizes]
+    entries = []
+    for _ in range(tensors):
+        entry, at = read_entry(table, at, lengths)
+        entries.append(entry)
+    return tuple(entries), sizes, sum(lengths)
+
+
+class Tables:
+    """Reads what follows the header, each number against what came."""
+
+    def __init__(self, frames: Sequence[Buffer], at: int, limits: Limits) -> None:
+        self._limits = limits
+        self._header_bytes = HEADER.size
+        self._frames = frames
+        self._first = frames[0]
+        self._at = at
+        self._frames_used = 1
+
+    def take(self, size: int) -> Buffer:
+        """Return the next size bytes of the first frame."""
+        left = len(self._first) - self._at
+        if size > left:
+            raise MessageError(f"{size} bytes announced, {left} are left in the first frame")
+        piece = self._first[self._at : self._at + size]
+        self._at += size
+        return piece
+
+    def tangents(self, count: int, tensors: int) -> tuple[TangentEntry, ...]:
+        """Return the tangent table; both of a pair are tensors of the message."""
+        self._require_room(count, TANGENT.size)
+        table = self.take(count * TANGENT.size)
+        entries = tuple([TangentEntry(*numbers) for numbers in TANGENT.iter_unpack(table)])
+        for entry in entries:
+            if entry.tensor >= tensors or entry.tangent >= tensors:
+                raise MessageError(f"{entry} in a message of {tensors} tensors")
+        return entries
+
+    def autograd(self) -> AutogradBlock:
+        """Return the autograd block."""
+        context_id, message_id, pairs = AUTOGRAD_BLOCK.unpack(self.take(AUTOGRAD_BLOCK.size))
+        self._count_header(AUTOGRAD_BLOCK.size + pairs * DEVICE_PAIR.size)
+        self._require_room(pairs, DEVICE_PAIR.size)
+        table = self.take(pairs * DEVICE_PAIR.size)
+        return AutogradBlock(context_id, message_id, tuple(DEVICE_PAIR.iter_unpack(table)))
+
+    def metadata(self, size: int) -> dict[str, Value]:
+        """Return the small values."""
+        self._count_header(size)
+        return decode_metadata(bytes(self.take(size)), self._limits.nesting)
+
+    def buffers(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Return the buffers, each writable and ours alone."""
+        return [
+            self._piece(size) if not frames else self._join(size, frames) for size, frames in sizes
+        ]
+
+    def require_end(self) -> None:
+        """Complain about bytes that nobody announced."""
+        if self._at != len(self._first) or self._frames_used != len(self._frames):
+            raise MessageError(
+                f"{len(self._first) - self._at} bytes and "
+                f"{len(self._frames) - self._frames_used} frames too many"
+            )
+
+    def _piece(self, size: int) -> Buffer:
+        return bytearray(self.take(size))
+
+    def _join(self, size: int, frames: int) -> Buffer:
+        if frames == IN_ARENA:
+            return borrow(self.take(ARENA_BLOCK.size), size)
+        end = self._frames_used + frames
+        pieces = self._frames[self._frames_used : end]
+        came = sum(len(piece) for piece in pieces)
+        if pieces and max(map(len, pieces)) > self._limits.frame_bytes:
+            raise MessageError(f"a frame of more than {self._limits.frame_bytes} bytes")
+        if end > len(self._frames) or came != size:
+            raise MessageError(
+                f"a buffer of {size} bytes in {frames} frames announced, {came} bytes came"
+            )
+        self._frames_used = end
+        if frames == 1:
+            piece = pieces[0]
+            return bytearray(piece) if isinstance(piece, bytes) else piece
+        whole = bytearray(size)
+        at = 0
+        for piece in pieces:
+            whole[at : at + len(piece)] = piece
+            at += len(piece)
+        return whole
+
+    def _count_header(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > self._limits.header_bytes:
+            raise MessageError(
+                f"a header of {self._header_bytes} bytes or more; the limit is "
+                f"{self._limits.header_bytes}"
+            )
+
+    def _require_room(self, count: int, size: int) -> None:
+        if count * size > len(self._first) - self._at:
+            raise MessageError(
+                f"a table of {count} entries announced, "
+                f"{len(self._first) - self._at} bytes are left"
+            )

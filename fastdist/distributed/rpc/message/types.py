@@ -1,0 +1,175 @@
+"""The kinds of messages, numbered as PyTorch numbers them, and ours from 0x80."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+REQUEST: Final = 0x100
+RESPONSE: Final = 0x200
+OURS: Final = 0x80
+
+
+class MessageType(IntEnum):
+    """What a message asks or answers.
+
+    Source  PyTorch, torch/csrc/distributed/rpc/message.h
+    """
+
+    # Calls of rpc_sync and rpc_async: SCRIPT_CALL runs one of our ops, PYTHON_CALL a user's
+    # function.
+    SCRIPT_CALL = 0x00 | REQUEST
+    SCRIPT_RET = 0x01 | RESPONSE
+    PYTHON_CALL = 0x02 | REQUEST
+    PYTHON_RET = 0x03 | RESPONSE
+    # Calls of remote, whose result stays with its owner.
+    SCRIPT_REMOTE_CALL = 0x04 | REQUEST
+    PYTHON_REMOTE_CALL = 0x05 | REQUEST
+    REMOTE_RET = 0x06 | RESPONSE
+    # The RRef protocol.
+    SCRIPT_RREF_FETCH_CALL = 0x07 | REQUEST
+    PYTHON_RREF_FETCH_CALL = 0x08 | REQUEST
+    SCRIPT_RREF_FETCH_RET = 0x09 | RESPONSE
+    PYTHON_RREF_FETCH_RET = 0x0A | RESPONSE
+    RREF_USER_DELETE = 0x0B | REQUEST
+    RREF_FORK_REQUEST = 0x0C | REQUEST
+    RREF_CHILD_ACCEPT = 0x0D | REQUEST
+    RREF_ACK = 0x0E | RESPONSE
+    # A call wrapped with autograd information; the wrapped type travels beside it.
+    FORWARD_AUTOGRAD_REQ = 0x0F | REQUEST
+    FORWARD_AUTOGRAD_RESP = 0x10 | RESPONSE
+    # Gradients on their way back.
+    BACKWARD_AUTOGRAD_REQ = 0x11 | REQUEST
+    BACKWARD_AUTOGRAD_RESP = 0x12 | RESPONSE
+    CLEANUP_AUTOGRAD_CONTEXT_REQ = 0x13 | REQUEST
+    CLEANUP_AUTOGRAD_CONTEXT_RESP = 0x14 | RESPONSE
+    RUN_WITH_PROFILING_REQ = 0x15 | REQUEST
+    RUN_WITH_PROFILING_RESP = 0x16 | RESPONSE
+    RREF_BACKWARD_REQ = 0x17 | REQUEST
+    RREF_BACKWARD_RESP = 0x18 | RESPONSE
+    EXCEPTION = 0x37 | RESPONSE
+    UNKNOWN = 0x3C
+
+    # Ours. Notices are neither request nor response: nobody answers them.
+    CREDIT = OURS
+    HELLO = OURS + 0x01 | REQUEST
+    WELCOME = OURS + 0x02 | RESPONSE
+    BYE = OURS + 0x03
+    CANCEL = OURS + 0x04
+    PING = OURS + 0x05 | REQUEST
+    PONG = OURS + 0x06 | RESPONSE
+    SHUTDOWN_BARRIER_REQ = OURS + 0x07 | REQUEST
+    SHUTDOWN_BARRIER_RESP = OURS + 0x08 | RESPONSE
+    # A distributed pass that failed somewhere, told to all workers it reached.
+    ABORT_AUTOGRAD_CONTEXT_REQ = OURS + 0x09 | REQUEST
+    ABORT_AUTOGRAD_CONTEXT_RESP = OURS + 0x0A | RESPONSE
+    # What the root of a stalled pass asks everybody.
+    PASS_PROGRESS_REQ = OURS + 0x0B | REQUEST
+    PASS_PROGRESS_RESP = OURS + 0x0C | RESPONSE
+    # A forward-mode level that its owner left.
+    CLEANUP_LEVEL_REQ = OURS + 0x0D | REQUEST
+    CLEANUP_LEVEL_RESP = OURS + 0x0E | RESPONSE
+    # A member that joined or left a group without a fixed world size.
+    MEMBERSHIP_REQ = OURS + 0x0F | REQUEST
+    MEMBERSHIP_RESP = OURS + 0x10 | RESPONSE
+    # The answer to a request on a connection whose first message was no HELLO.
+    GREET_FIRST = OURS + 0x11 | RESPONSE
+    # A worker of the same machine offers memory in which large tensors shall lie.
+    ARENA_OFFER_REQ = OURS + 0x12 | REQUEST
+    ARENA_OFFER_RESP = OURS + 0x13 | RESPONSE
+    # Notices: what became of these calls, whose connection broke; and what is known of them.
+    INQUIRY = OURS + 0x14
+    FINDINGS = OURS + 0x15
+    # Calls that their caller has given up: what of the references in them and in their answers has
+    # not come is taken back.
+    RREF_GIVE_UP_REQ = OURS + 0x16 | REQUEST
+    RREF_GIVE_UP_RESP = OURS + 0x17 | RESPONSE
+    # A notice to who has said BYE: nobody waits any more for what it has sent.
+    FAREWELL = OURS + 0x18
+    # Begin to record time ranges, tell the clock, hand over what was recorded.
+    PROFILE_GROUP_REQ = OURS + 0x19 | REQUEST
+    PROFILE_GROUP_RESP = OURS + 0x1A | RESPONSE
+
+    def is_request(self) -> bool:
+        """Return whether an answer is expected."""
+        return bool(self & REQUEST)
+
+    def is_response(self) -> bool:
+        """Return whether this answers a request."""
+        return bool(self & RESPONSE)
+
+
+_T = MessageType
+
+RESPONSE_OF: Final[dict[int, MessageType]] = {
+    _T.SCRIPT_CALL: _T.SCRIPT_RET,
+    _T.PYTHON_CALL: _T.PYTHON_RET,
+    _T.SCRIPT_REMOTE_CALL: _T.REMOTE_RET,
+    _T.PYTHON_REMOTE_CALL: _T.REMOTE_RET,
+    _T.SCRIPT_RREF_FETCH_CALL: _T.SCRIPT_RREF_FETCH_RET,
+    _T.PYTHON_RREF_FETCH_CALL: _T.PYTHON_RREF_FETCH_RET,
+    _T.RREF_USER_DELETE: _T.RREF_ACK,
+    _T.RREF_FORK_REQUEST: _T.RREF_ACK,
+    _T.RREF_CHILD_ACCEPT: _T.RREF_ACK,
+    _T.FORWARD_AUTOGRAD_REQ: _T.FORWARD_AUTOGRAD_RESP,
+    _T.BACKWARD_AUTOGRAD_REQ: _T.BACKWARD_AUTOGRAD_RESP,
+    _T.CLEANUP_AUTOGRAD_CONTEXT_REQ: _T.CLEANUP_AUTOGRAD_CONTEXT_RESP,
+    _T.RUN_WITH_PROFILING_REQ: _T.RUN_WITH_PROFILING_RESP,
+    _T.RREF_BACKWARD_REQ: _T.RREF_BACKWARD_RESP,
+    _T.HELLO: _T.WELCOME,
+    _T.PING: _T.PONG,
+    _T.SHUTDOWN_BARRIER_REQ: _T.SHUTDOWN_BARRIER_RESP,
+    _T.ABORT_AUTOGRAD_CONTEXT_REQ: _T.ABORT_AUTOGRAD_CONTEXT_RESP,
+    _T.PASS_PROGRESS_REQ: _T.PASS_PROGRESS_RESP,
+    _T.CLEANUP_LEVEL_REQ: _T.CLEANUP_LEVEL_RESP,
+    _T.MEMBERSHIP_REQ: _T.MEMBERSHIP_RESP,
+    _T.ARENA_OFFER_REQ: _T.ARENA_OFFER_RESP,
+    _T.RREF_GIVE_UP_REQ: _T.RREF_GIVE_UP_RESP,
+    _T.PROFILE_GROUP_REQ: _T.PROFILE_GROUP_RESP,
+}
+
+# What a shutdown sends while it waits until nothing else is under way, what changes nothing, and
+# what is about a call that is over.
+NOT_COUNTED: Final = frozenset(
+    {_T.SHUTDOWN_BARRIER_REQ, _T.PING, _T.ARENA_OFFER_REQ, _T.RREF_GIVE_UP_REQ}
+)
+
+# Requests that run what users wrote: their body is a function and its arguments. All others are
+# short, or must never wait behind users' work.
+USER_WORK: Final = frozenset(
+    {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL}
+)
+# Requests whose Futures users never see.
+OURS_ALONE: Final = frozenset(
+    {
+        _T.BACKWARD_AUTOGRAD_REQ,
+        _T.CLEANUP_AUTOGRAD_CONTEXT_REQ,
+        _T.ABORT_AUTOGRAD_CONTEXT_REQ,
+        _T.PASS_PROGRESS_REQ,
+        _T.CLEANUP_LEVEL_REQ,
+        _T.ARENA_OFFER_REQ,
+        _T.RREF_USER_DELETE,
+        _T.RREF_FORK_REQUEST,
+        _T.RREF_CHILD_ACCEPT,
+        _T.RREF_GIVE_UP_REQ,
+    }
+)
+# Requests whose callee is sure to hear of it when they are given up: they may bring references, or
+# their answers may, or tensors in memory that is lent.
+TOLD_IF_GIVEN_UP: Final = frozenset(
+    {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.PYTHON_REMOTE_CALL, _T.PYTHON_RREF_FETCH_CALL}
+)
+# What there is: to ask a MessageType for another number raises.
+KINDS: Final = frozenset(MessageType)
+# Calls whose result is the answer.
+CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
+
+
+def call_type_of(function: object) -> MessageType:
+    """Return how a call of function travels: an op of this package as a built-in operator.
+
+    Whoever wraps messages may conclude something from that: an op gives nothing that requires grad
+    if nothing that it takes does.
+    """
+    is_op = getattr(function, "__module__", None) == "fastdist"
+    return MessageType.SCRIPT_CALL if is_op else MessageType.PYTHON_CALL

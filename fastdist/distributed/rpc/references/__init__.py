@@ -1,0 +1,12 @@
+"""References to values that stay where they are: RRefs, and what both ends keep account of."""
+
+# The design note of this room: context.py, Note [The life of a reference].
+#
+# rref.py          what a user holds
+# context.py       all of one worker: what it makes, owns and uses, and who must hear of it
+# owned.py         the values that live here
+# forks.py         references on their way
+# travel.py        how they stand in bodies of messages
+# proxy.py         `rref.rpc_sync().method(x)`
+
+from __future__ import annotations

@@ -1,0 +1,380 @@
+"""The protocol of RRefs: what this worker makes, owns and uses, and who must hear of it."""
+
+# Note [The life of a reference]
+# The owner keeps a value while somebody refers to it: an RRef object here, or a user (a fork) that
+# it has been told of. A user of remote() is known by the call itself. When a reference travels, it
+# forks: the receiver gets a reference of its own, and until the owner knows of it the sender keeps
+# its own alive ("pending child": forks.py). The receiver tells the owner (RREF_FORK_REQUEST),
+# then the sender (RREF_CHILD_ACCEPT). If the sender is the owner, it registers the fork when it
+# packs the message. Where a call takes it home, to the owner, the answer says that it has come, and
+# the sender names the owner itself as who is to be told. A reference that is not confirmed yet is
+# kept alive here ("pending user"), so that its end (RREF_USER_DELETE) is never told before its
+# beginning. Whoever dies or leaves holds nothing any more: its users and the children that went to
+# it are dropped.
+#
+# Others may ask the owner for a value before its maker's call has come. It must know when that will
+# not come any more, and an id has the rank of its maker alone, which may be another life's by now.
+# So where ranks have several lives, a reference that is not passed on by the owner names the life
+# that makes its value, and so does who tells the owner of it.
+#
+# Nobody waits to hear of an end or of an acceptance: they go out together (telling.py).
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from fastdist.core.errors import OwnerLostError, RpcError
+from fastdist.core.future import Future
+
+from ..agent import RpcAgent, first_number
+from ..calls.incoming import Later, run_function
+from ..calls.outgoing import packing
+from ..handlers import Reply, ValueReply, register_handler
+from ..message.message import Message
+from ..message.remote_errors import UNREAD, tell_origin
+from ..message.types import MessageType
+from ..message.words import ids_of, lists_of, number, refuse
+from ..telling import RETRIES
+from ..workers.record import WorkerInfo
+from ..workers.worker import Worker
+from .forks import Forks
+from .owned import OwnedValues, remember
+from .proxy import type_on_owner
+from .rref import OwnedValue, RRef, copy_of, id_as_text
+
+_logger = logging.getLogger(__name__)
+
+
+class RRefContext:
+    """All RRefs of one agent.
+
+    Thread  any
+    """
+
+    def __init__(self, agent: RpcAgent) -> None:
+        self.me = agent.worker()
+        self._agent = agent
+        first = first_number()
+        self._numbers = itertools.count(first)
+        self._maker = self.me.record.incarnation if first else 0
+        self.owned = OwnedValues(agent)
+        # Guards the three below it. Nothing is sent and no reference dropped while it is held.
+        self._lock = threading.Lock()
+        self._pending_users: dict[int, RRef[Any]] = {}
+        self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
+        self._refused: dict[int, None] = {}  # the latest forks that are not to come any more
+        self._teller = agent.teller
+        self._forks = Forks(self._teller, self.owned, self._hold_or_refuse)
+        self.gave_up = self._forks.gave_up
+        for kind, handler in (
+            (MessageType.PYTHON_REMOTE_CALL, self._remote_call_came),
+            (MessageType.PYTHON_RREF_FETCH_CALL, self._fetch_came),
+            (MessageType.RREF_USER_DELETE, self._delete_came),
+            (MessageType.RREF_FORK_REQUEST, self._fork_came),
+            (MessageType.RREF_CHILD_ACCEPT, self._accept_came),
+            (MessageType.RREF_GIVE_UP_REQ, self._forks.given_up),
+        ):
+            register_handler(kind, handler)
+        agent.add_lost_callback(self.owned.worker_lost)
+        agent.add_lost_callback(self._forks.worker_lost)
+
+    def create_remote(
+        self,
+        to: WorkerInfo,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        timeout_s: float,
+    ) -> RRef[Any]:
+        """Run function on another worker, and return at once an RRef to what it returns."""
+        rref_id = self._new_id()
+        owner = self._agent.worker(to.id)
+        is_owner = owner.is_self
+        fork_id = rref_id if is_owner else self._new_id()
+        owned = self.owned.get_or_create(rref_id, self.me, for_local=True) if is_owner else None
+        maker = 0 if is_owner else self._maker
+        rref: RRef[Any] = RRef._make(self, owner, rref_id, fork_id, owned, maker)
+        if not is_owner:
+            self._add_pending_user(rref)
+        metadata = {"rref": rref_id, "fork": fork_id}
+        value = (function, tuple(args), dict(kwargs))
+        try:
+            creation = self._agent.request(
+                owner, MessageType.PYTHON_REMOTE_CALL, value, metadata, timeout_s, function
+            )
+        except BaseException as error:
+            rref._is_deleted = True  # the owner has never heard of it
+            self._confirm(fork_id)
+            if is_owner:
+                # Else it would wait for its maker for ever. The error itself holds this reference.
+                self.owned.fail(rref_id, RpcError(f"the call that makes it was not sent: {error}"))
+            raise
+        rref._creation = creation
+        creation.when_done(lambda done: self._creation_ended(owner, rref_id, fork_id, done))
+        return rref
+
+    def new_owned(self) -> OwnedValue:
+        """Return the record of a new value that lives here."""
+        return self.owned.get_or_create(self._new_id(), self.me, for_local=True)
+
+    def fetch(self, rref: RRef[Any], timeout: float) -> Any:
+        """Return the value of an RRef that another worker owns; waits until it is there."""
+        kind, words = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
+        what = f"to_here of {rref}"
+        return self._agent.request_and_wait(rref._owner, kind, words, timeout, what)
+
+    def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
+        """Return a Future of the class of an RRef's value."""
+        kind, no_words = MessageType.PYTHON_CALL, dict[str, Any]()
+        call = (type_on_owner, (rref,), no_words)
+        return self._agent.request(rref._owner, kind, call, None, timeout, type_on_owner)
+
+    def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
+        """Tell the owner, soon, that a reference here has ended."""
+        self._teller.soon(self._tell_delete, owner, (rref_id, fork_id))
+
+    def owned_died(self, owned: OwnedValue) -> None:
+        """Look, soon, whether a value that lives here is needed any more."""
+        self._teller.soon(self.owned.local_ended, None, owned)
+
+    def delete_all(self, deadline: float) -> None:
+        """Give all references of this worker up, telling the owners; before a graceful shutdown."""
+        with self._lock:
+            waiting = [rref._creation for rref in self._pending_users.values()]
+        for creation in waiting:
+            if creation is not None:
+                try:
+                    creation.wait(max(0.0, deadline - time.monotonic()))
+                except Exception:
+                    _logger.info("a remote call had not succeeded at shutdown", exc_info=True)
+        with self._lock:
+            users = list(self._users.values())
+        for rref in users:
+            rref._is_deleted = True
+            self._teller.soon(self._tell_delete, rref._owner, (rref._id, rref._fork_id))
+        self._teller.flush()
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            gone, self._pending_users = self._pending_users, {}
+        del gone
+        self.owned.clear()
+        self._forks.clear()
+
+    def leaks(self) -> list[tuple[str, str]]:
+        """Return what lives here and is referred to elsewhere: ids of value and fork, as text."""
+        pairs = [(owned.rref_id, fork) for owned in self.owned.values() for fork in owned.users]
+        return [(id_as_text(value), id_as_text(fork)) for value, fork in pairs]
+
+    def get_debug_info(self) -> dict[str, str]:
+        """Return counts under torch's names."""
+        with self._lock:
+            return {
+                **self.owned.get_debug_info(),
+                "num_pending_users": str(len(self._pending_users)),
+                "num_pending_children": str(len(self._forks)),
+                "num_users": str(len(self._users)),
+            }
+
+    # ---- travelling ----------------------------------------------------------------------------
+
+    def fork(self, rref: RRef[Any]) -> tuple[int, ...]:
+        """Return (owner id, rref id, fork id, parent, life) of a reference that is about to travel,
+        and behind them the life that makes the value, where the owner may have to hear of it.
+
+        Raises  OwnerLostError
+        """
+        rref._require_owner()
+        parcel = packing.parcel
+        fork_id = self._new_id()
+        if rref._owned is not None and parcel is not None and not parcel.goes_to.is_self:
+            self.owned.add_user(rref._owned, fork_id, parcel.goes_to)
+        owner = rref._owner
+        goes_home = parcel is not None and parcel.goes_to is owner and not parcel.is_answer
+        self._forks.leave(fork_id, rref, parcel, is_told=not goes_home)
+        parent = owner.id if goes_home else self.me.id
+        words = owner.id, rref._id, fork_id, parent, owner.record.incarnation
+        return (*words, rref._maker) if rref._maker else words
+
+    def arrive(
+        self, owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
+    ) -> RRef[Any]:
+        """Return this worker's own reference of one that has travelled here.
+
+        Raises  OwnerLostError for one to a value of an earlier life of its owner
+        """
+        owner = self._agent.find_life(owner_id, life)
+        if owner is None:
+            raise _earlier_life(self._agent.worker(owner_id))
+        if owner.is_self:
+            # Held before it is accepted: the last reference elsewhere may end at that very moment.
+            owned = self.owned.hear_of(rref_id, maker, for_local=True)
+            rref = RRef._make(self, self.me, rref_id, rref_id, owned)
+            self._require_wanted(rref, fork_id)
+            self.owned.fail_if_unborn(owned)
+            self._accept(parent, fork_id)
+            return rref
+        rref = RRef._make(self, owner, rref_id, fork_id, maker=maker)
+        self._add_pending_user(rref)
+        self._require_wanted(rref, fork_id)
+        if parent == owner_id:
+            self._confirm(fork_id)
+            self._accept(parent, fork_id)
+            return rref
+        metadata = {"rref": rref_id, "fork": fork_id}
+        if maker:
+            metadata["maker"] = maker
+        kind = MessageType.RREF_FORK_REQUEST
+        told = self._agent.send(owner, kind, (), metadata, retries=RETRIES)
+        told.when_done(lambda done: self._fork_acknowledged(owner, parent, fork_id, done))
+        return rref
+
+    def _hold_or_refuse(self, fork_ids: Iterable[int]) -> list[int]:
+        """Return which references are here; let the others not come any more."""
+        with self._lock:
+            held = [fork_id for fork_id in fork_ids if fork_id in self._users]
+            for fork_id in set(fork_ids).difference(held):
+                remember(self._refused, fork_id)
+        return held
+
+    def _require_wanted(self, rref: RRef[Any], fork_id: int) -> None:
+        """Raise RpcError for a reference that is not to come any more.
+
+        Note    looked at when it is here: until then its sender has been told that it is not
+        """
+        if fork_id in self._refused:
+            rref._is_deleted = True
+            self._confirm(fork_id)
+            raise RpcError(
+                f"{rref} comes too late: its sender has given up the call that brings it"
+            )
+
+    def _fork_acknowledged(
+        self, owner: Worker, parent: int, fork_id: int, done: Future[Any]
+    ) -> None:
+        self._confirm(fork_id)
+        # A dead owner needs no telling, and its values are gone.
+        if done.exception() is None or owner.is_dead:
+            self._accept(parent, fork_id)
+
+    def _accept(self, parent: int, fork_id: int) -> None:
+        if parent == self.me.id:
+            self._forks.accepted([fork_id])
+            return
+        sender = self._agent.find(parent)
+        if sender is not None:
+            self._teller.soon(self._tell_accept, sender, fork_id)
+
+    def _tell_accept(self, parent: Worker, fork_ids: Sequence[int]) -> None:
+        metadata = {"fork": tuple(fork_ids)}
+        kind, failure = MessageType.RREF_CHILD_ACCEPT, "references were not accepted"
+        self._teller.tell(parent, kind, metadata, failure=failure)
+
+    # ---- what others ask -----------------------------------------------------------------------
+
+    def _remote_call_came(self, request: Message) -> Future[None] | Reply | None:
+        rref_id, fork_id = ids_of(request)
+        owned = self.owned.get_or_create(rref_id, request.peer)
+        owned.is_begun = True
+        if fork_id != rref_id:
+            self.owned.add_user(owned, fork_id, request.peer)
+        try:
+            result = run_function(*request.value())
+        except BaseException as error:  # whoever fetches the value gets it
+            self.owned.complete(owned, None, self._without_frames(error))
+            # Of references in what could not be read some have never come.
+            return None if request.is_read else Reply([], {UNREAD: True})
+        if not isinstance(result, Later):
+            self.owned.complete(owned, result)
+            return None
+        answer: Future[None] = Future()
+
+        def finish(done: Future[Any]) -> None:
+            error = done.exception()
+            if error is None:
+                self.owned.complete(owned, done.value())
+            else:
+                self.owned.complete(owned, None, self._without_frames(error))
+            answer.set_result(None)
+
+        result.future.add_done_callback(finish)
+        return answer
+
+    def _without_frames(self, error: BaseException) -> BaseException:
+        """Return an error like what a function has raised, which says where that was.
+
+        The error lives as long as the references to the value. In its frames the function would
+        keep what it had, references of other workers among it, and theirs perhaps this one.
+        """
+        kept = copy_of(error)
+        tell_origin(kept, error, self.me.name)
+        return kept
+
+    def _fetch_came(self, request: Message) -> Any:
+        # By which life it is made says the fork request of the reference, at the latest.
+        owned = self.owned.hear_of(number(request.metadata, "rref", request.peer.id))
+        self.owned.fail_if_unborn(owned)
+        if owned.future.done():
+            return ValueReply(owned.value())
+        return owned.future.then(lambda done: ValueReply(owned.value()))
+
+    def _delete_came(self, request: Message) -> None:
+        rref_ids, fork_ids = lists_of(request, "rref", "fork")
+        if len(rref_ids) != len(fork_ids):
+            refuse(request.metadata, "fork", request.peer.id, "as many ids as in 'rref'")
+        self.owned.end_uses(list(zip(rref_ids, fork_ids, strict=True)))
+
+    def _fork_came(self, request: Message) -> None:
+        rref_id, fork_id = ids_of(request)
+        words = request.metadata
+        maker = number(words, "maker", request.peer.id) if "maker" in words else 0
+        owned = self.owned.hear_of(rref_id, maker)
+        self.owned.add_user(owned, fork_id, request.peer)
+        self.owned.fail_if_unborn(owned)
+
+    def _accept_came(self, request: Message) -> None:
+        self._forks.accepted(*lists_of(request, "fork"))
+
+    # ---- beginnings and ends -------------------------------------------------------------------
+
+    def _new_id(self) -> int:
+        return self.me.id << 48 | next(self._numbers) + 1
+
+    def _add_pending_user(self, rref: RRef[Any]) -> None:
+        with self._lock:
+            self._pending_users[rref._fork_id] = rref
+            self._users[rref._fork_id] = rref
+
+    def _creation_ended(self, owner: Worker, rref_id: int, fork_id: int, done: Future[Any]) -> None:
+        error = done.exception()
+        if error is not None:
+            self.owned.fail(rref_id, error)
+            self._forks.not_made(owner, rref_id)
+        self._confirm(fork_id)
+
+    def _confirm(self, fork_id: int) -> None:
+        with self._lock:
+            rref = self._pending_users.pop(fork_id, None)
+        if rref is not None:
+            rref._confirmed = True
+
+    def _tell_delete(self, owner: Worker, ended: Sequence[tuple[int, int]]) -> None:
+        rref_ids, fork_ids = zip(*ended, strict=True)
+        metadata = {"rref": rref_ids, "fork": fork_ids}
+        kind, failure = MessageType.RREF_USER_DELETE, "references were not ended"
+        self._teller.tell(owner, kind, metadata, failure=failure)
+
+
+def _earlier_life(owner: Worker) -> OwnerLostError:
+    """Return the error of a reference to what an earlier life of its owner had."""
+    return OwnerLostError(
+        f"the value of a reference is gone: it lived in an earlier life of worker {owner.name!r} "
+        f"(rank {owner.id})"
+    )

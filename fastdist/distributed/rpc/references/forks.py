@@ -1,0 +1,185 @@
+"""References on their way: kept by their sender until they have come, or never will."""
+
+# Note [References that never come]
+# A fork counts at its owner from the moment it is packed. If its message was not sent, or could not
+# be read, packing it is undone (Note [Parcels]). If the message lies in a connection
+# that breaks it is asked about and sent again, as long as its caller waits. What is left are calls
+# that were given up: nobody asks about them, and both what such a call brought and what its answer
+# brings may have been lost. So who gives a call up says so, once more than by its CANCEL, in a
+# message that goes until it arrives. The callee takes back what its answer brings, for nobody will
+# have it there, and tells what it holds of what the call brought; the caller takes back the rest.
+# The same goes for memory that the answer lent.
+# Others may wait for the value that the call should have made: they hear that it will not be.
+#
+# What comes after all when it was taken back: an answer that nobody waits for is not read; a call
+# with a reference that its callee has said not to hold cannot be read, and does not run. Nor is an
+# answer read that comes for the second time, for its references may have ended by then.
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fastdist.core.errors import MessageError
+
+from ..handlers import Reply
+from ..message.types import MessageType
+from ..message.words import lists_of, numbers
+from ..telling import Teller
+from .owned import OwnedValues, remember
+
+if TYPE_CHECKING:
+    from ..calls.outgoing import Call, Parcel
+    from ..message.message import Message
+    from ..message.metadata import Value
+    from ..workers.worker import Worker
+    from .rref import RRef
+
+_logger = logging.getLogger(__name__)
+
+
+class _Child(NamedTuple):
+    """A fork: whom it goes to, what it is a fork of, and the call that it goes in."""
+
+    to: Worker | None
+    parent: RRef[Any]
+    call_id: int
+    in_answer: bool
+
+
+class Forks:
+    """What has left this worker and was not accepted yet.
+
+    `hold_or_refuse(fork_ids)` returns which references are here, of forks that others sent, and
+    lets the others not come any more.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        teller: Teller,
+        owned: OwnedValues,
+        hold_or_refuse: Callable[[Iterable[int]], list[int]],
+    ) -> None:
+        self._teller = teller
+        self._owned = owned
+        self._hold_or_refuse = hold_or_refuse
+        # Guards what is below it, and the calls that each worker has given up. No reference is
+        # dropped while it is held.
+        self._lock = threading.Lock()
+        self._children: dict[int, _Child] = {}
+
+    def __len__(self) -> int:
+        """Return how many were not accepted yet."""
+        return len(self._children)
+
+    def leave(
+        self, fork_id: int, parent: RRef[Any], parcel: Parcel | None, *, is_told: bool = True
+    ) -> None:
+        """Keep the parent of a fork that is about to travel; if it is not told that the fork has
+        come, until the call that it goes in is answered.
+        """
+        if parcel is None:
+            child = _Child(None, parent, -1, False)
+        else:
+            child = _Child(parcel.goes_to, parent, parcel.message_id, parcel.is_answer)
+        with self._lock:
+            self._children[fork_id] = child
+        if parcel is None:
+            return
+        # Looked at last: who is lost only now drops what is here when that is heard of.
+        to = parcel.goes_to
+        if to.is_dead or (child.in_answer and child.call_id in to.given_up):
+            self._take_back(None, [fork_id])
+        else:
+            undo = functools.partial(self._teller.soon, self._take_back, None, fork_id)
+            parcel.undo = [*(parcel.undo or ()), undo]
+            if not is_told:
+                accept = functools.partial(self.accepted, (fork_id,))
+                parcel.came = [*(parcel.came or ()), accept]
+
+    def accepted(self, fork_ids: Iterable[int]) -> None:
+        """Take note that forks have come."""
+        with self._lock:
+            children = [self._children.pop(fork_id, None) for fork_id in fork_ids]
+        del children
+
+    def gave_up(self, call: Call) -> None:
+        """Take note that this worker waits no more for a call whose answer has not come."""
+        is_remote = call.message.effective_type == MessageType.PYTHON_REMOTE_CALL
+        made = call.message.metadata.get("rref") if is_remote else None
+        self._teller.soon(self._tell_given_up, call.goes_to, (call.message_id, made))
+
+    def not_made(self, owner: Worker, rref_id: int) -> None:
+        """Take note that a call that should have made a value at its owner has failed.
+
+        Note    what the function raises is a value, too: the call may have been refused before it
+        """
+        self._teller.soon(self._tell_given_up, owner, (None, rref_id))
+
+    def given_up(self, request: Message) -> Reply:
+        """Take back what the answers to calls bring, and tell which forks are here; a handler."""
+        call_ids, fork_ids, made = lists_of(request, "call", "fork", "made")
+        with self._lock:
+            for call_id in call_ids:
+                remember(request.peer.given_up, call_id)
+        if (lender := request.peer.lender) is not None:
+            for call_id in call_ids:
+                lender.end(call_id)
+        self._take_back(None, self._children_of(request.peer, call_ids, in_answer=True))
+        self._owned.fail_unmade(made, request.peer)
+        return Reply([], {"held": (*self._hold_or_refuse(fork_ids),)})
+
+    def worker_lost(self, worker: Worker) -> None:
+        """Let go of what went to a worker that is lost, and of what it owned."""
+        with self._lock:
+            lost = [
+                fork_id
+                for fork_id, child in self._children.items()
+                if worker in (child.to, child.parent._owner)
+            ]
+        self.accepted(lost)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.accepted(list(self._children))
+
+    def _tell_given_up(self, callee: Worker, calls: Sequence[tuple[int | None, Value]]) -> None:
+        call_ids = [call_id for call_id, _ in calls if call_id is not None]
+        fork_ids = self._children_of(callee, call_ids, in_answer=False)
+        made = [rref_id for _, rref_id in calls if rref_id is not None]
+        metadata: dict[str, Value] = {"call": (*call_ids,), "fork": (*fork_ids,), "made": (*made,)}
+        kind = MessageType.RREF_GIVE_UP_REQ
+        look = functools.partial(self._look_at_held, callee, fork_ids)
+        failure = "what came of calls that were given up is not known"
+        self._teller.tell(callee, kind, metadata, failure=failure, then=look)
+
+    def _look_at_held(self, callee: Worker, fork_ids: Sequence[int], reply: Reply) -> None:
+        try:
+            held = numbers(reply.metadata, "held", callee.id)
+        except MessageError as error:
+            _logger.warning("worker %d is taken for one that holds nothing: %s", callee.id, error)
+            held = ()
+        for fork_id in set(fork_ids).difference(held):
+            self._teller.soon(self._take_back, None, fork_id)
+
+    def _children_of(self, to: Worker, call_ids: Iterable[int], *, in_answer: bool) -> list[int]:
+        wanted = {(to, call_id, in_answer) for call_id in call_ids}
+        with self._lock:
+            return [
+                fork_id
+                for fork_id, child in self._children.items()
+                if (child.to, child.call_id, child.in_answer) in wanted
+            ]
+
+    def _take_back(self, _: None, fork_ids: Sequence[int]) -> None:
+        """Forget forks that have not come, and will not."""
+        with self._lock:
+            children = [(i, self._children.pop(i, None)) for i in fork_ids]
+        ended = [(child.parent._id, fork_id) for fork_id, child in children if child is not None]
+        del children
+        self._owned.end_uses(ended)

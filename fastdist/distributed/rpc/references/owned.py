@@ -1,0 +1,184 @@
+"""Values that live on this worker, and who refers to them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
+
+from .rref import OwnedValue
+
+if TYPE_CHECKING:
+    from ..agent import RpcAgent
+    from ..workers.worker import Worker
+
+_REMEMBERED: Final = 8192
+
+
+class OwnedValues:
+    """The values of one owner; each goes when nobody refers to it any more.
+
+    Thread  any
+    """
+
+    def __init__(self, agent: RpcAgent) -> None:
+        self._agent = agent
+        # Guards the three below it. No value is dropped while it is held.
+        self._lock = threading.Lock()
+        self._by_id: dict[int, OwnedValue] = {}
+        self._dropped: dict[int, None] = {}  # the latest values that lived here
+        self._ended_early: dict[int, None] = {}  # the latest users whose end was told first
+
+    def hear_of(self, rref_id: int, life: int = 0, *, for_local: bool = False) -> OwnedValue:
+        """Return the record of a value that others speak of, perhaps before its maker's call comes.
+
+        `life` is the incarnation of its maker, of which an id tells the rank alone; where it is not
+        said, that is 0, the value is taken for one of the maker's present life.
+        """
+        owned = self._by_id.get(rref_id)
+        if owned is not None and (owned.is_begun or not life):
+            return self.get_or_create(rref_id, owned.maker, for_local=for_local)
+        rank = rref_id >> 48
+        maker = self._agent.find_life(rank, life) if life else self._agent.find(rank)
+        owned = self.get_or_create(rref_id, maker, for_local=for_local)
+        if life:
+            owned.maker = maker  # whoever spoke of it before may have said nothing
+        return owned
+
+    def get_or_create(
+        self, rref_id: int, maker: Worker | None, *, for_local: bool = False
+    ) -> OwnedValue:
+        """Return the record of a value, or one that nobody else sees if the value is gone."""
+        with self._lock:
+            owned = self._by_id.get(rref_id)
+            if owned is None:
+                owned = OwnedValue(rref_id, maker)
+                if rref_id not in self._dropped:
+                    self._by_id[rref_id] = owned
+            owned.num_local += for_local
+        return owned
+
+    def add_user(self, owned: OwnedValue, fork_id: int, holder: Worker) -> None:
+        """Count a fork, and let it hold the value until it or its holder ends."""
+        with self._lock:
+            # The call that made it may have waited here until its user had given it up.
+            if self._ended_early.pop(fork_id, self) is self:
+                owned.users[fork_id] = holder
+        # Its request may have waited here for longer than it lived, and nobody will drop this then.
+        if holder.is_dead:
+            self.end_uses([(owned.rref_id, fork_id)])
+
+    def end_uses(self, forks: Sequence[tuple[int, int]]) -> None:
+        """Take note that forks, each after the id of its value, have ended."""
+        with self._lock:
+            for rref_id, fork_id in forks:
+                owned = self._by_id.get(rref_id)
+                if owned is None or owned.users.pop(fork_id, None) is None:
+                    remember(self._ended_early, fork_id)
+        for rref_id, _ in forks:
+            self.drop_if_unused(rref_id)
+
+    def local_ended(self, _: None, ended: Sequence[OwnedValue]) -> None:
+        """Take note that references on this worker itself have ended."""
+        with self._lock:
+            for owned in ended:
+                owned.num_local -= 1
+        for owned in ended:
+            self.drop_if_unused(owned.rref_id)
+
+    def complete(
+        self, owned: OwnedValue, value: object, error: BaseException | None = None
+    ) -> None:
+        """Let a value be there, or its error, for all who wait for it."""
+        owned.future.try_complete(value, error)
+        # The last reference may have ended before.
+        self.drop_if_unused(owned.rref_id)
+
+    def fail(self, rref_id: int, error: BaseException) -> None:
+        """Let the error of a value be there, if anybody refers to it."""
+        with self._lock:
+            owned = self._by_id.get(rref_id)
+        if owned is not None:
+            self.complete(owned, None, error)
+
+    def fail_if_unborn(self, owned: OwnedValue) -> None:
+        """End the wait for a value that is not there yet, and never will be."""
+        if owned.future.done():
+            return
+        if owned.maker is None or owned.maker.is_dead:
+            self._fail_unborn(owned)
+        elif owned.rref_id in self._dropped:
+            # Passed on by somebody who died, or gave up, before the owner heard of it.
+            text = f"the value of RRef {owned.rref_id:#x} is gone: all its other references ended"
+            self.complete(owned, None, RpcError(text))
+
+    def fail_unmade(self, rref_ids: Iterable[int], maker: Worker) -> None:
+        """End the wait for values whose remote calls were given up by maker before they ran."""
+        for rref_id in rref_ids:
+            with self._lock:
+                owned = self._by_id.get(rref_id)
+                if owned is None:
+                    remember(self._dropped, rref_id)
+            if owned is not None and not owned.is_begun:
+                here = self._agent.get_worker_info()
+                text = (
+                    f"worker {here.name!r} did not run the remote call of worker {maker.name!r} "
+                    "that should have made this value: it was given up before"
+                )
+                self.complete(owned, None, RpcTimeoutError(text))
+
+    def drop_if_unused(self, rref_id: int) -> None:
+        """Let a value go if it is there and nobody refers to it."""
+        with self._lock:
+            owned = self._by_id.get(rref_id)
+            if owned is None or owned.users or owned.num_local or not owned.future.done():
+                return
+            del self._by_id[rref_id]
+            remember(self._dropped, rref_id)
+        del owned  # the value goes here, without the lock: its end may run anything
+
+    def worker_lost(self, worker: Worker) -> None:
+        """End what a lost worker used, and the wait for what it should have had made."""
+        with self._lock:
+            for owned in self._by_id.values():
+                for fork_id in [f for f, life in owned.users.items() if life is worker]:
+                    del owned.users[fork_id]
+            unused = [rref_id for rref_id, owned in self._by_id.items() if not owned.users]
+            unborn = [owned for owned in self._by_id.values() if owned.maker is worker]
+        for owned in unborn:
+            self._fail_unborn(owned)
+        for rref_id in unused:
+            self.drop_if_unused(rref_id)
+
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            gone, self._by_id = self._by_id, {}
+        del gone
+
+    def values(self) -> list[OwnedValue]:
+        """Return all that is here."""
+        with self._lock:
+            return list(self._by_id.values())
+
+    def get_debug_info(self) -> dict[str, str]:
+        """Return counts under torch's names."""
+        values = self.values()
+        return {
+            "num_owner_rrefs": str(len(values)),
+            "num_pending_futures": str(sum(not owned.future.done() for owned in values)),
+            "num_forks": str(sum(len(owned.users) for owned in values)),
+        }
+
+    def _fail_unborn(self, owned: OwnedValue) -> None:
+        maker = owned.rref_id >> 48 if owned.maker is None else owned.maker.name
+        self.complete(owned, None, WorkerLostError(f"worker {maker!r} was lost"))
+
+
+def remember(latest: dict[int, None], number: int) -> None:
+    """Put a number among the latest ones, of which some thousands are kept."""
+    latest[number] = None
+    if len(latest) > _REMEMBERED:
+        del latest[next(iter(latest))]

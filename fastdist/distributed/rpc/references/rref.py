@@ -1,0 +1,324 @@
+"""RRef: a reference to a value that stays on the worker which owns it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from fastdist.core.errors import OwnerLostError, RemoteError, RpcError, RpcTimeoutError
+from fastdist.core.future import Future
+from fastdist.core.thread_pool import lend_slot
+
+from .. import constants
+from ..agent import get_current_agent
+from ..bindings import constructor
+from ..calls.outgoing import deadline_of
+from ..message.error_parts import copy_error
+from ..workers.record import WorkerInfo
+from ..workers.worker import Worker
+from .proxy import Reference, RRefProxy
+
+T = TypeVar("T")
+
+
+class OwnedValue:
+    """The owner's side of an RRef: the value once it is there, and who refers to it.
+
+    Thread  `users` (fork id -> its holder) and `num_local`, the RRef objects on the owner itself,
+            are guarded by the lock of OwnedValues (owned.py)
+    """
+
+    __slots__ = ("future", "is_begun", "maker", "num_local", "rref_id", "users")
+
+    def __init__(self, rref_id: int, maker: Worker | None = None) -> None:
+        self.rref_id = rref_id
+        # Whose remote call makes the value; None where that is no member.
+        self.maker = maker
+        self.future: Future[Any] = Future()
+        self.users: dict[int, Worker] = {}
+        self.num_local = 0
+        # Whether the remote call that makes the value has come.
+        self.is_begun = False
+
+    def wait(self, timeout_s: float = 0.0) -> Any:
+        """Return the value once it is there.
+
+        Raises  a copy of the error of the function that should have made it: an error that is
+                raised holds the frames it passes, and this one lives as long as the references;
+                RpcTimeoutError if it is not there in time, or when the call that asks has to end
+        """
+        if not self.future.done():
+            deadline, _ = deadline_of(timeout_s)
+            # What makes the value may wait for a thread itself.
+            with lend_slot():
+                left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not self.future.wait_until_done(left_s):
+                    raise RpcTimeoutError(
+                        f"the value of RRef {self.rref_id:#x} was not made in time: the call that "
+                        "makes it still runs, or never came"
+                    )
+        return self.value()
+
+    def value(self) -> Any:
+        """Return the value, which is there.
+
+        Raises  as wait
+        """
+        error = self.future.exception()
+        if error is None:
+            return self.future.value()
+        raise copy_of(error) from error.__cause__
+
+
+def copy_of(error: BaseException) -> BaseException:
+    """Return an error to be raised in the place of one that lives on, with its notes."""
+    try:
+        return copy_error(error)
+    except Exception:
+        return RemoteError(f"{type(error).__name__}: {error}")
+
+
+class Context(Protocol):
+    """What an RRef needs of this worker's bookkeeping."""
+
+    me: Worker
+
+    def new_owned(self) -> OwnedValue:
+        """Return a new value's record."""
+
+    def fetch(self, rref: RRef[Any], timeout: float) -> Any:
+        """Return the value of an RRef that another worker owns."""
+
+    def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
+        """Return a Future of the class of the value."""
+
+    def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
+        """Tell the owner, soon; called by the garbage collector, in any thread."""
+
+    def owned_died(self, owned: OwnedValue) -> None:
+        """Look whether the record can go; called by the garbage collector, in any thread."""
+
+
+class RRef(Reference, Generic[T]):
+    """A reference to a value on its owner; others hold it too, and it lives as long as any does.
+
+    `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.
+
+    Thread  any
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_confirmed",
+        "_context",
+        "_creation",
+        "_fork_id",
+        "_id",
+        "_is_deleted",
+        "_maker",
+        "_owned",
+        "_owner",
+        "_type",
+    )
+
+    @constructor(
+        "fastdist.distributed.rpc.PyRRef(value: object, type_hint: object = None, *, "
+        "devices: list | None = None)"
+    )
+    def __init__(self, value: T, type_hint: object = None, *, devices: object = None) -> None:
+        if type_hint is not None:
+            raise RpcError(
+                "type_hint should only be specified when the RRef being created contains a "
+                f"ScriptModule. Got {type_hint!r} for a {type(value).__name__}"
+            )
+        context = _context()
+        owned = context.new_owned()
+        owned.future.set_result(value)
+        self._fill(context, context.me, owned.rref_id, owned.rref_id, owned)
+        self._type: type | None = type(value)
+
+    @classmethod
+    def _make(
+        cls,
+        context: Context,
+        owner: Worker,
+        rref_id: int,
+        fork_id: int,
+        owned: OwnedValue | None = None,
+        maker: int = 0,
+    ) -> RRef[Any]:
+        rref: RRef[Any] = object.__new__(cls)
+        rref._fill(context, owner, rref_id, fork_id, owned, maker)
+        return rref
+
+    def _fill(
+        self,
+        context: Context,
+        owner: Worker,
+        rref_id: int,
+        fork_id: int,
+        owned: OwnedValue | None,
+        maker: int = 0,
+    ) -> None:
+        self._context = context
+        self._owner = owner
+        self._id = rref_id
+        self._fork_id = fork_id
+        self._owned = owned
+        # The life whose remote call makes the value, by its incarnation; 0 where the owner has
+        # heard of the value before anybody can ask for it, or no rank has a second life.
+        self._maker = maker
+        # The Future of the remote call that makes the value, where this worker made the call.
+        self._creation: Future[Any] | None = None
+        self._confirmed = owned is not None
+        # Whether the owner knows of its end, or has never heard of it.
+        self._is_deleted = False
+        self._type = None
+
+    def owner(self) -> WorkerInfo:
+        """Return the worker on which the value lives."""
+        return self._owner.info
+
+    def owner_name(self) -> str:
+        """Return the name of the worker on which the value lives."""
+        return self._owner.name
+
+    def is_owner(self) -> bool:
+        """Return whether the value lives here."""
+        return self._owned is not None
+
+    def confirmed_by_owner(self) -> bool:
+        """Return whether the owner knows of this reference."""
+        return self._confirmed
+
+    def to_here(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> T:
+        """Return the value: on the owner itself, elsewhere a copy; waits until it is there.
+
+        Raises  what the function that makes the value raised; RpcTimeoutError; WorkerLostError,
+                and OwnerLostError where the owner was lost before; RpcError after shutdown, which
+                deletes what other workers own
+        """
+        if self._owned is not None:
+            timeout_s = 0.0 if timeout == constants.UNSET_RPC_TIMEOUT else timeout
+            return self._owned.wait(timeout_s)  # type: ignore[no-any-return]
+        self._require_made()
+        if self._is_deleted:
+            raise RpcError(
+                f"{self} has been deleted. Cannot call to_here() on it after deletion. Its value "
+                f"lives on {self._owner.info}, whom this worker left at rpc.shutdown(): fetch it "
+                "before"
+            )
+        self._require_owner()
+        return self._context.fetch(self, timeout)  # type: ignore[no-any-return]
+
+    def _require_owner(self) -> None:
+        """Check that the life of the owner that has the value is not over.
+
+        Raises  OwnerLostError
+        """
+        owner = self._owner
+        if owner.is_dead:
+            why = f"was lost: {owner.why_lost}" if owner.why_lost else "has left the group"
+            raise OwnerLostError(
+                f"the value of {self} is gone: it lived on worker {owner.name!r} (rank "
+                f"{owner.id}), which {why}; make it anew, on a worker that is there"
+            )
+
+    def _require_made(self) -> None:
+        """Raise the error of the call that should have made the value, if it is known."""
+        creation = self._creation
+        error = creation.exception() if creation is not None and creation.done() else None
+        if isinstance(error, RpcTimeoutError):
+            raise RpcTimeoutError(
+                "RRef creation via rpc.remote() timed out, and it is possible that the RRef on the "
+                f"owner node does not exist. {error}"
+            ) from error.__cause__
+        if error is not None:
+            raise copy_of(error) from error.__cause__
+
+    def local_value(self) -> T:
+        """Return the value itself, on its owner.
+
+        Raises  RpcError anywhere else
+        """
+        if self._owned is None:
+            raise RpcError(
+                f"For {self}: can't call localValue() on user {self._context.me.info}. "
+                f"Call it on owner {self._owner.info}"
+            )
+        return self._owned.wait()  # type: ignore[no-any-return]
+
+    def rpc_sync(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
+        """Return a proxy: `rref.rpc_sync().method(x)` runs on the owner, and waits."""
+        return self._proxy("rpc_sync", timeout)
+
+    def rpc_async(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
+        """Return a proxy: `rref.rpc_async().method(x)` runs on the owner, and gives a Future."""
+        return self._proxy("rpc_async", timeout)
+
+    def remote(self, timeout: float = constants.UNSET_RPC_TIMEOUT) -> RRefProxy:
+        """Return a proxy: `rref.remote().method(x)` runs on the owner, and gives an RRef."""
+        return self._proxy("remote", timeout)
+
+    def _proxy(self, how: str, timeout: float) -> RRefProxy:
+        return RRefProxy(self, _calls[how], timeout)
+
+    def _get_type(self, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
+        """Return the class of the value, or a Future of it."""
+        future: Future[type]
+        if self._type is not None:
+            future = Future()
+            future.set_result(self._type)
+        else:
+            future = self._context.fetch_type(self, timeout)
+        if not blocking:
+            return future
+        self._type = future.wait()
+        return self._type
+
+    def _get_future(self) -> Future[Any] | None:
+        """Return the Future of the call that makes the value, None where another made it."""
+        return self._creation
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise RpcError(
+            "Can not pickle rref in python pickler, rref can only be pickled when using RPC"
+        )
+
+    def __repr__(self) -> str:
+        name = id_as_text(self._id)
+        if self._owned is not None:
+            return f"OwnerRRef({name})"
+        return f"UserRRef(RRefId = {name}, ForkId = {id_as_text(self._fork_id)})"
+
+    def __del__(self) -> None:
+        context = getattr(self, "_context", None)
+        if context is None:
+            return  # its making failed
+        if self._owned is not None:
+            context.owned_died(self._owned)
+        elif not (self._is_deleted or self._owner.is_dead):
+            context.user_died(self._owner, self._id, self._fork_id)
+
+
+def id_as_text(number: int) -> str:
+    """Return an id of a value or a reference as PyTorch shows it."""
+    return f"GloballyUniqueId(created_on={number >> 48}, local_id={number & _LOCAL})"
+
+
+_LOCAL = (1 << 48) - 1
+
+
+# The three calls by name. They stand above this file, and are put here when they are defined.
+_calls: dict[str, Callable[..., Any]] = {}
+
+
+def install_calls(**calls: Callable[..., Any]) -> None:
+    """Let proxies call methods by these functions."""
+    _calls.update(calls)
+
+
+def _context() -> Context:
+    context: Context = get_current_agent().rrefs
+    return context

@@ -1,0 +1,102 @@
+"""The keys of profiled calls: what the event of a call is named, from its making to its answer."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+from fastdist.core.errors import RpcError
+
+from .agent import get_current_agent
+
+# Stands between the name of a call's event and that of what ran for it.
+REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "
+
+
+class _Current(threading.local):
+    key: str | None = None
+
+
+class RemoteProfilerManager:
+    """The key that this thread's next call takes along, and the keys of those under way by id.
+
+    Thread  any; the current key is each thread's own
+    Source  PyTorch, torch/csrc/distributed/rpc/profiler/remote_profiler_manager.h
+    """
+
+    def __init__(self) -> None:
+        self._current = _Current()
+        self._numbers = itertools.count()
+        self._keys: dict[int, str] = {}  # entries come and go one at a time
+
+    @staticmethod
+    def get_instance() -> RemoteProfilerManager:
+        """Return this process's."""
+        return _manager
+
+    @staticmethod
+    def set_current_profiling_key(key: str) -> None:
+        """Let this thread's next call be profiled under key.
+
+        Raises  RpcError if one is set already
+        """
+        _manager.set_current_key(key)
+
+    def set_current_key(self, key: str) -> None:
+        """Let this thread's next call be profiled under key.
+
+        Raises  RpcError if one is set already
+        """
+        if self._current.key is not None:
+            raise RpcError(
+                "Cannot call RemoteProfilerManager::setCurrentKey when current key is already set."
+                f" It is {self._current.key!r}, given {key!r}"
+            )
+        self._current.key = key
+
+    def is_current_key_set(self) -> bool:
+        """Return whether this thread's next call is to be profiled."""
+        return self._current.key is not None
+
+    def get_current_profiling_key(self) -> str:
+        """Return the key of this thread's next call.
+
+        Raises  RpcError if none is set
+        """
+        key = self._current.key
+        if key is None:
+            raise RpcError("Must set the current profiling key before getting it.")
+        return key
+
+    def unset_current_key(self) -> None:
+        """Let this thread's next call not be profiled."""
+        self._current.key = None
+
+    def get_next_profiler_id(self) -> int:
+        """Return an id that no other profiled call of the job has: worker id << 48 | number."""
+        return get_current_agent().get_worker_info().id << 48 | next(self._numbers) + 1
+
+    def save_rpc_key(self, profiler_id: int, key: str) -> None:
+        """Keep the key of a call until its answer has come.
+
+        Raises  RpcError if that id has one
+        """
+        if self._keys.setdefault(profiler_id, key) is not key:
+            raise RpcError(f"the profiled call {profiler_id:#x} has a key already")
+
+    def retrieve_rpc_profiling_key(self, profiler_id: int) -> str:
+        """Return the key of a call that is under way.
+
+        Raises  RpcError for an unknown id
+        """
+        key = self._keys.get(profiler_id)
+        if key is None:
+            raise RpcError(f"no profiled call {profiler_id:#x} is under way")
+        return key
+
+    def erase_key(self, profiler_id: int) -> None:
+        """Forget the key of a call that is over; nothing happens if there is none."""
+        self._keys.pop(profiler_id, None)
+
+
+_manager = RemoteProfilerManager()

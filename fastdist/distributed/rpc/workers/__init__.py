@@ -1,0 +1,22 @@
+"""The workers of the group: each life of one, how it enters, is watched over, and ends."""
+
+# The design note of this room.
+#
+# A `Worker` is one life of one rank (worker.py, Note [A worker is a life]). What is known of how it
+# fares is a `Session`, which is pure: events go in and actions come out (session.py). The Worker
+# owns the descriptors, feeds its session and does what that says. `Workers` is the directory: the
+# present life of each name and id.
+#
+# record.py         what a worker tells all others about itself
+# group.py          the group as its store knows it; group_log.py: what happened, in order
+# group_number.py   which group of the job that is, where a process was in another before
+# joining.py        how a worker enters, or comes back; predecessor.py, twins.py: who was there
+# store_keeper.py   how the store outlives its host, where that is one of the workers
+# workers.py        the directory: found, met, admitted, given up; standing.py: by whom this one is
+# worker.py         one life; callers.py and received_calls.py: its calls here
+# session.py        how it fares; hooks.py: who hears that it is lost, or silent
+# probing.py        why an address takes no connection; pulse_taker.py: whether anybody is there
+# progress.py       the thread that all of this runs on; timeouts.py: what is to expire
+# leaving.py        how this worker leaves, as one table; shutdown_barrier.py, shutdown_notice.py
+
+from __future__ import annotations

@@ -1,0 +1,159 @@
+"""The log of a group: who entered it, came back and left, in the one order that its store saw."""
+
+# Note [One line enters] Name and rank are two claims. Who looks and then sets them may have company
+# that looked at the same time; who claims them by two compare_set, one after the other, may fail or
+# be killed between the two, and then nobody can tell that from one who is slow. So one append to
+# the group's log claims both. All read its lines in the same order: a line enters if its name and
+# its rank were free there, else it counts for nobody. What a member tells of itself is in the store
+# before its line, so that nothing is left to do after it. One that is killed before has not entered
+# and is in nobody's way; one that is killed later has, and its name and rank stay taken until it is
+# struck out, or followed.
+#
+# A line follows if the life that it names has the rank and the name there: of two that come back at
+# once as the same worker the first is in, and the other has nobody to follow.
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed.store import PrefixStore, Store
+
+_PREFIX: Final = "group"
+_LOG: Final = "log"
+_ENTERS: Final = "+"
+_FOLLOWS: Final = "="
+_LEAVES: Final = "-"
+_LOST: Final = "x"
+
+
+class Entry(NamedTuple):
+    """One life of a member, as the log tells it."""
+
+    incarnation: int
+    rank: int
+    name: str
+
+
+def enter(store: Store, me: Entry) -> Entry | None:
+    """Claim a name and a rank at once; return the member that has one of them, None if all is well.
+
+    See Note [One line enters].
+    """
+    log = PrefixStore(_PREFIX, store)
+    while True:
+        log.append(_LOG, f"{_ENTERS} {me.incarnation} {me.rank} {me.name}\n")
+        present = read_present(store)
+        if me in present:
+            return None
+        for other in present:
+            if other.rank == me.rank or other.name == me.name:
+                return other
+        # Whoever was there left between the two.
+
+
+def follow(store: Store, me: Entry, before: int, founders: Iterable[Entry] = ()) -> bool:
+    """Take the place of an earlier life, by its incarnation; return whether it was there to take.
+
+    See Note [One line enters].
+    """
+    line = f"{_FOLLOWS} {me.incarnation} {me.rank} {me.name} {before}\n"
+    PrefixStore(_PREFIX, store).append(_LOG, line)
+    return me in read_present(store, founders)
+
+
+def leave(store: Store, incarnation: int, timeout_s: float, *, was_lost: bool = False) -> None:
+    """Free the name and the rank of a member, or of one that may have become one."""
+    log = PrefixStore(_PREFIX, store)
+    log.set_timeout(timeout_s)
+    log.append(_LOG, f"{_LOST if was_lost else _LEAVES} {incarnation}\n")
+
+
+def knows(store: Store, me: Entry, founders: Iterable[Entry] = ()) -> bool:
+    """Return whether a life has ever been a member, or has wanted to be one."""
+    if me in founders:
+        return True
+    log = PrefixStore(_PREFIX, store)
+    lines = log.get(_LOG) if log.check([_LOG]) else b""
+    return me in [_read_line(line)[1] for line in lines.decode(errors="replace").splitlines()]
+
+
+def note_lost(store: Store, gone: Entry) -> None:
+    """Tell a log that knows nothing of a member that there was one, and that it was lost."""
+    log = PrefixStore(_PREFIX, store)
+    entry = f"{gone.incarnation} {gone.rank} {gone.name}"
+    log.append(_LOG, f"{_ENTERS} {entry}\n{_LOST} {gone.incarnation}\n")
+
+
+def is_back(store: Store, me: Entry) -> bool:
+    """Return whether an earlier life of the same rank and name was lost."""
+    log = PrefixStore(_PREFIX, store)
+    lives: dict[int, Entry] = {}
+    for line in log.get(_LOG).decode(errors="replace").splitlines():
+        kind, entry, _ = _read_line(line)
+        if kind == _ENTERS:
+            lives[entry.incarnation] = entry
+        elif kind == _LOST and lives.get(entry.incarnation, me)[1:] == me[1:]:
+            return True
+    return False
+
+
+def was_cut_short(store: Store, rank: int, name: str) -> bool:
+    """Return whether the last life of a worker there was lost, or has not ended."""
+    log = PrefixStore(_PREFIX, store)
+    last, has_left = -1, True
+    for line in (log.get(_LOG) if log.check([_LOG]) else b"").decode(errors="replace").splitlines():
+        kind, entry, _ = _read_line(line)
+        if entry[1:] == (rank, name):
+            last, has_left = entry.incarnation, False
+        elif kind == _LEAVES and entry.incarnation == last:
+            has_left = True
+    return not has_left
+
+
+def read_present(
+    store: Store, founders: Iterable[Entry] = (), timeout_s: float | None = None
+) -> list[Entry]:
+    """Return who is in the group, by rank: founders, and those who entered, and have not left.
+
+    Units   timeout_s in seconds; None is the store's own
+    Raises  RpcError for a log that none of ours wrote
+    """
+    log = PrefixStore(_PREFIX, store)
+    if timeout_s is not None:
+        log.set_timeout(timeout_s)
+    present = {entry.incarnation: entry for entry in founders}
+    taken: set[int | str] = {claim for entry in present.values() for claim in entry[1:]}
+    lines = log.get(_LOG) if log.check([_LOG]) else b""
+    for line in lines.decode(errors="replace").splitlines():
+        kind, entry, before = _read_line(line)
+        if kind in (_LEAVES, _LOST):
+            gone = present.pop(entry.incarnation, None)
+            if gone is not None:
+                taken.difference_update(gone[1:])
+        elif kind == _FOLLOWS:
+            followed = present.get(before)
+            if followed is not None and followed[1:] == entry[1:]:
+                del present[before]
+                present[entry.incarnation] = entry
+        elif taken.isdisjoint(entry[1:]):
+            present[entry.incarnation] = entry
+            taken.update(entry[1:])
+    return sorted(present.values(), key=lambda entry: entry.rank)
+
+
+def _read_line(line: str) -> tuple[str, Entry, int]:
+    try:
+        kind, incarnation, *claim = line.split(" ")
+        if kind in (_LEAVES, _LOST) and not claim:
+            return kind, Entry(int(incarnation), -1, ""), -1
+        rank, name, *before = claim
+        entry = Entry(int(incarnation), int(rank), name)
+        if kind == _ENTERS and not before:
+            return kind, entry, -1
+        if kind == _FOLLOWS and len(before) == 1:
+            return kind, entry, int(before[0])
+    except ValueError:
+        pass  # said below
+    raise RpcError(f"the store holds no log of a group's members but {line[:80]!r}")

@@ -1,0 +1,37 @@
+"""Who hears that a worker is lost, or silent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastdist.core.thread_pool import ThreadPool
+
+    from .record import WorkerInfo
+    from .worker import Worker
+
+_logger = logging.getLogger(__name__)
+
+# Called by every agent, on a pool thread, with each worker that is lost or leaves.
+lost_hooks: list[Callable[[Worker], None]] = []
+# Likewise with each worker that is silent, and in which way.
+silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
+
+
+def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
+    """Call hook(worker, why), on a pool thread, for each worker that does not answer.
+
+    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
+    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
+    told of.
+    """
+    silence_hooks.append(hook)
+
+
+def tell_silence(pool: ThreadPool, worker: WorkerInfo, why: str) -> None:
+    """Log that a worker is silent, and run the hooks."""
+    _logger.warning("worker %r %s", worker.name, why)
+    for hook in silence_hooks:
+        pool.submit_uncounted(hook, worker, why)

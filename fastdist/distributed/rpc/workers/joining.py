@@ -1,0 +1,287 @@
+"""How a worker enters a group: all meet, and agree on what they must have in common."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from fastdist.core.errors import (
+    RankTakenError,
+    RpcError,
+    StoreError,
+    StoreLostError,
+    StoreTimeoutError,
+)
+from fastdist.distributed.restarts import restart_count
+from fastdist.distributed.sockets.patience import FROZEN_S
+from fastdist.distributed.store import PrefixStore, Store
+
+from . import group_log
+from .group import TELL_S, Group, read_members, withdraw, write_record
+from .predecessor import leaves_its_place
+from .record import Record
+
+_GROUP_KIND: Final = "group_kind"
+# Of a static group that takes lives back: what all of the first round told, for who comes later.
+_FOUNDERS: Final = "rpc_founders"
+
+Answers: TypeAlias = Callable[[Record], bool]
+
+_logger = logging.getLogger(__name__)
+
+
+def _always(earlier: Record) -> bool:
+    """Say that one which lives answers, where nobody can greet it."""
+    return True
+
+
+def join_static(
+    store: Store,
+    me: Record,
+    timeout_s: float,
+    frozen_s: float | None = None,
+    answers: Answers = _always,
+) -> Group:
+    """Meet all members of a group with a world size.
+
+    Given frozen_s, the group takes lives back: who comes when all have met follows one that is
+    over, or has given no sign of life for so long. `answers` greets one that lives: it may be
+    frozen (predecessor.py).
+
+    Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
+            at every member that waits; StoreTimeoutError naming who is missing
+    """
+    if frozen_s is not None and store.check([_FOUNDERS]):
+        return _come_back_static(store, me, frozen_s, answers)
+    try:
+        _require_kind(store, "static")
+        who = f"{me.name!r} (rank {me.rank})"
+        if frozen_s is not None and restart_count() > 0:
+            # Its former life may have come, and ended before all had.
+            store.withdraw("rpc_members", me.rank, me.world_size)
+        mine = ("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
+        unless = _FOUNDERS if frozen_s is not None else ""
+        encoded = store.join(*mine, who=who, unless=unless)
+        records = [Record.decode(record) for record in encoded]
+        if records:
+            require_agreement(records)
+    except RankTakenError as error:
+        if frozen_s is not None and _have_met(store):
+            # By the claim of its former life, which had come before it ended.
+            return _come_back_static(store, me, frozen_s, answers)
+        if not _has_begun(store, me.rank):
+            _wait_until_all_know(store, me)
+        raise RankTakenError(f"{error}: {_both(error)}", error.claims) from error
+    except (StoreTimeoutError, StoreLostError):
+        raise  # those who did not come, or a store that is gone, can be told nothing
+    except (RpcError, StoreError):
+        _wait_until_all_know(store, me)
+        raise
+    if not records:
+        # It hosts the store anew, in which others have told of a group that had met before.
+        return _come_back_static(store, me, frozen_s or 0.0, answers)
+    if frozen_s is not None:
+        # Once, by whoever is first: all of them have read the same.
+        _note_founders(store, records)
+    group = Group(store, me, records, restarts=frozen_s is not None)
+    group.publish()
+    return group
+
+
+def join_dynamic(
+    store: Store, me: Record, frozen_s: float = FROZEN_S, answers: Answers = _always
+) -> Group:
+    """Enter a group without a world size; in the place of an earlier life that is over.
+
+    `answers` greets one that lives: it may be frozen (predecessor.py).
+
+    Raises  RpcError if the name or the rank is taken
+    """
+    _require_kind(store, "dynamic")
+    group = Group(store, me)
+    try:
+        # See Note [One line enters].
+        write_record(store, me)
+        entry = _entry_of(me)
+        while (other := group_log.enter(store, entry)) is not None:
+            if not _takes_the_place_of(store, me, other, frozen_s, answers):
+                raise RpcError(
+                    f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
+                    f"{other.name} with rank {other.rank}; give each worker its own name and rank"
+                )
+        group.came_back = group_log.is_back(store, entry)
+        group.publish()
+    except BaseException:
+        try:
+            withdraw(store, me.incarnation)
+        except StoreError as error:
+            _logger.info("name and rank could not be given back: %s", error)
+        raise
+    return group
+
+
+def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
+    """Tell a store that has another host, and knows nothing of the group, who is in it.
+
+    Nothing changes where it knows this worker, or one that has followed it. `lost` are members that
+    this worker has lost, and that may come back.
+
+    Raises  StoreError; RpcError for what none of ours wrote
+    """
+    me, entries = group.me, []
+    _require_kind(store, "static" if group.is_static else "dynamic")
+    if group.is_static:
+        _note_founders(store, group.latest)
+        group.founders = tuple(_read_founders(store))
+        entries = [_entry_of(one) for one in group.founders]
+    if group_log.knows(store, _entry_of(me), entries):
+        return
+    write_record(store, me)
+    if group.is_static:
+        # Who was first to tell of the group knew an earlier life of this rank.
+        before = next(one for one in read_members(store, group.founders) if one.rank == me.rank)
+        group_log.follow(store, _entry_of(me), before.incarnation, entries)
+    else:
+        for one in lost:
+            group_log.note_lost(store, _entry_of(one))
+        group_log.enter(store, _entry_of(me))
+    group.publish()
+
+
+def _takes_the_place_of(
+    store: Store, me: Record, other: group_log.Entry, frozen_s: float, answers: Answers
+) -> bool:
+    """Free what a member holds that is over, or was given up; return whether it was.
+
+    Note    what of it is still in the store counts for nobody then
+    """
+    for record in read_members(store):
+        if record.incarnation != other.incarnation:
+            continue
+        if not leaves_its_place(store, record, me, frozen_s, answers):
+            return False
+    _logger.info("%s of rank %d is over, and leaves its place", other.name, other.rank)
+    withdraw(store, other.incarnation, was_lost=True)
+    return True
+
+
+def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answers) -> Group:
+    """Enter a static group in the place of an earlier life of this rank, which is over.
+
+    Raises  RankTakenError where that lives; RpcError where this worker is none that was there
+    """
+    founders = _read_founders(store)
+    entries = [_entry_of(one) for one in founders]
+    write_record(store, me)
+    while True:
+        members = read_members(store, founders)
+        before = next((one for one in members if one.rank == me.rank), None)
+        if before is None:
+            raise RpcError(
+                f"{me.whereabouts} comes to a group of {len(founders)} workers, which has no rank "
+                f"{me.rank}"
+            )
+        if before.name != me.name:
+            raise RpcError(
+                f"rank {me.rank} comes back as {me.name!r}, and was {before.name!r}: a worker "
+                "keeps its name when it is started again"
+            )
+        require_agreement([before, me], names=False)
+        if not leaves_its_place(store, before, me, frozen_s, answers):
+            claims = (before.encode(), me.encode())
+            raise RankTakenError(
+                f"rank {me.rank} is taken: {before.whereabouts}, lives, and then came "
+                f"{me.whereabouts}",
+                claims,
+            )
+        if group_log.follow(store, _entry_of(me), before.incarnation, entries):
+            break
+    group = Group(store, me, founders, restarts=True)
+    group.publish()
+    return group
+
+
+def _note_founders(store: Store, records: Sequence[Record]) -> None:
+    founders = [record.encode().decode() for record in records]
+    store.compare_set(_FOUNDERS, "", json.dumps(founders))
+
+
+def _read_founders(store: Store) -> list[Record]:
+    told = store.get(_FOUNDERS)
+    try:
+        return [Record.decode(one.encode()) for one in json.loads(told)]
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise RpcError(f"the store holds no founders of a group but {told[:80]!r}") from error
+
+
+def _entry_of(record: Record) -> group_log.Entry:
+    return group_log.Entry(record.incarnation, record.rank, record.name)
+
+
+def _have_met(store: Store) -> bool:
+    """Return whether all have come, and one of them has said so; it does so at once."""
+    try:
+        store.wait([_FOUNDERS], TELL_S)
+        return True
+    except StoreError:
+        return False
+
+
+def _has_begun(store: Store, rank: int) -> bool:
+    """Return whether a rank works already, so that nobody waits for the group any more."""
+    try:
+        return PrefixStore("names", store).check([str(rank)])
+    except StoreError:
+        return False  # gone with its host, which has heard the same
+
+
+def _both(taken: RankTakenError) -> str:
+    first, second = (Record.decode(claim).whereabouts for claim in taken.claims)
+    return f"{first}, came first, and then {second}"
+
+
+def _wait_until_all_know(store: Store, me: Record) -> None:
+    """Let all members hear of a mistake before the one that serves the store ends it."""
+    told = PrefixStore("told", store)
+    told.set_timeout(TELL_S)
+    try:
+        told.set(str(me.rank), "")
+        told.wait([str(rank) for rank in range(me.world_size)])
+    except StoreError as error:
+        _logger.info("not all members may have heard of the mistake: %s", error)
+
+
+def _require_kind(store: Store, kind: str) -> None:
+    found = store.compare_set(_GROUP_KIND, "", kind).decode()
+    if found != kind:
+        raise RpcError(
+            "RPC group mixes statically and dynamically initialized members which is not "
+            f"supported. The group is {found}, this worker would be {kind}: give all of them the "
+            "same world_size, or none of them any"
+        )
+
+
+def require_agreement(records: Sequence[Record], *, names: bool = True) -> None:
+    """Check that workers have in common what they must, and names of their own.
+
+    Raises  RpcError naming the two that disagree, and on what
+    """
+    first = records[0]
+    named: dict[str, Record] = {}
+    for record in records:
+        other = named.setdefault(record.name, record)
+        if names and other is not record:
+            raise RpcError(
+                f"RPC worker name {record.name} is not unique: ranks {other.rank} and "
+                f"{record.rank} both have it; give each worker its own name: it is that of "
+                f"{other.whereabouts}, and of {record.whereabouts}"
+            )
+        for what in ("wire_version", "version", "security", "world_size", "restarts"):
+            mine: Any = getattr(record, what)
+            if mine != getattr(first, what):
+                raise RpcError(
+                    f"the workers disagree on {what}: {first.name!r} has "
+                    f"{getattr(first, what)!r}, {record.name!r} has {mine!r}"
+                )

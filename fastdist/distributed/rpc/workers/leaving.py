@@ -1,0 +1,192 @@
+"""How this worker leaves its group: one table of stages, and who does what in each of them."""
+
+# Note [How a worker leaves]
+#
+#   stage      what this worker does                      goes on when             at the latest
+#   SERVING    all that it is for                         shutdown() is called
+#   COMING     its calls end; it reports to the barrier   nothing is under way     timeout, if one
+#              (shutdown_barrier.py)                      anywhere                 was given
+#   GIVING_UP  tells owners that its references end,      all have heard           the same, or
+#              and lets go of the store                                            SHUTDOWN_TIMEOUT
+#   GATHERING  the barrier again, for what that sent      nothing is under way     the same, but not
+#                                                         anywhere                 before LEAST_S
+#   PARTING    says goodbye (BYE) to all it has met       all have read what it    LINGER_S
+#                                                         sent (FAREWELL) or gone
+#   CLOSING    ends threads and sockets                   functions have ended     drain_s
+#   CLOSED     nothing; a new group may be joined
+#
+# Whoever does not leave in order, at an error in between, with graceful=False or at the exit of the
+# process, goes to CLOSING from where it is. In a dynamic group there is no barrier: COMING and
+# GATHERING wait for what is under way here alone. Whoever was given up by the others (standing.py)
+# is fenced: each stage before CLOSING ends at once with a GivenUpError.
+#
+# The store goes before the last barrier: when a worker returns from shutdown and joins again, it
+# must not meet the old store, which is about to close.
+#
+# How the others see it is in session.py: LEAVING from the goodbye on, SETTLING when its connection
+# has ended, and DEAD; one that is killed, frozen or cut off is DEAD from any stage.
+
+from __future__ import annotations
+
+import enum
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fastdist.core.errors import ShutdownIncomplete
+from fastdist.distributed.store.waiting_line import speaks_for_node
+
+from .. import constants
+from .shutdown_barrier import ShutdownBarrier
+from .shutdown_notice import ShutdownNotice
+
+if TYPE_CHECKING:
+    from ..agent import RpcAgent
+    from ..metrics import CallCounts
+    from .worker import Worker
+    from .workers import Workers
+
+LEAST_S: Final = 1.0
+LINGER_S: Final = 0.5
+# How long functions of others that still run hold up the end of RPC, and that of the process.
+DRAIN_S: Final = 5.0
+DRAIN_AT_EXIT_S: Final = 0.5
+
+_logger = logging.getLogger(__name__)
+
+
+class Stage(enum.Enum):
+    """How far this worker is with leaving."""
+
+    SERVING = enum.auto()
+    COMING = enum.auto()
+    GIVING_UP = enum.auto()
+    GATHERING = enum.auto()
+    PARTING = enum.auto()
+    CLOSING = enum.auto()
+    CLOSED = enum.auto()
+
+
+class Leaving:
+    """This worker's way out of its group, and where it is on it.
+
+    `give_up(deadline)` gives up all references and, in a static group, the store.
+
+    Thread  leave: one at a time; `stage` and `for_whom_it_waits`: any
+    """
+
+    def __init__(
+        self,
+        agent: RpcAgent,
+        workers: Workers,
+        counts: CallCounts,
+        give_up: Callable[[float], None],
+    ) -> None:
+        self._agent, self._workers, self._group = agent, workers, workers.group
+        self._counts = counts
+        self._give_up = give_up
+        self.barrier = ShutdownBarrier(
+            *(agent, counts, workers.all, workers.reach, self.absent),
+            may_return=workers.may_return,
+            call_after=self.call_after,
+        )
+        workers.add_returned_callback(self.barrier.member_returned)
+        self.stage = Stage.SERVING
+
+    def leave(self, timeout_s: float) -> None:
+        """Go in order, as far as PARTING. See Note [How a worker leaves].
+
+        Units   timeout_s for all of the waiting; 0 waits in COMING as long as the others live
+        Raises  ShutdownIncomplete, GivenUpError
+        """
+        began = time.monotonic()
+        self._wait_for_all(Stage.COMING, timeout_s)
+        began = began if timeout_s else time.monotonic()
+        deadline = began + (timeout_s or constants.SHUTDOWN_TIMEOUT_S)
+        self.stage = Stage.GIVING_UP
+        self._give_up(deadline)
+        self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
+        self.stage = Stage.PARTING
+        self._workers.part(LINGER_S)
+
+    def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:
+        """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
+        self._workers.require_member()
+        self.stage = stage
+        progress, submit = self._workers.progress, self._agent.submit_uncounted
+        try:
+            with ShutdownNotice(self._group.me.name, progress, submit, self.for_whom_it_waits):
+                if not self._group.is_static:
+                    self._wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S)
+                else:
+                    if stage is Stage.COMING:
+                        self._group.tell_shutdown()
+                    self.barrier.wait(timeout_s)
+            # Its calls may have ended because of that.
+            self._workers.require_member()
+        finally:
+            # Once the first wait is over others may be gone before they have said goodbye.
+            if stage is Stage.COMING:
+                self._tell_who_was_lost()
+
+    def _wait_until_idle(self, timeout_s: float) -> None:
+        if not self._counts.wait_until_idle(timeout_s):
+            raise ShutdownIncomplete(
+                f"worker {self._group.me.name!r} has calls under way after {timeout_s:g} s: "
+                f"{self._agent.get_metrics()}"
+            )
+
+    def absent(self) -> list[str]:
+        """Return who has not come to the shutdown, as far as the store tells."""
+        return [worker.name for worker in self._not_in_shutdown()]
+
+    def _not_in_shutdown(self) -> list[Worker]:
+        return self._group.not_in_shutdown(self._workers.all())
+
+    def for_whom_it_waits(self) -> str:
+        """Return what holds up a shutdown, in words; nothing where another of this node says it."""
+        # First: who waits for these has a call under way, to the one that counts who has come.
+        absent = self._not_in_shutdown() if self._group.is_static else []
+        missing = [worker for worker in absent if not worker.is_dead]
+        awaited = self._lost_and_awaited()
+        if awaited and not missing:
+            return f"these were lost, and may come back yet: {_named(awaited)}"
+        if missing and not speaks_for_node(self._group.me.rank, [one.id for one in missing]):
+            return ""
+        if missing:
+            return f"these have not come to theirs yet: {_named(missing)}"
+        if self._counts.client_active:
+            others = [worker for worker in self._workers.living() if not worker.is_self]
+            asked = [worker for worker in others if worker.pipe.is_waited_for()]
+            return f"calls of its own have no answer yet, from {_named(asked)}"
+        if self._counts.server_active:
+            return f"{self._counts.server_active} calls of others run here yet"
+        return "calls of others are under way yet"
+
+    def _lost_and_awaited(self) -> list[Worker]:
+        known = self._workers.all() if self._group.is_static else []
+        return [worker for worker in known if worker.is_dead and self.barrier.awaits(worker)]
+
+    @property
+    def needs_store(self) -> bool:
+        """Whether this worker may still ask the store of its group, and others by it."""
+        is_out = self._workers.given_up is not None
+        return self.stage in (Stage.SERVING, Stage.COMING) and not is_out
+
+    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call a function then, on a pool thread."""
+        progress, when = self._workers.progress, time.monotonic() + seconds
+        progress.post(progress.call_at, when, lambda: self._agent.submit_uncounted(function))
+
+    def _tell_who_was_lost(self) -> None:
+        for lost in self._workers.lost():
+            _logger.warning(
+                "worker %r shuts down without worker %s; what that was to do may not be done",
+                *(self._group.me.name, lost),
+            )
+
+
+def _named(workers: Sequence[Worker]) -> str:
+    shown = ", ".join(repr(worker.name) for worker in workers[:8])
+    return f"{shown} and {len(workers) - 8} more" if len(workers) > 8 else shown

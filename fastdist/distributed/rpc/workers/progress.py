@@ -1,0 +1,175 @@
+"""The progress thread: reads asynchronous answers, sees connections break, lets calls expire."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import math
+import select
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
+
+from .timeouts import Timeouts
+
+# Who rings later than this after an alarm was due was stopped, swapped out, or its machine was.
+_LATE_S = 1.0
+# Who stood still for so long has been found silent by its peers; they tell it soon.
+_SILENT_S = 2.5
+_LATELY_S = 10.0
+
+_logger = logging.getLogger(__name__)
+
+
+class AwakeClock:
+    """Tells the time during which this process ran: it stands still while the process does.
+
+    Who was stopped again and again has heard nothing of healthy peers, and must not count that as
+    their silence. Absences are found by alarms that ring late, so one is only known of where an
+    alarm was due.
+    """
+
+    def __init__(self) -> None:
+        self._awake_at = time.monotonic()
+        self._absent_s = 0.0
+        self._silent_at = -math.inf
+        self._woke_at = -math.inf
+
+    def look(self, due: float) -> None:
+        """Take note that the thread runs now, and ought to have at `due`."""
+        now = time.monotonic()
+        late_s = now - max(due, self._awake_at)
+        if late_s > _LATE_S:
+            self._absent_s += late_s
+            self._woke_at = now - self._absent_s
+            if late_s > _SILENT_S:
+                self._silent_at = now
+        self._awake_at = now
+
+    def stood_still_lately(self) -> bool:
+        """Return whether the process woke a moment ago from an absence that others noticed."""
+        return time.monotonic() - self._silent_at < _LATELY_S
+
+    def woke_at(self) -> float:
+        """Return when the last absence ended, by this clock; -inf if there was none."""
+        return self._woke_at
+
+    def now(self) -> float:
+        """Return the seconds of time.monotonic() without the absences that were found so far."""
+        return time.monotonic() - self._absent_s
+
+
+class Progress:
+    """One thread and what it waits for.
+
+    Functions given to it are short, never block and never run what users wrote.
+
+    Thread  post from any; watch, unwatch and call_at from the thread itself
+    """
+
+    def __init__(self, name: str, timeouts: Timeouts, expire: Callable[[list[int]], None]) -> None:
+        self._timeouts = timeouts
+        self._expire = expire
+        self._bell = Doorbell()
+        self._poller = select.poll()
+        self._poller.register(self._bell.fileno(), select.POLLIN)
+        self._readers: dict[int, Callable[[], None]] = {}
+        self._alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._stopping = False
+        # How many peers' pulses are felt on the thread, which share it.
+        self.num_pulses = 0
+        self._clock = AwakeClock()
+        # As time.monotonic, but it stands still while this process does; on the thread itself.
+        self.now = self._clock.now
+        self.woke_at = self._clock.woke_at
+        self.stood_still_lately = self._clock.stood_still_lately
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Run function(*arguments) on the thread soon."""
+        self._posted.append((function, arguments))
+        self._bell.ring()
+
+    def wake(self) -> None:
+        """Let the thread look at the timeouts again."""
+        self._bell.ring()
+
+    def watch(self, fd: int, reader: Callable[[], None]) -> None:
+        """Call reader whenever fd becomes readable."""
+        self._readers[fd] = reader
+        self._poller.register(fd, select.POLLIN)
+
+    def unwatch(self, fd: int) -> None:
+        """Watch fd no more; before it is closed. Nothing happens if it is not watched."""
+        if self._readers.pop(fd, None) is not None:
+            self._poller.unregister(fd)
+
+    def call_at(self, when: float, function: Callable[[], None]) -> None:
+        """Call function at a time of time.monotonic()."""
+        heapq.heappush(self._alarms, (when, next(self._numbers), function))
+
+    def stop(self) -> None:
+        """Run what was posted, end the thread and wait for it."""
+        self._stopping = True
+        self._bell.ring()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._bell.close()
+
+    def is_current_thread(self) -> bool:
+        """Return whether the caller is the thread itself."""
+        return threading.current_thread() is self._thread
+
+    def _run(self) -> None:
+        bell_fd = self._bell.fileno()
+        while True:
+            self._run_posted()
+            if self._stopping:
+                self._run_posted()
+                return
+            ready = self._poller.poll(self._sleep_ms())
+            # Before anybody is told what came: it may be about a silence.
+            self._clock.look(self._alarms[0][0] if self._alarms else math.inf)
+            for fd, _ in ready:
+                if fd == bell_fd:
+                    self._bell.clear()
+                    continue
+                reader = self._readers.get(fd)
+                if reader is not None:
+                    self._call(reader)
+            now = time.monotonic()
+            expired = self._timeouts.expire(now)
+            if expired:
+                self._call(self._expire, expired)
+            while self._alarms and self._alarms[0][0] <= now:
+                self._call(heapq.heappop(self._alarms)[2])
+
+    def _run_posted(self) -> None:
+        # No more than was there: what posts itself again must not keep all else waiting.
+        for _ in range(len(self._posted)):
+            function, arguments = self._posted.popleft()
+            self._call(function, *arguments)
+
+    def _sleep_ms(self) -> int | None:
+        until = self._timeouts.sleep_until(self._alarms[0][0] if self._alarms else math.inf)
+        if self._posted:
+            return 0
+        return None if until == math.inf else poll_timeout_ms(until)
+
+    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except Exception:
+            # One peer's trouble must not end the thread on which all others depend.
+            _logger.exception("the progress thread of RPC could not run %r", function)

@@ -1,0 +1,175 @@
+"""What a worker tells all others about itself: its record, of one life of one rank."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from fastdist.core.device import Device
+from fastdist.core.errors import RpcError
+from fastdist.core.version import __version__
+from fastdist.distributed.pipe.host import (
+    boot_id,
+    network_namespace,
+    pid_namespace,
+    process_start,
+)
+from fastdist.distributed.sockets import descriptor_limit
+
+from ..bindings import constructor
+from ..message.layout import VERSION
+from ..message.limits import DEFAULT, Limits
+
+_NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
+_MAX_NAME: Final = 128
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class WorkerInfo:
+    """A worker's name and id; cheaper to pass to a call than the name.
+
+    Raises  TypeError for a name that is no text, or an id that is no number
+    Note    frozen, so that it can be a key
+    """
+
+    name: str
+    id: int
+
+    @constructor("fastdist.distributed.rpc.WorkerInfo(name: str, id: int)")
+    def __init__(self, name: str, id: int) -> None:
+        if not isinstance(name, str) or isinstance(id, bool) or not isinstance(id, int):
+            raise TypeError(f"name is {name!r} and id is {id!r}; expected a text and a number")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "id", id)
+
+    def __repr__(self) -> str:
+        return f"WorkerInfo(id={self.id}, name={self.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a member tells all others about itself.
+
+    `incarnation` is new in each life of a rank, so that what an earlier life said is known as such.
+    `restarts` is whether it takes another life of a rank for a member, in a static group.
+    """
+
+    name: str
+    rank: int
+    world_size: int
+    incarnation: int
+    addresses: dict[str, str]
+    device_maps: dict[str, dict[str, str]]
+    security: str
+    pid: int = field(default_factory=os.getpid)
+    process_start: int | None = field(default_factory=lambda: process_start(os.getpid()))
+    boot_id: str = field(default_factory=boot_id)
+    pid_namespace: str = field(default_factory=pid_namespace)
+    network_namespace: str = field(default_factory=network_namespace)
+    host: str = field(default_factory=socket.gethostname)
+    version: str = __version__
+    wire_version: int = VERSION
+    descriptors: int = field(default_factory=descriptor_limit)
+    limits: Limits = DEFAULT
+    restarts: bool = False
+
+    @property
+    def info(self) -> WorkerInfo:
+        """Name and id alone."""
+        return WorkerInfo(self.name, self.rank)
+
+    @property
+    def whereabouts(self) -> str:
+        """Who and where this is, for messages to people."""
+        address = self.addresses.get("uv") or next(iter(self.addresses.values()), "no address")
+        return f"{self.name!r} (rank {self.rank}), process {self.pid} on {self.host}, at {address}"
+
+    def encode(self) -> bytes:
+        """Return the record as the store keeps it."""
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decode(cls, encoded: bytes) -> Record:
+        """Return the record that a member stored.
+
+        Raises  RpcError for anything else
+        """
+        try:
+            told = json.loads(encoded)
+            record = cls(**{**told, "limits": Limits.of_record(told["limits"])})
+            _require_types(record)
+            return record
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise RpcError(f"the store holds no record of a worker but {encoded[:80]!r}") from error
+
+    def shares_host_with(self, other: Record) -> bool:
+        """Return whether both run on one machine, and have its network in common.
+
+        Note    containers with networks of their own are two hosts: calls between them are to stop
+                when the network between them does, as all else that the two do
+        """
+        return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
+
+    def shares_processes_with(self, other: Record) -> bool:
+        """Return whether one's process id means the same to the other."""
+        return self.boot_id == other.boot_id and self.pid_namespace == other.pid_namespace != ""
+
+    def device_map_to(self, name: str) -> dict[Device, Device]:
+        """Return the map from this member's devices to those of worker `name`."""
+        return {
+            Device.parse(mine): Device.parse(theirs)
+            for mine, theirs in self.device_maps.get(name, {}).items()
+        }
+
+
+def _require_types(record: Record) -> None:
+    """Raise TypeError unless each field holds what it should: any member can write to the store."""
+    texts = (
+        *(record.name, record.security, record.version),
+        *(record.boot_id, record.pid_namespace, record.network_namespace, record.host),
+    )
+    numbers = (
+        *(record.rank, record.world_size, record.incarnation, record.pid),
+        *(record.wire_version, record.descriptors),
+    )
+    if not isinstance(record.device_maps, dict):
+        raise TypeError("the device maps are none")
+    if record.process_start is not None and type(record.process_start) is not int:
+        raise TypeError("the start of its process is no time")
+    if type(record.restarts) is not bool:
+        raise TypeError("whether workers may return is neither True nor False")
+    maps = (record.addresses, *record.device_maps.values())
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is none")
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise TypeError("a number is none")
+    if not all(isinstance(one, dict) and _holds_texts(one) for one in maps):
+        raise TypeError("a map of names is none")
+
+
+def _holds_texts(texts: dict[str, str]) -> bool:
+    return all(isinstance(value, str) for value in texts.values())
+
+
+def new_incarnation() -> int:
+    """Return 64 bits that no other life of a worker has: random ones, and the time."""
+    return (int(time.time()) & 0xFFFFFFFF) << 32 | int.from_bytes(os.urandom(4), "little")
+
+
+def require_name(name: str) -> None:
+    """Check a worker's name.
+
+    Raises  RpcError (a RuntimeError) with torch's text
+    """
+    if not isinstance(name, str):
+        raise RpcError(f"Argument {name} must be of type {str} but got type {type(name)}")
+    if not 0 < len(name) < _MAX_NAME or not _NAME.fullmatch(name):
+        raise RpcError(
+            "Worker name must match ^[A-Za-z0-9-_:]*$, and must be non-empty and shorter than "
+            f"{_MAX_NAME} chars, but got {name}"
+        )

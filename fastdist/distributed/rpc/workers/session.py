@@ -1,0 +1,371 @@
+"""One life of a worker as another sees it, from its greeting to its end. No threads or sockets."""
+
+# Events come from the agent (or from a simulator), with the time; actions go back. Everything that
+# a peer's state depends on is in this file, so that it can be tried with any order of events.
+#
+# A broken connection alone is not death: libzmq reconnects. A peer whose host says that nobody
+# listens there is dead after a grace; one that only does not answer (frozen, or cut off) after
+# `frozen_s`, counted from its last sign of life, which was `notice_s` before its connection was
+# broken off (sockets/pulse.py); who wakes after standing still itself has heard nobody meanwhile,
+# and counts from there. What was seen of the peer meanwhile is told: a cable may be pulled, and no
+# more. A peer whose process has ended is dead at once. Dead is final: the life is fenced, and
+# what it says when it wakes up is refused. So is a life that another of its rank has followed.
+#
+# One that says goodbye has answered everything before, but some of that by lanes of callers that
+# block, which have connections of their own. It is told that all was read (FAREWELL) when nobody
+# waits for it any more, or after settle_s, and closes its connections. It is dead when the one that
+# is watched has ended, and, as what came by another just before may be read a moment later, nobody
+# waits or settle_s has passed again. leaving.py tells the other end of this.
+#
+# Knocks are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
+# well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeAlias
+
+from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
+
+
+class State(Enum):
+    """How a peer is."""
+
+    JOINING = auto()
+    ALIVE = auto()
+    SUSPECT = auto()
+    LEAVING = auto()  # it said goodbye; what it answered is read
+    SETTLING = auto()  # its connection has ended; what came by others is read
+    DEAD = auto()
+
+
+class Event(Enum):
+    """What can happen to a peer."""
+
+    CONNECTED = auto()  # a handshake succeeded
+    DISCONNECTED = auto()  # the connection broke, or knocks stayed unanswered
+    RETRIED = auto()  # libzmq tries to connect again, and does not say why it has to
+    REFUSED = auto()  # its host says that nobody listens at its address
+    UNREACHED = auto()  # an attempt to connect came to nothing: no answer, or no way there
+    REACHED = auto()  # its host took a connection; whether the peer will answer is not known
+    REJECTED = auto()  # it does not accept our key, or we not its
+    PROCESS_ENDED = auto()  # the host's process table says so
+    LEFT = auto()  # it said goodbye
+    REPLACED = auto()  # another life of its rank has come
+    FENCED = auto()  # this worker itself is out of the group: nothing passes any more
+    ASKED = auto()  # the agent sent a question of its own
+    ANSWERED = auto()  # the answer to one came
+    TICK = auto()  # only time has passed
+
+
+_TOOK_A_CONNECTION = "its host took a connection"
+_ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REACHED})
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Tell who wants to know that the peer is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unresponsive:
+    """Tell who wants to know that the peer lives, but its Python does not answer."""
+
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recover:
+    """The peer is back. What was on its way when the connection broke may be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Die:
+    """Fail everything that waits for the peer, for good."""
+
+    reason: str
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgainAt:
+    """Send a TICK at this time."""
+
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """Tell the peer, which leaves, that all that it sent was read."""
+
+
+Action: TypeAlias = Suspect | Unresponsive | Recover | Farewell | Die | LookAgainAt
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long what may last, in seconds.
+
+    `notice_s` is how long ago the last sign of life was when a connection is broken off for
+    silence, by us or by the kernel. `frozen_s` and `grace_s` are for users to choose.
+    """
+
+    suspect_s: float = 3.0
+    frozen_s: float = FROZEN_S
+    grace_s: float = GRACE_S
+    notice_s: float = 2.5
+    join_s: float = 10.0
+    leave_s: float = 1.0
+    # What came by another lane just before the end of the watched one is read within this.
+    settle_s: float = 0.25
+    look_whether_read_s: float = 0.005
+    unresponsive_s: float = 60.0
+
+
+class Session:
+    """The state of one life of a worker.
+
+    Thread  one at a time; step is the only thing that changes it
+    Units   now is in seconds of any one clock that does not go back
+    """
+
+    __slots__ = (
+        "_asked_since",
+        "_asked_up_to",
+        "_found",
+        "_is_broken",
+        "_leaving_since",
+        "_looked_whether_read",
+        "_patience",
+        "_refused_since",
+        "_said_farewell",
+        "_settling_since",
+        "_silent_since",
+        "_woke_at",
+        "is_surely_over",
+        "is_unresponsive",
+        "serial",
+        "state",
+        "why_lost",
+    )
+
+    def __init__(self, now: float, patience: Patience | None = None) -> None:
+        self.state = State.JOINING
+        # Empty while the peer lives, and where it has left.
+        self.why_lost = ""
+        # Whether its host has said so.
+        self.is_surely_over = False
+        self._patience = patience or Patience()
+        self._silent_since: float | None = now
+        self._refused_since: float | None = None
+        self._woke_at = -math.inf
+        self._leaving_since = self._settling_since = math.inf
+        self._looked_whether_read = -math.inf
+        self._said_farewell = False
+        # Whether a connection, or the attempt at one, has come to nothing since the last success.
+        self._is_broken = False
+        # What the attempts at a connection have found since.
+        self._found = ""
+        # Since when a question has been without an answer, on a connection that holds.
+        self._asked_since: float | None = None
+        self.is_unresponsive = False
+        # Of the last question what became of calls, and the latest call it spoke of.
+        self.serial = 0
+        self._asked_up_to = -1
+
+    def step(
+        self,
+        event: Event,
+        now: float,
+        reason: str = "",
+        *,
+        is_waited_for: bool = False,
+        woke_at: float = -math.inf,
+    ) -> list[Action]:
+        """Take one event and return what to do; REJECTED and UNREACHED come with a reason.
+
+        `is_waited_for` says whether anybody here waits for the peer; only its end depends on that.
+        `woke_at` is when this process last went on after it had stood still.
+        """
+        self._woke_at = woke_at
+        if self.state is State.DEAD:
+            return []
+        if event is Event.FENCED:
+            return self._die("")
+        if event is Event.REPLACED:
+            left = self.state in (State.LEAVING, State.SETTLING)
+            return self._die("another life of its rank has come", left=left)
+        if self.state is State.SETTLING:
+            return self._settle(now, is_waited_for)
+        if self.state is State.LEAVING or event is Event.LEFT:
+            return self._leave(event, now, is_waited_for)
+        if event is Event.PROCESS_ENDED:
+            return self._die("its process has ended", surely=True)
+        if event is Event.REJECTED:
+            return self._die(reason or "the handshake failed: it does not hold this job's secret")
+        if event is Event.CONNECTED:
+            return self._connected()
+        if event is Event.DISCONNECTED:
+            self._note_break(now)
+            return self._look(now)
+        if event is Event.ASKED and self._asked_since is None and not self._is_broken:
+            self._asked_since = now
+        elif event is Event.ANSWERED:
+            self._asked_since, self.is_unresponsive = None, False
+        if event in _ATTEMPTS:
+            self._note_attempt(event, now, reason)
+        return self._look(now)
+
+    def asks_about(self, call_ids: Sequence[int]) -> int:
+        """Take note that a question what became of calls goes out; return its serial number."""
+        self._asked_up_to = max(call_ids, default=self._asked_up_to)
+        self.serial += 1
+        return self.serial
+
+    def takes_findings(self, serial: int) -> bool:
+        """Return whether this answers the last question what became of calls, for the first time.
+
+        A copy of the answer, read later, does not know of calls that went again since.
+        """
+        is_due = serial == self.serial
+        self.serial += is_due
+        return is_due
+
+    def must_greet_again(self, call_id: int) -> bool:
+        """Return whether the peer, which did not know the connection of a call, is to be greeted.
+
+        Not for a call that was asked about since: that followed a greeting.
+        """
+        return call_id > self._asked_up_to
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the peer is lost, or has left; what it sent before may be read yet."""
+        return self.state in (State.SETTLING, State.DEAD)
+
+    @property
+    def is_out_of_reach(self) -> bool:
+        """Whether there is no connection, and nothing at its address took the last attempt."""
+        return self._silent_since is not None and self._found != _TOOK_A_CONNECTION
+
+    def next_look(self) -> float | None:
+        """Return when time alone changes something; None while all is well."""
+        if self.state is State.DEAD:
+            return None
+        if self.state is State.SETTLING:
+            return self._settling_since + self._patience.settle_s
+        if self.state is State.LEAVING:
+            return self._look_while_leaving()
+        if self._silent_since is None:
+            if self._asked_since is None or self.is_unresponsive:
+                return None
+            return self._asked_since + self._patience.unresponsive_s
+        times = [self._silent_since + self._limit()]
+        if self.state is State.ALIVE:
+            times.append(self._silent_since + self._patience.suspect_s)
+        if self._refused_since is not None:
+            times.append(self._refused_since + self._patience.grace_s)
+        return min(times)
+
+    def _note_attempt(self, event: Event, now: float, reason: str) -> None:
+        if self._silent_since is None:
+            # Whoever tries to connect is not connected, though nobody said that it broke.
+            self._note_break(now)
+        if event is Event.REFUSED:
+            if self._refused_since is None:
+                self._refused_since = now
+        elif event is Event.UNREACHED:
+            self._refused_since, self._found = None, f"no connection to its address: {reason}"
+        elif event is Event.REACHED:
+            self._refused_since, self._found = None, _TOOK_A_CONNECTION
+
+    def _connected(self) -> list[Action]:
+        was_broken, self._is_broken = self._is_broken, False
+        self.state = State.ALIVE
+        self._silent_since = self._refused_since = None
+        self._found = ""
+        return [Recover()] if was_broken else []
+
+    def _leave(self, event: Event, now: float, is_waited_for: bool) -> list[Action]:
+        patience = self._patience
+        was_connected = self.state is State.ALIVE and not self._is_broken
+        if self.state is not State.LEAVING:
+            self._leaving_since = now
+            self._is_broken = not was_connected
+            self.state = State.LEAVING
+        actions: list[Action] = []
+        is_settled = not is_waited_for or now >= self._leaving_since + patience.settle_s
+        if is_settled and not self._said_farewell:
+            self._said_farewell = True
+            actions.append(Farewell())
+        # The end of its process is not the end of what it sent.
+        is_over = now >= self._leaving_since + patience.leave_s
+        if event is Event.DISCONNECTED or self._is_broken or is_over:
+            self.state, self._settling_since = State.SETTLING, now
+            return [*actions, *self._settle(now, is_waited_for)]
+        self._looked_whether_read = now
+        return [*actions, LookAgainAt(self._look_while_leaving())]
+
+    def _look_while_leaving(self) -> float:
+        until = self._leaving_since + self._patience.leave_s
+        if self._said_farewell:
+            return until
+        return min(until, self._looked_whether_read + self._patience.look_whether_read_s)
+
+    def _settle(self, now: float, is_waited_for: bool) -> list[Action]:
+        until = self._settling_since + self._patience.settle_s
+        if is_waited_for and now < until:
+            return [LookAgainAt(until)]
+        return self._die("it has shut down", left=True)
+
+    def _note_break(self, now: float) -> None:
+        self._refused_since = self._asked_since = None
+        self._is_broken, self.is_unresponsive = True, False
+        if self._silent_since is None:
+            # What this process did not hear while it stood still is nobody's silence.
+            self._silent_since = max(now - self._patience.notice_s, self._woke_at)
+
+    def _look(self, now: float) -> list[Action]:
+        if self._silent_since is None:
+            return self._look_at_question(now)
+        patience = self._patience
+        is_late = now >= self._silent_since + self._limit()
+        if self._refused_since is not None and (
+            is_late or now >= self._refused_since + patience.grace_s
+        ):
+            return self._die("nobody listens at its address any more", surely=True)
+        if is_late:
+            silent_s = now - self._silent_since
+            found = f" ({self._found})" if self._found else ""
+            return self._die(
+                f"no sign of life for {silent_s:.1f} s: it is frozen or cut off{found}"
+            )
+        actions: list[Action] = []
+        if self.state is State.ALIVE and now >= self._silent_since + patience.suspect_s:
+            self.state = State.SUSPECT
+            actions.append(Suspect())
+        look = self.next_look()
+        assert look is not None
+        actions.append(LookAgainAt(look))
+        return actions
+
+    def _look_at_question(self, now: float) -> list[Action]:
+        look = self.next_look()
+        if look is None or self._asked_since is None:
+            return []
+        if now < look:
+            return [LookAgainAt(look)]
+        self.is_unresponsive = True
+        return [Unresponsive(now - self._asked_since)]
+
+    def _limit(self) -> float:
+        return self._patience.join_s if self.state is State.JOINING else self._patience.frozen_s
+
+    def _die(self, reason: str, *, left: bool = False, surely: bool = False) -> list[Action]:
+        # In this order: who finds it dead may ask why.
+        self.why_lost, self.is_surely_over = "" if left else reason, surely
+        self.state = State.DEAD
+        return [Die(reason, left)]

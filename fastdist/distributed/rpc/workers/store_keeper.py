@@ -1,0 +1,130 @@
+"""Lets the store of a group outlive the worker that hosts it."""
+
+# Where no launcher hosts the store, rank 0 does, and it ends with that. Who comes back then would
+# find nobody, though the others live. So the members of a group that takes lives back look after
+# the store when one of them is lost. If it is gone, the first one that can have its port hosts it
+# instead: on a machine that has its address, with the secret that all of them know. All tell it
+# again of the group (joining.py), as they do where rank 0 itself is back and hosts an empty one.
+# Where nobody can have the port they try again until one can, or rank 0 is back.
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from fastdist.core.errors import FastdistError, RpcError, StoreError
+from fastdist.distributed.store import PrefixStore, Store, TCPStore
+from fastdist.distributed.store.environment import store_is_hosted
+
+from .group import LOOK_S
+from .group_number import note_again
+from .joining import be_in_again
+
+if TYPE_CHECKING:
+    from .group import Group
+    from .leaving import Leaving
+    from .record import Record
+
+_AGAIN_S: Final = 0.5
+
+_logger = logging.getLogger(__name__)
+
+
+class StoreKeeper:
+    """This worker's part in keeping the store of its group.
+
+    `call_after(seconds, function)` calls it then, where it may wait; `is_needed()` tells whether
+    this worker still wants the store; `look_around()` reads who is in the group.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        keys: PrefixStore,
+        served: TCPStore,
+        group: Group,
+        call_after: Callable[[float, Callable[[], None]], None],
+        is_needed: Callable[[], bool],
+        look_around: Callable[[], None],
+    ) -> None:
+        self._keys = PrefixStore(keys.prefix, keys.underlying_store)
+        self._keys.set_timeout(LOOK_S)
+        self._served, self._group = served, group
+        self._call_after, self._is_needed, self._look_around = call_after, is_needed, look_around
+        # Guards the two below it.
+        self._lock = threading.Lock()
+        self._is_looking = False
+        self._lost: list[Record] = []
+        # Whether it was told that there is no store.
+        self._has_told = False
+
+    def was_lost(self, record: Record) -> None:
+        """Look after the store soon: a member was lost, which may have been its host."""
+        with self._lock:
+            self._lost.append(record)
+            is_looking, self._is_looking = self._is_looking, True
+        if not is_looking:
+            self._call_after(0.0, self._look)
+
+    def _look(self) -> None:
+        with self._lock:
+            lost = list(self._lost)
+        if self._is_needed() and not self._keep(lost):
+            self._call_after(_AGAIN_S, self._look)
+            return
+        with self._lock:
+            del self._lost[: len(lost)]
+            self._is_looking = bool(self._lost)
+            is_looking = self._is_looking
+        if is_looking:
+            self._call_after(0.0, self._look)
+
+    def _keep(self, lost: list[Record]) -> bool:
+        """Return whether there is a store that knows of the group."""
+        try:
+            is_host = self._served.host_instead()
+        except FastdistError as error:
+            is_host = False
+            _logger.debug("the store is not hosted here: %s", error)
+        if is_host:
+            _logger.warning(
+                "worker %r hosts the store at %s:%d from now on, whose host has gone",
+                *(self._group.me.name, self._served.host, self._served.port),
+            )
+        try:
+            note_again(self._keys)
+            be_in_again(self._keys, self._group, lost)
+        except StoreError as error:
+            if not self._has_told:
+                self._has_told = True
+                _logger.warning(
+                    "the store of the group cannot be reached, and worker %r cannot host it: who "
+                    "comes back finds nobody until rank 0 is started again: %s",
+                    *(self._group.me.name, error),
+                )
+            return False
+        except RpcError as error:
+            _logger.error("the store of the group is that of another: %s", error)
+            return True
+        self._has_told = False
+        self._look_around()
+        return True
+
+
+def keeper_of(
+    keys: Store, group: Group, look_around: Callable[[], None], leaving: Leaving
+) -> StoreKeeper | None:
+    """Return what keeps the store of a group that may change, if a worker hosts that."""
+    served = keys
+    while isinstance(served, PrefixStore):
+        served = served.underlying_store
+    if not (isinstance(keys, PrefixStore) and isinstance(served, TCPStore)):
+        return None
+    if not group.may_change or store_is_hosted():
+        return None
+    return StoreKeeper(
+        keys, served, group, leaving.call_after, lambda: leaving.needs_store, look_around
+    )

@@ -1,0 +1,91 @@
+"""Which calls expire when: a map from time to calls, and one from call to time."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import threading
+from typing import Final
+
+# Calls whose deadlines fall into the same hundredth of a second expire together, at its end: so
+# that most calls only join a list, and no call expires early.
+BUCKET_S: Final = 0.01
+
+
+class Timeouts:
+    """Deadlines of calls by id.
+
+    Thread  any
+    Units   deadlines in seconds of time.monotonic()
+    """
+
+    def __init__(self) -> None:
+        # Guards all below it.
+        self._lock = threading.Lock()
+        self._ids_at: dict[int, set[int]] = {}
+        self._time_of: dict[int, int] = {}
+        self._times: list[int] = []
+        self._sleeping_until = math.inf
+        self._is_closed = False
+
+    def add(self, call_id: int, deadline: float) -> bool:
+        """Let a call expire at deadline; return whether the sleeping thread must be woken."""
+        bucket = math.ceil(deadline / BUCKET_S)
+        with self._lock:
+            if self._is_closed:
+                return False
+            self._time_of[call_id] = bucket
+            ids = self._ids_at.get(bucket)
+            if ids is None:
+                ids = self._ids_at[bucket] = set()
+                heapq.heappush(self._times, bucket)
+            ids.add(call_id)
+            must_wake = bucket * BUCKET_S < self._sleeping_until
+            if must_wake:
+                # Whoever comes next with a later deadline need not ring again.
+                self._sleeping_until = bucket * BUCKET_S
+            return must_wake
+
+    def remove(self, call_id: int) -> None:
+        """Let a call live on; nothing happens if it has expired."""
+        with self._lock:
+            bucket = self._time_of.pop(call_id, None)
+            if bucket is not None:
+                self._ids_at[bucket].discard(call_id)
+
+    def expire(self, now: float) -> list[int]:
+        """Forget and return the calls whose time has come."""
+        expired: list[int] = []
+        with self._lock:
+            while self._times and self._is_over(self._times[0], now):
+                for call_id in self._ids_at.pop(heapq.heappop(self._times)):
+                    del self._time_of[call_id]
+                    expired.append(call_id)
+        return expired
+
+    def sleep_until(self, alarm: float = math.inf) -> float:
+        """Return the next time to look, which a later add may bring forward; inf for never.
+
+        Who sleeps looks at the time of `alarm` in any case, and need not be woken for what expires
+        after it: nearly every call does, and a lone one would wake the thread each time.
+        """
+        with self._lock:
+            expires = self._times[0] * BUCKET_S if self._times else math.inf
+            self._sleeping_until = min(expires, alarm)
+            return self._sleeping_until
+
+    def close(self) -> None:
+        """Let no call expire any more: each hears of the end that is to come."""
+        with self._lock:
+            self._is_closed = True
+            self._ids_at.clear()
+            self._time_of.clear()
+            self._times.clear()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._time_of)
+
+    def _is_over(self, bucket: int, now: float) -> bool:
+        # A list that emptied before its time goes as well.
+        return bucket * BUCKET_S <= now or not self._ids_at[bucket]

@@ -1,0 +1,514 @@
+"""One life of another worker: its record, its connection, and all that this worker keeps of it."""
+
+# Note [A worker is a life]
+# A rank may have several lives, one after the other; what this worker keeps of another belongs to
+# one of them: its lanes and the calls that came by them, the memory that it lent, the references
+# that it holds, the contexts that it reached. So all that hangs on a Worker, or is kept under one,
+# and its end is one event that all of them hear in one order. The next life is another Worker.
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import math
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from fastdist.core.errors import GivenUpError, RpcError, WorkerLostError
+from fastdist.core.future import Future
+from fastdist.distributed.pipe.credit import Credit
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.pipe.host import process_start
+from fastdist.distributed.pipe.lane import Lane
+from fastdist.distributed.pipe.pipe import Pipe
+from fastdist.distributed.sockets import Doorbell, monitor
+
+from ..debug_log import debug_log
+from ..message.message import Message
+from ..message.types import MessageType
+from .descriptors import own_lanes_between
+from .inquiry import ask_about, tell_read
+from .probing import Prober
+from .pulse_taker import PulseTaker
+from .received_calls import UNREAD_STEP_BYTES, CallerLane
+from .session import (
+    Die,
+    Event,
+    Farewell,
+    LookAgainAt,
+    Patience,
+    Recover,
+    Session,
+    State,
+    Suspect,
+    Unresponsive,
+)
+
+if TYPE_CHECKING:
+    from fastdist.distributed.arena.borrower import BorrowedArena
+    from fastdist.distributed.arena.lender import Lender
+    from fastdist.distributed.pipe.context import Context
+    from fastdist.distributed.pipe.shared_lane import SharedLane
+
+    from .progress import Progress
+    from .record import Record, WorkerInfo
+
+_logger = logging.getLogger(__name__)
+
+BEAT_S = 5.0
+# How often a silent peer is looked at: often enough to notice when this process is who stood still.
+_LOOK_S = 0.5
+_LEAST_S = 0.001
+_NOTED_WITHIN_S = 1.0  # the progress thread is not waited for longer
+_MOST_AT_ONCE = 256
+
+_EVENT_OF = {
+    monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
+    monitor.DISCONNECTED: Event.DISCONNECTED,
+    # Also what a frozen peer's host leads to: it takes the connection, and nobody answers.
+    monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
+    monitor.CONNECT_RETRIED: Event.RETRIED,
+    monitor.CONNECTED: Event.REACHED,
+    monitor.REFUSED: Event.REJECTED,
+}
+
+
+class Owner(Protocol):
+    """What has workers, and hears what they send and what becomes of them.
+
+    Thread  each method on the progress thread
+    """
+
+    me: Record
+    context: Context
+    progress: Progress
+
+    def answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
+        """Take a message that came by lane 0."""
+
+    def late_answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
+        """Take a message that came by a lane on which nobody waits."""
+
+    def was_lost(self, worker: Worker) -> None:
+        """Take note of a worker's end, once."""
+
+    def is_silent(self, worker: Worker, why: str) -> None:
+        """Take note of a worker that does not answer."""
+
+    def were_given_up(self, by: Worker, error: GivenUpError) -> None:
+        """Take note that a worker says that it has given up this one."""
+
+
+class Worker:
+    """One life of one rank, possibly this worker itself: known by its record, met when wanted.
+
+    See Note [A worker is a life].
+
+    Thread  any; methods with an underscore run on the progress thread
+    """
+
+    def __init__(self, record: Record, owner: Owner, patience: Patience) -> None:
+        self.record = record
+        self.info: WorkerInfo = record.info
+        self.id = record.rank
+        self.name = record.name
+        self.is_self = record.incarnation == owner.me.incarnation
+        # Whether it may be sent to, for it has a pipe; and whether it is lost, or has left.
+        self.is_met = self.is_dead = False
+        self.pipe: Pipe
+        self.credit: Credit
+        # What this worker takes of it; what may be sent to it is in its record.
+        self.takes = owner.me.limits
+        # On which of its devices a result arrives that is on one of ours: as arguments came.
+        forward = record.device_map_to(owner.me.name)
+        self.map_back = {theirs: mine for mine, theirs in forward.items()}
+        # Its calls here, by the number of the lane that each came by; kept by Callers.
+        self.lanes: dict[int, CallerLane] = {}
+        # The latest of them that it has given up; some may run here yet. Kept by Forks.
+        self.given_up: dict[int, None] = {}
+        # Whether it has been told of that what it answers cannot be read; of Client.
+        self.answers_rubbish = False
+        # Memory that it is lent, where both may share some, and that it has lent; of ArenaOffers.
+        self.lender: Lender | None = None
+        self.borrowed: tuple[int, BorrowedArena] | None = None
+        # Whether it has answered our goodbye, for it has read all.
+        self.has_parted = False
+        # Done when all who keep something of it have heard of its end, and have let go of that.
+        self.end_was_told: Future[None] = Future()
+        self._owner = owner
+        self._me = owner.me
+        self._progress = owner.progress
+        self._patience = patience
+        self._session = Session(self._progress.now(), patience)
+        # Of a unix socket it is known: its file, or who listens there, is gone.
+        self._prober: Prober | None = None
+        self._pidfd: int | None = None
+        self._lane_fd = self._connection_fd = -1
+        self._shared: SharedLane | None = None
+        self._pulse: PulseTaker | None = None
+        self._greetings = itertools.count(1)
+        self._looks_at = math.inf
+        # Of lane 0, since the peer was last told: see Note [Answers that are not read].
+        self._read_bytes = 0
+
+    @property
+    def why_lost(self) -> str:
+        """Why the peer was lost, for good; empty while it lives, and where it has left."""
+        return self._session.why_lost
+
+    @property
+    def is_surely_over(self) -> bool:
+        """Whether it was lost in a way that leaves no doubt: its process, or its port, is gone."""
+        return self._session.is_surely_over
+
+    def describe(self) -> str:
+        """Return how the peer is, for who looks for a hang."""
+        how = "connected"
+        if self.is_dead:
+            how = "dead"
+        elif self._session.state is State.SUSPECT:
+            how = "without a sign of life"
+        elif self._session.is_unresponsive:
+            how = "alive, but its Python does not answer"
+        return f"{how} by {self.transport}, {self.pipe.num_pending()} calls without answer"
+
+    @functools.cached_property
+    def transport(self) -> str:
+        """The transport by which it is reached."""
+        me = self._me
+        return self._owner.context.choose(
+            self.record.addresses,
+            same_host=me.shares_host_with(self.record),
+            same_process=self.is_self,
+        )
+
+    def meet(self) -> None:
+        """Let it be sent to; `open` comes next. Not by two threads at once."""
+        record, limits = self.record, self._me.limits
+        self._session = Session(self._progress.now(), self._patience)
+        self.credit = Credit(limits.outstanding_bytes, limits.outstanding_calls)
+        own_lanes = min(own_lanes_between(self._me, record), record.limits.connections - 1)
+        self.pipe = Pipe(self._connect, self._greet, self._attend, own_lanes)
+        if self.transport == "uv":
+            session, address = self._session, record.addresses["uv"]
+            self._prober = Prober(
+                address, self._progress, lambda: session.is_out_of_reach, self._step
+            )
+        self.is_met = True
+
+    def open(self) -> None:
+        """Connect lane 0 and begin to watch over the peer.
+
+        Raises  what a lane that cannot be made does; then it has not been met
+        """
+        try:
+            self._shared = self.pipe.shared()
+        except Exception as error:
+            # Nobody would read what it answers. The next who wants it meets it anew; who has found
+            # it meanwhile hears why not.
+            self.is_met = False
+            self.pipe.break_off(error)
+            self.pipe.close()
+            raise
+        self._progress.post(self._open)
+
+    def say_goodbye(self) -> None:
+        """Tell the peer that this worker leaves and has answered everything."""
+        self._progress.post(self._notify, MessageType.BYE)
+
+    def said_goodbye(self) -> None:
+        """Take note that the peer leaves: it closes its connections when we have read them."""
+        self._progress.post(self._step, Event.LEFT)
+
+    def was_replaced(self) -> None:
+        """Take note that another life of the peer has come: this one has ended."""
+        self._progress.post(self._step, Event.REPLACED)
+
+    def refuse(self, error: Exception) -> None:
+        """Take note that the peer will not speak with us."""
+        self._progress.post(self._refused, error)
+
+    def refuse_and_wait(self, error: GivenUpError) -> None:
+        """Take note of what the lane of a call has heard before lane 0 did.
+
+        Note    when it returns this worker is fenced, if it is out: who gets the error must find
+                that all else fails as well, its shutdown first of all
+        """
+        noted = threading.Event()
+        self.refuse(error)
+        self._progress.post(noted.set)
+        if not self._progress.is_current_thread():
+            noted.wait(_NOTED_WITHIN_S)
+
+    def fence(self, error: GivenUpError) -> None:
+        """Let nothing pass any more: this worker is out; on the progress thread."""
+        if self.is_met:
+            self.pipe.fail_from_now_on(error)
+        self._step(Event.FENCED)
+
+    def answered(self) -> None:
+        """Take note that the peer's Python has answered; on the progress thread."""
+        if self._session.is_unresponsive:
+            _logger.warning("worker %r answers again", self.info.name)
+        self._step(Event.ANSWERED)
+
+    def has_read(self, frames: list[Buffer]) -> None:
+        """Count what came on lane 0, and tell the peer now and then; on the progress thread.
+
+        Note    all of it, also what the peer has not counted or what makes no sense: what it hears
+                of too little would hold up our calls for ever
+        """
+        self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+        if self._read_bytes >= UNREAD_STEP_BYTES:
+            self.pipe.notify(tell_read(self._read_bytes))
+            self._read_bytes = 0
+
+    def takes_findings(self, serial: int) -> bool:
+        """Return whether this answers the last question what became of calls, as the first."""
+        return self._session.takes_findings(serial)
+
+    def must_greet_again(self, call_id: int) -> None:
+        """Take note that the peer did not know the connection of a call; on the progress thread."""
+        if self._session.must_greet_again(call_id):
+            self._recover()
+
+    def close(self, error: RpcError, *, linger_s: float = 0.0) -> None:
+        """End all waits with error, tell the peer, and close everything; on the progress thread."""
+        if not self.is_met:
+            return
+        self.pipe.break_off(error)
+        self._unwatch()
+        if not self.is_self:
+            self._notify(MessageType.BYE)
+        self.pipe.close(linger_s)
+
+    def _refused(self, error: Exception) -> None:
+        if isinstance(error, GivenUpError) and error.incarnation == self._me.incarnation:
+            self._owner.were_given_up(self, error)
+        self._step(Event.REJECTED, f"it refuses this worker: {error}")
+
+    def _notify(self, kind: MessageType) -> None:
+        if not self.is_met:
+            return
+        me = self._me
+        self.pipe.notify(Message(kind, source=me.rank, incarnation=me.incarnation).encode())
+
+    def _connect(self, closed: Doorbell, number: int) -> Lane:
+        address = self.record.addresses[self.transport]
+        return self._owner.context.connect(
+            self.transport, address, closed, f"rank:{self.record.rank}", watched=number == 0
+        )
+
+    def _greet(self, number: int) -> list[Buffer]:
+        return Message(
+            MessageType.HELLO,
+            source=self._me.rank,
+            incarnation=self._me.incarnation,
+            lane=number,
+            # Whom we mean: a restarted worker must not take calls that were for its earlier life.
+            # And when: an earlier connection may be read later than the one that replaced it.
+            metadata={"to": f"{self.record.incarnation:x}", "greeting": next(self._greetings)},
+        ).encode()
+
+    def _attend(self) -> None:
+        self._progress.post(self._read)
+
+    def _open(self) -> None:
+        shared = self._shared
+        if shared is None or self.is_dead:
+            return
+        self._lane_fd = shared.fileno()
+        self._progress.watch(self._lane_fd, self._read)
+        self._connection_fd = shared.lane.connection_fileno()
+        if self._connection_fd >= 0:
+            self._progress.watch(self._connection_fd, self._read_connection)
+        if shared.lane.pulse is not None:
+            self._pulse = PulseTaker(
+                *(shared.lane, shared.lane.pulse, self._progress),
+                *(self._ask, self.pipe.is_waited_for),
+            )
+        self._watch_process()
+        debug_log.worker(self._me.rank, "connects to worker %r", self.info.name)
+        # What came before the descriptors were watched has used up their edges.
+        self._read_connection()
+        self._read()
+        self._look_again()
+        if not self.is_self:
+            self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
+
+    def _watch_process(self) -> None:
+        record = self.record
+        if self.is_self or not self._me.shares_processes_with(record):
+            return
+        if not hasattr(os, "pidfd_open"):
+            return
+        try:
+            self._pidfd = os.pidfd_open(record.pid)
+        except ProcessLookupError:
+            self._step(Event.PROCESS_ENDED)
+            return
+        except OSError:
+            return  # forbidden here: the connection tells, a little later
+        if process_start(record.pid) != record.process_start:
+            self._step(Event.PROCESS_ENDED)
+            return
+        self._progress.watch(self._pidfd, self._process_ended)
+
+    def _process_ended(self) -> None:
+        # Readable from now on: who goes on watching it would spin until the peer is given up.
+        if self._pidfd is not None:
+            self._progress.unwatch(self._pidfd)
+        self._step(Event.PROCESS_ENDED)
+
+    def _read(self) -> None:
+        if self._read_some():
+            # Others wait as well: their answers, their deaths, and what is to expire.
+            self._progress.post(self._read)
+        elif self._shared is not None and self._shared.fileno() != self._lane_fd:
+            # A ring has ended, and the lane goes on without it; see pipe/ring/watched.py.
+            self._progress.unwatch(self._lane_fd)
+            self._lane_fd = self._shared.fileno()
+            self._progress.watch(self._lane_fd, self._read)
+            self._read_connection()
+            self._progress.post(self._read)
+
+    def _read_some(self) -> bool:
+        """Read what has come; return whether there may be more."""
+        for _ in range(_MOST_AT_ONCE):
+            shared = self._shared
+            frames = None if shared is None else shared.receive()
+            if frames is None:
+                return False
+            if self._pulse is not None:
+                self._pulse.was_heard = True
+            try:
+                self._owner.answer_came(self, frames)
+            except Exception:
+                # What one message holds must not keep the next ones from being read: nothing would
+                # tell of them again.
+                _logger.exception("a message of worker %r could not be read", self.info.name)
+        return True
+
+    def _read_connection(self) -> None:
+        while self._shared is not None:
+            kind = self._shared.lane.next_connection_event()
+            if kind is None:
+                return
+            event = _EVENT_OF.get(kind)
+            if event is Event.RETRIED:
+                self._was_retried()
+            elif event is not None:
+                self._step(event)
+
+    def _was_retried(self) -> None:
+        if self._prober is None:
+            self._step(Event.REFUSED)
+        else:
+            self._step(Event.RETRIED)
+            self._prober.look_soon()
+
+    def _step(self, event: Event, reason: str = "") -> None:
+        if event is Event.DISCONNECTED and self._shared is not None:
+            debug_log.worker(self._me.rank, "the connection to worker %r broke", self.info.name)
+            self._shared.hold()
+        waits = self.is_met and self.pipe.is_waited_for()
+        now, woke_at = self._progress.now(), self._progress.woke_at()
+        actions = self._session.step(event, now, reason, is_waited_for=waits, woke_at=woke_at)
+        self.is_dead = self._session.is_over
+        for action in actions:
+            if isinstance(action, Recover):
+                self._recover()
+            elif isinstance(action, Farewell):
+                self._notify(MessageType.FAREWELL)
+            elif isinstance(action, Die):
+                self._end(action)
+            elif isinstance(action, Suspect):
+                self._owner.is_silent(self, "gives no sign of life; calls to it will fail soon")
+            elif isinstance(action, Unresponsive):
+                self._owner.is_silent(
+                    self,
+                    f"lives, but its Python has not answered for {action.silent_s:.0f} s: it may "
+                    "hang, or compute without releasing the interpreter lock",
+                )
+            elif isinstance(action, LookAgainAt):
+                self._look_at(action.time)
+
+    def _beat(self) -> None:
+        """Ask, while somebody waits for the peer, whether it still listens."""
+        if self._shared is None:
+            return
+        for frames in self.pipe.take_late():
+            self._owner.late_answer_came(self, frames)
+        if self.pipe.is_waited_for():
+            self._ask()
+            self._step(Event.ASKED)
+        self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
+
+    def _ask(self) -> None:
+        self.pipe.notify(Message(MessageType.PING).encode())
+
+    def _look_again(self) -> None:
+        self._looks_at = math.inf
+        look = self._session.next_look()
+        if look is None or self.is_self or self._shared is None:
+            return
+        if self._progress.now() >= look:
+            self._step(Event.TICK)
+        else:
+            self._look_at(look)
+
+    def _look_at(self, when: float) -> None:
+        # Two clocks round differently: what is left of the time may be nothing to the other.
+        when = time.monotonic() + max(_LEAST_S, min(when - self._progress.now(), _LOOK_S))
+        if when < self._looks_at:
+            self._looks_at = when
+            self._progress.call_at(when, self._look_again)
+
+    def _recover(self) -> None:
+        if self.lender is not None:
+            self.lender.connection_broke()
+        # In this order: a call that is pending by now went before the greeting and is asked about,
+        # or goes after it.
+        self.pipe.greet_again()
+        call_ids = self.pipe.pending_ids()
+        serial = self._session.asks_about(call_ids)
+        debug_log.worker(
+            self._me.rank,
+            "worker %r is connected again; asks about %d calls",
+            *(self.info.name, len(call_ids)),
+        )
+        if call_ids:
+            self.pipe.notify(ask_about(serial, call_ids))
+
+    def _end(self, action: Die) -> None:
+        verb = "has left the group" if action.left else "was lost"
+        debug_log.worker(self._me.rank, "worker %r %s: %s", self.info.name, verb, action.reason)
+        error = WorkerLostError(
+            f"worker {self.info.name!r} (rank {self.info.id}) {verb}: {action.reason}; "
+            "calls without an answer may have run there"
+        )
+        while self._read_some():
+            pass
+        self._unwatch()
+        if self.is_met:
+            self.pipe.break_off(error)
+            self.pipe.close()
+        self._owner.was_lost(self)
+
+    def _unwatch(self) -> None:
+        if self._prober is not None:
+            self._prober.stop()
+        if self._shared is not None:
+            self._progress.unwatch(self._lane_fd)
+            self._progress.unwatch(self._connection_fd)
+            self._shared = None
+        if self._pulse is not None:
+            self._pulse.stop()
+            self._pulse = None
+        if self._pidfd is not None:
+            self._progress.unwatch(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None

@@ -1,0 +1,543 @@
+"""All workers of the group that this one knows: found, met, admitted when they call, given up."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from fastdist.core.device import Device
+from fastdist.core.errors import (
+    GivenUpError,
+    RpcError,
+    RpcNotRunningError,
+    StaleIncarnationError,
+    StoreError,
+    WorkerLostError,
+)
+from fastdist.core.future import Future
+from fastdist.distributed.restarts import run_restart_hooks
+from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
+
+from ..message.error_parts import fresh
+from ..message.types import MessageType
+from .group import LOOK_S
+from .hooks import lost_hooks, tell_silence
+from .received_calls import Caller
+from .session import Patience
+from .standing import Standing
+from .worker import Worker
+
+if TYPE_CHECKING:
+    from fastdist.core.thread_pool import ThreadPool
+    from fastdist.distributed.arena.lender import Lender
+    from fastdist.distributed.pipe.context import Context
+    from fastdist.distributed.pipe.frames import Buffer
+
+    from ..calls.client import Client
+    from ..calls.serving import Server
+    from .group import Group
+    from .progress import Progress
+    from .record import Record, WorkerInfo
+
+_logger = logging.getLogger(__name__)
+
+
+class Arenas(Protocol):
+    """What lends memory to workers of this machine, and borrows it."""
+
+    def lender_to(self, worker: Worker) -> Lender | None:
+        """Return what lends to a worker, if both may share some."""
+
+    def peer_lost(self, peer: Worker) -> None:
+        """Take back what can be, and give back what its own memory holds for nobody."""
+
+
+class Workers:
+    """The present life of each rank of the group, this worker's own among them.
+
+    In a static group all are known from the beginning. In one that may change, a member that is not
+    known, or that is over, is looked for in the store.
+
+    Thread  any, after `attend`; `admit` and `has_parted` are for the pool's leader
+    """
+
+    progress: Progress
+
+    def __init__(
+        self,
+        group: Group,
+        context: Context,
+        frozen_s: float = FROZEN_S,
+        grace_s: float | None = None,
+    ) -> None:
+        self.group, self.me, self.context = group, group.me, context
+        self._frozen_s, self._grace_s = frozen_s, grace_s
+        # One reads the store at a time: what one read must not replace what another read later.
+        self._refresh_lock = threading.Lock()
+        # Guards all below it; looked up without it. May be taken while the one above is held.
+        self._lock = threading.Lock()
+        # The one table by rank: what users name, and ids on the wire, stand for the present life.
+        self._by_id: dict[int, Worker] = {}
+        self._by_name: dict[str, Worker] = {}
+        # What former lives are told that were given up and wake, by incarnation.
+        self._words: dict[int, GivenUpError] = {}
+        # The names of those that were lost and are forgotten, by id: one of them may come back.
+        self._missed: dict[int, str] = {}
+        self.is_open = False
+        # Hears of each member that was lost: it may have hosted the store.
+        self.look_after_store: Callable[[Record], object] = lambda lost: None
+        # Why this worker is none of the group any more: the others gave it up.
+        self.given_up: GivenUpError | None = None
+        self._standing = Standing()
+        self._lost_callbacks: list[Callable[[Worker], None]] = []
+        self._returned_callbacks: list[Callable[[Worker], None]] = []
+        # Notified of each who has answered our goodbye, and of each worker's end.
+        self._parting = threading.Condition()
+
+    def attend(self, client: Client, pool: ThreadPool, server: Server, arenas: Arenas) -> None:
+        """Say who deals with what workers send, and with their end; learn who is there."""
+        self._client, self._pool, self._server, self._arenas = client, pool, server, arenas
+        self.progress = client.progress
+        me = self.me.incarnation
+        others = [record for record in self.group.read() if record.incarnation != me]
+        self._take_in([*others, self.me])
+
+    def close(self) -> bool:
+        """Meet nobody any more; return whether that is new."""
+        with self._lock:
+            was_open, self.is_open = self.is_open, False
+            return was_open
+
+    def require_member(self) -> None:
+        """Check that this worker is one of the group.
+
+        Raises  GivenUpError once the others have given it up
+        """
+        if self.given_up is not None:
+            raise fresh(self.given_up)
+
+    # ---- who is there --------------------------------------------------------------------------
+
+    def find(self, to: str | int | WorkerInfo) -> Worker | None:
+        """Return the present life of a name or an id, or None."""
+        found = self._known(to)
+        if self.group.may_change and (found is None or found.is_dead):
+            self.refresh()
+            found = self._known(to)
+        return found
+
+    def find_life(self, rank: int, incarnation: object) -> Worker | None:
+        """Return the life of a rank with an incarnation; None where that is not the present one.
+
+        Note    the end of one that was never met is noticed by nobody here: the store tells of it
+        """
+        found = self._by_id.get(rank)
+        if self.group.may_change and not _is_life(found, incarnation):
+            self.refresh()
+            found = self._by_id.get(rank)
+        return found if _is_life(found, incarnation) else None
+
+    def get(self, to: str | int | WorkerInfo) -> Worker:
+        """Return the present life of a name or an id.
+
+        Raises  RpcError naming the ones that exist
+        """
+        worker = self.find(to)
+        if worker is None:
+            known = ", ".join(sorted(self._by_name))
+            raise RpcError(
+                f"name:{self.me.name},rank:{self.me.rank} could not find destination "
+                f"{'name' if isinstance(to, str) else 'id'} {to}; the group has: {known}"
+            )
+        return worker
+
+    def known(self, rank: int) -> Worker | None:
+        """Return the present life of a rank as far as it is known here; asks nobody."""
+        return self._by_id.get(rank)
+
+    def may_return(self, worker: Worker) -> bool:
+        """Return whether another life may follow a worker of a static group that was lost."""
+        return self.group.is_static and self.group.may_change and bool(worker.why_lost)
+
+    def info_of(self, to: str | int | WorkerInfo) -> WorkerInfo:
+        """Return the WorkerInfo of a member; one object for each life.
+
+        Raises  as get
+        """
+        worker = self._by_name.get(to) if isinstance(to, str) else self._known(to)
+        return self.get(to).info if worker is None or worker.is_dead else worker.info
+
+    def url_of(self, name: str) -> dict[str, str]:
+        """Return the addresses of a worker by transport.
+
+        Raises  RpcError
+        """
+        worker = self.find(name)
+        if worker is None:
+            raise RpcError(
+                f"name:{self.me.name},rank:{self.me.rank} could not find destination url for "
+                f"name {name}"
+            )
+        return worker.record.addresses
+
+    def all(self) -> list[Worker]:
+        """Return all members that are known, by id."""
+        if not self.group.is_static:
+            self.refresh()
+        with self._lock:
+            return [self._by_id[rank] for rank in sorted(self._by_id)]
+
+    def mapped_devices(self) -> list[Device]:
+        """Return this worker's devices that a device map names, its own or another member's."""
+        with self._lock:
+            others = [mine for worker in self._by_id.values() for mine in worker.map_back]
+        own = [Device.parse(mine) for there in self.me.device_maps.values() for mine in there]
+        return sorted({*own, *others}, key=lambda device: (device.type, device.index or 0))
+
+    def met(self) -> list[Worker]:
+        """Return those that this worker speaks with, or did, dead ones of a static group too."""
+        return [worker for worker in list(self._by_id.values()) if worker.is_met]
+
+    def meet_all(self) -> None:
+        """Greet all members soon: who follows an earlier life of this worker shall be known."""
+        for worker in self.all():
+            self.progress.post(self._watch, worker)
+
+    def living(self) -> list[Worker]:
+        """Return those that are met, and neither lost nor gone."""
+        return [worker for worker in self.met() if not worker.is_dead]
+
+    def lost(self) -> list[str]:
+        """Return the workers that were lost, not those that have left, and how."""
+        return [
+            f"{worker.name!r} (rank {worker.id}): {worker.why_lost}"
+            for _, worker in sorted(self._by_id.items())
+            if worker.why_lost
+        ]
+
+    # ---- speaking with them --------------------------------------------------------------------
+
+    def reach(self, to: int | Worker, kind: MessageType = MessageType.HELLO) -> Worker:
+        """Return a life to send a message of a kind to, connected now if it was not.
+
+        A rank stands for its present life: only users name one by it.
+
+        Raises  RpcNotRunningError after shutdown; GivenUpError; RpcError for an unknown id;
+                WorkerLostError for one that has gone unmet
+        """
+        worker = self._by_id.get(to) if isinstance(to, int) else to
+        if worker is None or worker.is_dead or not worker.is_met:
+            worker = self._life_to_meet(to, worker)
+        if worker.is_met and self.is_open:
+            return worker
+        with self._lock:
+            self.require_member()
+            if not self.is_open:
+                raise RpcNotRunningError(
+                    f"Node {self.me.rank} tried to send() a message of type {kind.name} but RPC "
+                    f"is no longer running on this node. It was for worker {worker.name!r}"
+                )
+            if worker.is_met:
+                return worker
+            if worker.is_dead:
+                raise WorkerLostError(
+                    f"worker {worker.name!r} (rank {worker.id}) has gone before this one could "
+                    f"speak with it: {worker.why_lost or 'it has shut down'}",
+                    may_have_run=False,
+                )
+            worker.meet()
+        worker.lender = self._arenas.lender_to(worker)
+        worker.open()
+        return worker
+
+    def _life_to_meet(self, to: int | Worker, known: Worker | None) -> Worker:
+        """Return the life that is meant: of a rank one may have come that is not known here.
+
+        Of one that was never met the end was noticed by nobody here, and its successor may be in.
+        """
+        if known is None:
+            return self.get(to)  # type: ignore[arg-type]
+        if not self.group.may_change or known.is_self or self.given_up is not None:
+            return known
+        if known.is_dead and known is to:
+            return known
+        if not known.is_dead and self.progress.is_current_thread():
+            return known  # which reads for all, and is sent here for one that has just called
+        self.refresh()
+        now = self._by_id.get(known.id) if known is to else self.get(known.id)
+        if now is not known and (now is None or known is to or now.name != known.name):
+            whose = "nobody's" if now is None else f"that of worker {now.name!r}"
+            raise WorkerLostError(
+                f"worker {known.name!r} (rank {known.id}) has gone: the rank is {whose} now",
+                may_have_run=False,
+            )
+        return now
+
+    def admit(self, rank: int, incarnation: int, meant_for: str) -> Worker:
+        """Return a worker that calls.
+
+        Raises  StaleIncarnationError for an earlier life, of the caller or of this worker;
+                GivenUpError for a worker that was declared lost, or if this one was; RpcError for
+                no member
+        """
+        if self.given_up is not None and rank != self.me.rank:
+            raise self.given_up
+        worker = self.get(rank)
+        if worker.record.incarnation != incarnation and self.group.may_change:
+            self.refresh()
+            worker = self.get(rank)
+        if worker.record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
+            raise self._words.get(incarnation) or _stale_error(worker.name, rank)
+        if worker.is_dead:
+            raise self._word_for(worker) or _stale_error(worker.name, rank)
+        if not worker.is_met:
+            # Who calls us holds things here: we want to know when it dies.
+            self.progress.post(self._watch, worker)
+        return worker
+
+    def part(self, timeout_s: float) -> None:
+        """Tell all workers that this one leaves, and wait until they have read what it sent.
+
+        Note    who closes a connection earlier loses answers: libzmq throws away what came just
+                before the end of one that a peer made, unless a thread was there to take it
+        """
+        others = [worker for worker in self.met() if not worker.is_self]
+        for worker in others:
+            worker.say_goodbye()
+        with self._parting:
+            self._parting.wait_for(
+                lambda: all(worker.is_dead or worker.has_parted for worker in others), timeout_s
+            )
+
+    def has_parted(self, worker: Caller) -> None:
+        """Take note of one that has read all that this worker, which leaves, has sent."""
+        with self._parting:
+            worker.has_parted = True
+            self._parting.notify_all()
+
+    def add_lost_callback(self, callback: Callable[[Worker], None]) -> None:
+        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
+        with self._lock:
+            self._lost_callbacks.append(callback)
+
+    def add_returned_callback(self, callback: Callable[[Worker], None]) -> None:
+        """Call callback(worker), on a pool thread, for each new life of a worker that was known."""
+        with self._lock:
+            self._returned_callbacks.append(callback)
+
+    # ---- as the Owner of each; on the progress thread ------------------------------------------
+
+    def answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
+        """Take a message that came by lane 0."""
+        self._client.answer_came(worker, frames)
+
+    def late_answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
+        """Take a message that came by a lane on which nobody waits."""
+        self._client.late_answer_came(worker, frames)
+
+    def is_silent(self, worker: Worker, why: str) -> None:
+        """Tell of a worker that does not answer."""
+        tell_silence(self._pool, worker.info, why)
+
+    def were_given_up(self, by: Worker, error: GivenUpError) -> None:
+        """Take note that a worker has given up this one, and fence this one if it is out."""
+        there = [other for other in self.living() if not (other.is_self or other is by)]
+        stood_still = self.progress.stood_still_lately()
+        if self.given_up is None and self._standing.was_given_up(
+            by.record.incarnation, num_there=len(there), stood_still=stood_still
+        ):
+            self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
+
+    def was_lost(self, worker: Worker) -> None:
+        """Let all who keep anything of a worker hear of its end.
+
+        Note    of this one when it was given up the rooms above alone, which may wait for itself
+        """
+        if worker.is_self:
+            for hook in lost_hooks:
+                self._pool.submit_uncounted(hook, worker)
+            return
+        with self._parting:
+            self._parting.notify_all()
+        word = self._word_for(worker)
+        self._server.forget(worker, word)
+        self._pool.submit_uncounted(self._arenas.peer_lost, worker)
+        if worker.is_surely_over:
+            self._pool.submit_uncounted(self.group.strike_out, worker.record)
+        elif word is not None and self.group.may_change:
+            # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
+            self._words[worker.record.incarnation] = word
+            self._pool.submit_uncounted(self.group.tell_given_up, worker.record, worker.why_lost)
+        if worker.why_lost:
+            self.look_after_store(worker.record)
+        with self._lock:
+            callbacks = [*lost_hooks, *self._lost_callbacks]
+        ended = itertools.count(1)
+
+        def tell(callback: Callable[[Worker], None]) -> None:
+            try:
+                callback(worker)
+            finally:
+                if next(ended) == len(callbacks):
+                    worker.end_was_told.set_result(None)
+
+        for callback in callbacks:
+            self._pool.submit_uncounted(tell, callback)
+
+    # ---- beginnings and ends -------------------------------------------------------------------
+
+    def _known(self, to: str | int | WorkerInfo) -> Worker | None:
+        if to.__class__ is str:
+            return self._by_name.get(to)
+        return self._by_id.get(to if isinstance(to, int) else to.id)  # type: ignore[union-attr]
+
+    def refresh(self) -> None:
+        """Read who is in the group; what the store does not tell stays as it was."""
+        with self._refresh_lock:
+            try:
+                came = self._take_in(self.group.read(LOOK_S))
+            except StoreError as error:
+                _logger.info("the store does not tell who is in the group: %s", error)
+                return
+        self._tell_who_came(came)
+
+    def _take_in(self, records: Sequence[Record]) -> list[tuple[Worker | None, Worker]]:
+        """Let these be the members, and return the lives that follow others, each behind the one
+        that it follows, or None where that is forgotten.
+
+        Note    one that is dead here stays as long as the group has it: it must not seem to be new
+        """
+        there = {record.incarnation for record in records}
+        came: list[tuple[Worker | None, Worker]] = []
+        with self._lock:
+            known = dict(self._by_id)
+            for worker in known.values():
+                is_gone = worker.record.incarnation not in there
+                if worker.is_dead and is_gone and not worker.is_self:
+                    self._drop(worker)
+                    if worker.why_lost:
+                        self._missed[worker.id] = worker.name
+            for record in records:
+                before = known.get(record.rank)
+                if before is not None and before.record.incarnation == record.incarnation:
+                    continue
+                if before is not None and before.is_self:
+                    self._is_followed()
+                    continue
+                if before is not None and record.rank in self._by_id:
+                    self._drop(before)
+                now = self._add(record)
+                missed = self._missed.pop(record.rank, None)
+                if before is not None or missed == now.name:
+                    came.append((before, now))
+        return came
+
+    def _is_followed(self) -> None:
+        """Be none of the group any more, for another life has this worker's rank."""
+        me = self.me
+        if self.given_up is None:
+            error = GivenUpError(
+                f"worker {me.name!r} (rank {me.rank}) was followed by another life of its rank, "
+                "which the others took in while this one gave no sign of life; end this process",
+                incarnation=me.incarnation,
+            )
+            self.progress.post(self._fence, error)
+
+    def _tell_who_came(self, came: Sequence[tuple[Worker | None, Worker]]) -> None:
+        """Let the lives be over that others follow, and then the program hear who is back."""
+        for before, now in came:
+            if before is None:
+                self._pool.submit_uncounted(_tell_of_return, now.info)
+                continue
+            before.was_replaced()
+            for callback in self._returned_callbacks:
+                self._pool.submit_uncounted(callback, now)
+            if before.name == now.name:
+                # Once all that was kept of the former life has gone.
+                tell = functools.partial(self._tell_if_lost, before, now)
+                before.end_was_told.when_done(tell)
+
+    def _add(self, record: Record) -> Worker:
+        if record.rank != self.me.rank:
+            # From here on these are what may be sent to it: no more than either end allows.
+            record = replace(record, limits=self.me.limits.towards(record.limits))
+        worker = Worker(record, self, self._patience_with(record))
+        self._by_id[worker.id] = self._by_name[worker.name] = worker
+        return worker
+
+    def _drop(self, worker: Worker) -> None:
+        del self._by_id[worker.id]
+        # Its name may be another's by now: what is for that must find it.
+        if self._by_name.get(worker.name) is worker:
+            del self._by_name[worker.name]
+
+    def _tell_if_lost(self, before: Worker, now: Worker, _: Future[None]) -> None:
+        if before.why_lost:
+            self._pool.submit_uncounted(_tell_of_return, now.info)
+
+    def _patience_with(self, record: Record) -> Patience:
+        grace_s = self._grace_s
+        if grace_s is None:
+            # Between machines what refuses may be the network: it has as long as silence has.
+            grace_s = GRACE_S if self.me.shares_host_with(record) else self._frozen_s
+        join_s = max(self._frozen_s, FROZEN_S)
+        return Patience(frozen_s=self._frozen_s, grace_s=grace_s, join_s=join_s)
+
+    def _watch(self, worker: Worker) -> None:
+        # Who is gone by now, or refused, needs no watching.
+        if self.is_open and self.given_up is None and not worker.is_dead:
+            self.reach(worker)
+
+    def _word_for(self, worker: Worker) -> GivenUpError | None:
+        """Return what a worker is told that was lost here and lives; None for one that has left."""
+        if not worker.why_lost:
+            return None
+        return GivenUpError(
+            f"worker {worker.name!r} (rank {worker.id}) was declared lost by worker "
+            f"{self.me.name!r} (rank {self.me.rank}): {worker.why_lost}; it cannot come back: end "
+            "this process, and start it again",
+            incarnation=worker.record.incarnation,
+        )
+
+    def _fence(self, error: GivenUpError) -> None:
+        """Let nothing of this worker act on the others any more, nor of them on it.
+
+        All its waits end with the error, and what begins later fails with it at once. Also members
+        that have not given it up hear of it: what is between it and them ends as well.
+        """
+        if self.given_up is not None:
+            return
+        _logger.error("%s", error)
+        with self._lock:
+            # Nobody is met from here on, and nobody admitted.
+            self.given_up = error
+            workers = list(self._by_id.values())
+        self._server.fence(error)
+        for worker in workers:
+            # Those that were never met, too: others may have brought what is theirs.
+            worker.fence(error)
+
+
+def _is_life(found: Worker | None, incarnation: object) -> bool:
+    return found is not None and found.record.incarnation == incarnation
+
+
+def _tell_of_return(worker: WorkerInfo) -> None:
+    """Let the program hear that a worker is back, after the end of its former life was told."""
+    try:
+        run_restart_hooks(worker)
+    except Exception:  # what users wrote; who is back is welcome all the same
+        _logger.exception("a hook of on_restart failed for worker %r", worker.name)
+
+
+def _stale_error(name: str, rank: int) -> StaleIncarnationError:
+    """Return the refusal of a worker's earlier life, or of who means one of this worker's."""
+    return StaleIncarnationError(
+        f"worker {name!r} (rank {rank}) has left, or this is a message of its earlier life, or for "
+        "one of ours; restart it, it cannot come back"
+    )

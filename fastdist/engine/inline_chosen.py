@@ -1,0 +1,145 @@
+"""The local CPU pass of autograd.grad: a loop in the calling thread, down to chosen inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from operator import attrgetter
+from typing import Any
+
+from ..devices.backend import backend_of
+from ..graph.add_gradients import add_gradients
+from ..graph.node import Edge, Node, node_of, oldest, output_number
+from ..tensor.sparse import Coo
+from ..tensor.tensor import Tensor, from_array
+from .hooks import run_post_hooks, run_prehooks, run_tensor_hooks
+from .inline import is_cpu, sum_of
+
+_age = attrgetter("seq")
+
+
+class ChosenPass:
+    """What lies between the roots of a pass and its inputs, and the pass itself.
+
+    `users` has each Node on the way, with how many gradients it will get; those that only stand at
+    the end of it are not in `runs`.
+    """
+
+    def __init__(self, edges: Sequence[Any], inputs: Sequence[tuple[Node, int]]) -> None:
+        self.users: dict[Node, int] = {}
+        self.runs: set[Node] = set()
+        # Node -> (output, place) of what is captured there.
+        self._taken: dict[Node, list[tuple[int, int]]] = {}
+        for place, (node, output_nr) in enumerate(inputs):
+            self._taken.setdefault(node, []).append((output_nr, place))
+            self.users[node] = 0
+        self._find_ways(edges, oldest(inputs))
+        self.is_on_cpu = all(map(is_cpu, self.users))
+        self._found: list[Any] = [None] * len(inputs)
+        self._ready: list[tuple[int, Node, Any]] = []
+        self._slots: dict[Node, list[Any]] = {}
+        # Which slots hold sums that the pass itself made: those are added to in place.
+        self._sums: set[tuple[Node, int]] = set()
+
+    def _find_ways(self, edges: Sequence[Any], floor: int) -> None:
+        users, runs = self.users, self.runs
+        # A Node leads to older ones alone: nothing below the oldest input is looked at.
+        stack = [node_of(edge) for edge in edges]
+        seen = set(stack)
+        while stack:
+            for edge in stack.pop().edges:
+                if edge is None:
+                    continue
+                node = node_of(edge)
+                if node not in seen and node.seq >= floor:
+                    seen.add(node)
+                    stack.append(node)
+        # Oldest first: all that a Node leads to is older, but for leaves, which lead nowhere.
+        for node in sorted(seen, key=_age):
+            for edge in node.edges:
+                if edge is not None and (target := node_of(edge)) in users:
+                    users[target] += 1
+                    if node not in runs:
+                        runs.add(node)
+                        users.setdefault(node, 0)
+        for edge in edges:
+            if (node := node_of(edge)) in users:
+                users[node] += 1
+
+    def run(
+        self, roots: Sequence[tuple[Any, Tensor]], keep: bool, recorded: bool
+    ) -> list[Tensor | None]:
+        """Run the pass from (edge, gradient) roots, deepest Node first; return what was captured.
+
+        Note    gradients are raw arrays, or, where the pass is recorded itself, Tensors
+        """
+        for edge, g in roots:
+            self._arrive(edge, g if recorded else g.array, recorded)
+        ready = self._ready
+        while ready:
+            _, node, grads = heappop(ready)
+            hooks = node.hooks
+            grads = self._captured(node, grads)
+            if node not in self.runs:
+                continue
+            if hooks is not None and hooks.pre:
+                grads = run_prehooks(node, grads)
+            if grads is None and not node.accepts_undefined:
+                results: tuple[Any, ...] = (None,) * len(node.edges)
+            elif recorded:
+                results = node.apply_recorded(grads, keep)
+            else:
+                results = node.apply(grads, keep)
+            if hooks is not None:
+                results = run_post_hooks(node, results, grads)
+            for edge, g in zip(node.edges, results):
+                if edge is not None:
+                    self._arrive(edge, g, recorded)
+        return [each if each is None or recorded else from_array(each) for each in self._found]
+
+    def _arrive(self, edge: Any, g: Any, recorded: bool) -> None:
+        """Take one of a Node's gradients; when the last is there, the Node is ready."""
+        node = edge.node if edge.__class__ is Edge else edge
+        left = self.users.get(node)
+        if left is None:
+            return
+        if left == 1 and node.num_outputs == 1 and node not in self._slots:
+            self._begin(node, g)
+            return
+        self.users[node] = left - 1
+        slots = self._slots.get(node)
+        if slots is None:
+            slots = self._slots[node] = [None] * node.num_outputs
+        if g is not None:
+            place = output_number(edge)
+            have = slots[place]
+            slots[place] = g if have is None else self._sum(node, place, have, g, recorded)
+        if left == 1:
+            grads = self._slots.pop(node)
+            self._begin(node, tuple(grads) if node.num_outputs > 1 else grads[0])
+
+    def _begin(self, node: Node, grads: Any) -> None:
+        # Leaves, which lead nowhere, go before all others, in the order in which they come.
+        if node.is_accumulate:
+            self._captured(node, grads)
+        else:
+            heappush(self._ready, (-node.seq, node, grads))
+
+    def _sum(self, node: Node, place: int, have: Any, g: Any, recorded: bool) -> Any:
+        if recorded:
+            return add_gradients(have, g, False)
+        if (node, place) in self._sums:
+            backend_of("cpu").add_into(have, g)
+            return have
+        total = sum_of(have, g)
+        if total.__class__ is not Coo:
+            self._sums.add((node, place))
+        return total
+
+    def _captured(self, node: Node, grads: Any) -> Any:
+        """Capture what is wanted of a Node's gradients, once its hooks have seen them."""
+        if node.hooks is not None:
+            grads = run_tensor_hooks(node, grads)
+        for output_nr, place in self._taken.get(node, ()):
+            self._found[place] = grads[output_nr] if node.num_outputs > 1 else grads
+        return grads

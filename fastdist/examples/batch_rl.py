@@ -1,0 +1,91 @@
+"""The agent of rl.py decides for all observers at once: one pass of its policy a tick.
+
+    fastdist run -n 3 -m fastdist.examples.batch_rl
+
+    agent                                    observer1, observer2
+    waits until all have asked <------------ what is seen, tick by tick
+    one pass of the policy for all
+    answers all at once -------------------> push the carts
+
+The agent's method returns a Future at once (async_execution): no thread of it waits for observers.
+The decisions are those of rl.py, and so is what is learnt, but for rounding.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+
+import fastdist as torch
+from fastdist import Tensor
+from fastdist.distributed import rpc
+from fastdist.examples import rl
+from fastdist.examples.demo import Demo
+from fastdist.examples.job import take_part
+from fastdist.futures import Future
+
+NAME, STEPS = "batch-rl", rl.STEPS
+WORKERS = rl.WORKERS
+
+
+class Agent(rl.Agent):
+    """Decides once all observers have asked.
+
+    Thread  choose: those of calls, at once
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passes = 0
+        # Guards the two below, and the pass. Observers are answered outside of it.
+        self._lock = threading.Lock()
+        self._asked: dict[str, tuple[Tensor, Tensor]] = {}
+        self._chosen: Future[dict[str, Tensor]] = Future()
+
+    # Its Future is the answer: observers get a tensor, as from rl.py's.
+    @rpc.functions.async_execution
+    def choose(  # type: ignore[override]
+        self, observer: str, states: Tensor, noise: Tensor
+    ) -> Future[Tensor]:
+        """Return a Future of which carts are to be pushed to the right."""
+        with self._lock:
+            chosen = self._chosen
+            self._asked[observer] = states, noise
+            is_last = len(self._asked) == len(rl.OBSERVERS)
+            if is_last:
+                choices = self._choose_for_all()
+                self._chosen = Future()
+        answer = chosen.then(lambda done: done.wait()[observer])
+        if is_last:
+            chosen.set_result(choices)
+        return answer
+
+    def _choose_for_all(self) -> dict[str, Tensor]:
+        asked = [self._asked.pop(name) for name in rl.OBSERVERS]
+        states, noise = (torch.cat(each) for each in zip(*asked))
+        chances = torch.log_softmax(self.policy(states), dim=1)
+        self.passes += 1
+        choice = (chances.detach() + noise).argmax(1)
+        likely = chances.gather(1, choice[:, None])[:, 0]
+        for name, its_own in zip(rl.OBSERVERS, likely.split(rl.CARTS)):
+            self.chances[name].append(its_own)
+        return dict(zip(rl.OBSERVERS, choice.split(rl.CARTS)))
+
+
+def lead(demo: Demo) -> int:
+    """Be the agent."""
+    agent = Agent()
+    status = rl.play_and_learn(demo, agent)
+    asked = demo.last_step * rl.TICKS * len(rl.OBSERVERS)
+    print(f"{agent.passes:,} passes of the policy for {asked:,} questions")
+    return status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take part in the job as the rank that the launcher gave."""
+    return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), lead)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

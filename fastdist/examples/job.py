@@ -1,0 +1,65 @@
+"""What the jobs of `fastdist demo NAME` share: a place in the job, and an end together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
+
+from fastdist import Tensor
+from fastdist.data import TensorDataset
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.workers import shutdown_notice
+from fastdist.examples.demo import Demo
+from fastdist.examples.digits_data import batches
+
+
+def take_part(workers: Sequence[str], demo: Demo, lead: Callable[[Demo], int]) -> int:
+    """Be the worker of this process's rank: the first leads, the others do what they are asked to
+    until it is done. Return the exit status.
+    """
+    name = _program()
+    rank = rank_in_job(workers, f"-m {name}", f"demo {demo.name}")
+    rpc.init_rpc(workers[rank], rank=rank, world_size=len(workers))
+    if rank > 0:
+        expect_to_wait()
+    status = lead(demo) if rank == 0 else 0
+    # The workers come here at once, and serve the leader's calls until it has come, too.
+    rpc.shutdown()
+    return status
+
+
+def rank_in_job(workers: Sequence[str], program: str, command: str) -> int:
+    """Return which of the workers this process is.
+
+    Raises  SystemExit that says how to start so many
+    """
+    rank, world_size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if rank is None or world_size != str(len(workers)):
+        raise SystemExit(
+            f"this job needs {len(workers)} workers, got WORLD_SIZE={world_size!r}; start it with "
+            f"`fastdist run -n {len(workers)} {program}`, or `fastdist {command}`"
+        )
+    return int(rank)
+
+
+def expect_to_wait() -> None:
+    """Let this process say nothing of how long it waits in shutdown: the leader shows a bar."""
+    logging.getLogger(shutdown_notice.__name__).setLevel(logging.ERROR)
+
+
+def endless(examples: TensorDataset, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield whole batches for ever, each epoch in an order of its own."""
+    for images, labels in chain.from_iterable(
+        batches(examples, batch_size, seed=epoch) for epoch in count()
+    ):
+        if len(labels) == batch_size:
+            yield images, labels
+
+
+def _program() -> str:
+    """Return the name by which this program was started: `python -m NAME`."""
+    spec = sys.modules["__main__"].__spec__
+    return "" if spec is None else spec.name

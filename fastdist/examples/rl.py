@@ -1,0 +1,127 @@
+"""An agent learns from two observers, each with carts of its own, who ask it what to do.
+
+    fastdist run -n 3 -m fastdist.examples.rl
+
+    agent                                    observer1, observer2
+    asks for games ------------------------> carts with poles
+    policy <-------------------------------- what is seen, tick by tick
+    pushes to the left or right -----------> push the carts
+    rewards <------------------------------- how long each pole stayed up
+
+The graph of all decisions stays with the agent, who learns from whole games (REINFORCE). What is
+drawn at random is drawn by the observers, each with a seed of its own, so that the order in which
+they ask changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+
+import fastdist as torch
+from fastdist import Tensor, nn, optim
+from fastdist.distributed import rpc
+from fastdist.examples.cart_pole import CartPoles
+from fastdist.examples.demo import Demo
+from fastdist.examples.job import take_part
+
+NAME, STEPS = "rl", 60
+WORKERS = ("agent", "observer1", "observer2")
+OBSERVERS = WORKERS[1:]
+CARTS, TICKS, HIDDEN, DISCOUNT = 12, 100, 32, 0.97
+
+
+def make_policy() -> nn.Sequential:
+    """Return a network from the four numbers of a cart to scores of both pushes."""
+    return nn.Sequential(nn.Linear(4, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 2))
+
+
+class Agent:
+    """Decides, remembers how likely its decisions were, and learns from what came of them.
+
+    Thread  choose: those of calls, each for an observer of its own
+    """
+
+    def __init__(self) -> None:
+        self.policy = make_policy()
+        self.optimizer = optim.Adam(self.policy.parameters(), lr=0.01)
+        self.chances: dict[str, list[Tensor]] = defaultdict(list)
+
+    def choose(self, observer: str, states: Tensor, noise: Tensor) -> Tensor:
+        """Return which carts are to be pushed to the right; noise (n, 2) decides what chances
+        leave open.
+        """
+        chances = torch.log_softmax(self.policy(states), dim=1)
+        # The larger of chance and Gumbel's noise is a draw by these chances.
+        choice = (chances.detach() + noise).argmax(1)
+        self.chances[observer].append(chances.gather(1, choice[:, None])[:, 0])
+        return choice
+
+    def learn(self, upright: dict[str, Tensor]) -> Tensor:
+        """Make pushes that kept poles up likelier; upright (TICKS, n) is 1 as long as one was."""
+        chances = torch.cat([torch.stack(self.chances.pop(name)) for name in OBSERVERS], dim=1)
+        kept = torch.cat([upright[name] for name in OBSERVERS], dim=1)
+        ahead, returns = torch.zeros(kept.shape[1]), []
+        for tick in kept.flip(0):
+            ahead = tick * (1 + DISCOUNT * ahead)
+            returns.append(ahead)
+        worth = torch.stack(returns[::-1])
+        played = kept > 0
+        better = (worth - worth[played].mean()) / (worth[played].std() + 1e-3)
+        loss = -(chances * better)[played].mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return kept.sum(0).mean()
+
+
+class Observer:
+    """Has carts, and asks the agent what to do with them."""
+
+    def __init__(self, agent: rpc.RRef[Agent], seed: int) -> None:
+        self.agent = agent
+        self.name = rpc.get_worker_info().name
+        torch.manual_seed(seed)
+
+    def play(self) -> Tensor:
+        """Play one game with each cart, and return which were upright at each tick."""
+        carts, is_up, upright = CartPoles(CARTS), torch.ones(CARTS), []
+        for _ in range(TICKS):
+            upright.append(is_up)
+            noise = -(-torch.rand(CARTS, 2).log()).log()
+            choice = self.agent.rpc_sync().choose(self.name, carts.state, noise)
+            fell, _ = carts.push(choice == 1)
+            is_up = torch.where(fell, 0.0, is_up)
+        return torch.stack(upright)
+
+
+def lead(demo: Demo) -> int:
+    """Be the agent."""
+    return play_and_learn(demo, Agent())
+
+
+def play_and_learn(demo: Demo, agent: Agent) -> int:
+    """Let the observers play, and the agent learn, step by step."""
+    reference = rpc.RRef(agent)
+    observers = {
+        name: rpc.remote(name, Observer, (reference, demo.seed + number))
+        for number, name in enumerate(OBSERVERS, start=1)
+    }
+    lengths = []
+    for _ in demo.steps():
+        games = {name: each.rpc_async().play() for name, each in observers.items()}
+        length = agent.learn({name: game.wait() for name, game in games.items()})
+        lengths.append(length.item())
+        demo.record(ticks_upright=length)
+    latest = lengths[-5:]
+    return demo.finish("mean ticks upright, of 100", sum(latest) / len(latest), at_least=80)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Take part in the job as the rank that the launcher gave."""
+    return take_part(WORKERS, Demo(NAME, __doc__, arguments, steps=STEPS), lead)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What makes ops tell their times: each recording that begins and ends, for all who must know."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from ..core.time_ranges import Recording, TimeRange
+from .modes import count_special, count_tracers
+
+# Guards the two below it.
+_lock = threading.Lock()
+_num_open = 0
+_watchers: list[Callable[[bool], None]] = []
+
+
+def begin(recording: Recording) -> None:
+    """Let a recording listen, and ops tell what they take."""
+    recording.start()
+    count_special(1)
+    count_tracers(1)
+    _count(1)
+
+
+def end(recording: Recording) -> list[TimeRange]:
+    """End what begin began; return the ranges."""
+    _count(-1)
+    count_tracers(-1)
+    count_special(-1)
+    return recording.stop()
+
+
+def watch(watcher: Callable[[bool], None]) -> None:
+    """Call watcher(True) when the first recording begins, and watcher(False) when the last ends.
+
+    Note    called at once where one is open; a watcher is called under a lock, and must be short
+    """
+    with _lock:
+        _watchers.append(watcher)
+        if _num_open:
+            watcher(True)
+
+
+def unwatch(watcher: Callable[[bool], None]) -> None:
+    """Take a watcher back, having told it, where a recording is open, that none is."""
+    with _lock:
+        _watchers.remove(watcher)
+        if _num_open:
+            watcher(False)
+
+
+def _count(change: int) -> None:
+    global _num_open
+    with _lock:
+        before, _num_open = _num_open, _num_open + change
+        if not before or not _num_open:
+            for watcher in _watchers:
+                watcher(bool(_num_open))

@@ -1,0 +1,151 @@
+"""The flags of `fastdist run`, and their help."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from fastdist.launch.command_parser import CommandParser
+from fastdist.launch.torchrun_flags import INSTEAD
+
+# How long nodes wait for each other.
+NODES_WAIT_S = 300.0
+# Whom --max-restarts starts again.
+GROUP, WORKER = "group", "worker"
+_EXAMPLES = """
+examples:
+  fastdist run -n 3 train.py --epochs 5
+  fastdist run -n 2 -m mypackage.train
+  fastdist run -n 4 --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --master-port 29500 train.py
+
+Several nodes share one secret: put 64 hexadecimal digits into a file of mode 0600 and name it in
+FASTDIST_JOB_SECRET_FILE on every node.
+"""
+
+
+def make_parser(prog: str) -> CommandParser:
+    """Return what reads the command line, and tells of it with --help."""
+    parser = CommandParser(
+        prog,
+        f"{prog} -n 3 train.py",
+        INSTEAD,
+        usage=f"{prog} [options] PROGRAM ...",
+        description="Start a job: n workers on each node, with a store to meet at.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _add_places(parser)
+    _add_gpus(parser)
+    _add_restarts(parser)
+    _add_logs(parser)
+    parser.add_argument(
+        "--standalone", action="store_true", help="insist on one node: what is done by default"
+    )
+    parser.add_argument(
+        "--as-torch", action="store_true", help="let `import torch` find fastdist in the workers"
+    )
+    parser.add_argument(
+        "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
+    )
+    parser.add_argument("program", metavar="PROGRAM", help="a Python script, or with -m a module")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="PROGRAM's own arguments"
+    )
+    return parser
+
+
+def _add_places(parser: CommandParser) -> None:
+    _add(
+        parser,
+        ("-n", "--nproc-per-node"),
+        default="1",
+        metavar="N",
+        help="workers here, or one per core: `auto`, `cpu`, or per GPU: `gpu` (default 1)",
+    )
+    _add(parser, ("--nnodes",), default="1", metavar="N", help="how many nodes (default 1)")
+    _add(
+        parser,
+        ("--node-rank",),
+        metavar="K",
+        help="which of them this is, from 0; node 0 hosts the store",
+    )
+    _add(parser, ("--master-addr",), metavar="HOST", help="address of node 0 (default 127.0.0.1)")
+    _add(
+        parser,
+        ("--master-port",),
+        metavar="PORT",
+        help="port of the store (one node: a free one)",
+    )
+    _add(
+        parser,
+        ("--local-addr",),
+        metavar="HOST",
+        help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",
+    )
+    _add(
+        parser,
+        ("--init-timeout",),
+        metavar="S",
+        help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
+        f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
+    )
+
+
+def _add_gpus(parser: CommandParser) -> None:
+    _add(
+        parser,
+        ("--gpus-per-worker",),
+        metavar="N",
+        help="show each worker N GPUs of its own, in it cuda:0 to cuda:N-1 whatever its LOCAL_RANK "
+        "(by CUDA_VISIBLE_DEVICES; default: all see all)",
+    )
+
+
+def _add_restarts(parser: CommandParser) -> None:
+    _add(
+        parser,
+        ("--max-restarts",),
+        default="0",
+        metavar="N",
+        help="when a worker fails, end all and start all again, at most N times (default 0)",
+    )
+    _add(
+        parser,
+        ("--restart",),
+        default=GROUP,
+        metavar="WHOM",
+        help=f"whom --max-restarts starts again: {GROUP}, all of them on all nodes (default), or "
+        f"{WORKER}, the one that failed, each at most N times, while the others live on",
+    )
+
+
+def _add_logs(parser: CommandParser) -> None:
+    _add(
+        parser,
+        ("--log-dir",),
+        metavar="DIR",
+        help="keep what workers write in a new folder below DIR, as attempt_0/RANK/stdout.log and "
+        "stderr.log, attempt_1 after a restart; without the two options below it is shown as well",
+    )
+    _add(
+        parser,
+        ("-r", "--redirects"),
+        metavar="S",
+        help="keep streams in files alone (1: stdout, 2: stderr, 3: both; for some workers of this "
+        "node 0:3,1:2: by LOCAL_RANK); without --log-dir in the folder for temporary files",
+    )
+    _add(
+        parser,
+        ("-t", "--tee"),
+        metavar="S",
+        help="keep streams in files and show them, too; S as for --redirects",
+    )
+
+
+def _add(parser: CommandParser, flags: tuple[str, ...], **settings: Any) -> None:
+    """Add an option, and its twin with underscores, as torchrun takes it, out of sight."""
+    parser.add_argument(*flags, **settings)
+    name = flags[-1].removeprefix("--").replace("-", "_")
+    if f"--{name}" != flags[-1]:
+        hidden = argparse.SUPPRESS
+        parser.add_argument(f"--{name}", dest=name, default=hidden, help=hidden)

@@ -1,0 +1,110 @@
+"""The rounds of a job on this node: all workers start, and all again if one has failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing, contextmanager
+from functools import partial
+from selectors import EVENT_READ, BaseSelector
+from typing import TYPE_CHECKING
+
+from fastdist.launch.job import Job, Start
+from fastdist.launch.nodes import Meeting
+from fastdist.launch.report import Failure, write_report
+from fastdist.launch.screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# After a Ctrl-C the other nodes are told, but not waited for.
+_HURRIED_GOODBYE_S = 0.7
+
+
+class Rounds:
+    """Runs this node's part of each round, and agrees with the other nodes on the next.
+
+    `make_job` makes what runs one round, `starts` says how the workers are started once the nodes
+    have met; `most` is how many rounds may follow the first.
+    Thread  the launcher's main thread alone
+    """
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        screen: Screen,
+        selector: BaseSelector,
+        make_job: Callable[[], Job],
+        starts: Callable[[], Mapping[int, Start]],
+        *,
+        prog: str,
+        most: int,
+    ) -> None:
+        self._meeting = meeting
+        self._screen = screen
+        self._selector = selector
+        self._make_job = make_job
+        self._starts = starts
+        self._prog = prog
+        self._most = most
+
+    def run(self) -> int:
+        """Run the rounds; return the exit status of the last one's first failure, or 0."""
+        number = 0
+        while True:
+            with closing(self._make_job()) as job, self._hearing_news(job):
+                self._run_one(job, number)
+                self._part(job, number)
+                job.settle()
+                write_report(self._screen, self._prog, job.failure, job.also_failed)
+                if self._meeting.round == number or job.interrupt is not None:
+                    failure = self._what_ended_the_job(job, number)
+                    job.finish()
+                    return 0 if failure is None else failure.exit_status
+            number += 1
+            again = f"all workers are started again (restart {number} of {self._most})"
+            self._say(again)
+
+    @contextmanager
+    def _hearing_news(self, job: Job) -> Iterator[None]:
+        meeting = self._meeting
+        self._selector.register(meeting.fileno(), EVENT_READ, partial(self._take_news, job))
+        try:
+            yield
+        finally:
+            self._selector.unregister(meeting.fileno())
+
+    def _take_news(self, job: Job) -> None:
+        for news in self._meeting.take():
+            if isinstance(news, Failure):
+                job.stop_because(news)
+            else:
+                self._screen.print(news.encode(), to_stderr=True)
+
+    def _run_one(self, job: Job, number: int) -> None:
+        meeting = self._meeting
+        meeting.begin(number)
+        job.turn_until(lambda: meeting.place is not None or job.failure is not None)
+        if meeting.place is not None and job.failure is None:
+            job.run(self._starts(), number)
+
+    def _part(self, job: Job, number: int) -> None:
+        """Tell the other nodes how the round has ended, and wait until they know how it goes on."""
+        meeting = self._meeting
+        meeting.tell_end(number, job.failure, is_last=job.is_last)
+        job.turn_until(
+            lambda: meeting.is_over or meeting.round > number or job.interrupt is not None
+        )
+        if job.interrupt is not None:
+            # It came late, perhaps after a failure had been told of: no other round shall begin.
+            meeting.tell_end(number + 1, job.interrupt, is_last=True)
+            job.turn_until(lambda: meeting.is_over, _HURRIED_GOODBYE_S)
+
+    def _what_ended_the_job(self, job: Job, number: int) -> Failure | None:
+        if job.interrupt is None or job.interrupt is job.failure or number >= self._most:
+            return job.failure
+        # But for the signal, all workers would have been started again.
+        self._say(job.interrupt.sentence)
+        return job.interrupt
+
+    def _say(self, text: str) -> None:
+        self._screen.print(f"{self._prog}: {text}".encode(), to_stderr=True)

@@ -1,0 +1,77 @@
+"""The way from a node to the store of node 0: found at first, and again after a cut."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+from fastdist.core.errors import StoreError, StoreTimeoutError
+from fastdist.distributed.sockets import JobSecret
+from fastdist.distributed.store import TCPStore
+from fastdist.distributed.store.waiting_line import WaitingLine
+
+# How long the store may take to answer.
+ASK_S = 5.0
+_TRY_S = 1.0
+_PAUSE_S = 0.1
+
+
+class WayToStore:
+    """Finds the store; `closing` ends all tries.
+
+    Thread  one at a time
+    """
+
+    def __init__(
+        self, address: str, port: int, secret: JobSecret | None, closing: threading.Event
+    ) -> None:
+        self._address = address
+        self._port = port
+        self._secret = secret
+        self._closing = closing
+
+    def find(self, line: WaitingLine) -> TCPStore:
+        """Reach a store that may start later, in short tries, so that `closing` is heard."""
+        while True:
+            try:
+                return self._try()
+            except StoreTimeoutError:
+                if self._closing.is_set() or line.is_over:
+                    raise
+                line.tell_now_and_again(f"node 0 at {self._address}:{self._port}")
+
+    def find_again(self, key: str, lost: StoreError, until: float) -> TCPStore:
+        """Reach the store of the same job, which holds key, if only the way there was cut.
+
+        Raises  lost, if nobody listens there any more, or the time is over
+        """
+        while time.monotonic() < until and not self._closing.wait(_PAUSE_S):
+            try:
+                store = self._try_again(key)
+            except ConnectionRefusedError:
+                break
+            except (OSError, StoreError):
+                continue  # still cut off, or again
+            if store is not None:
+                return store
+        raise lost
+
+    def _try(self) -> TCPStore:
+        store = TCPStore(self._address, self._port, timeout=_TRY_S, secret=self._secret)
+        store.set_timeout(ASK_S)
+        return store
+
+    def _try_again(self, key: str) -> TCPStore | None:
+        # Asked first, for a store's client does not tell who refuses it from who is not there.
+        socket.create_connection((self._address, self._port), _TRY_S).close()
+        store = self._try()
+        try:
+            # Another job may have the port by now.
+            if store.check([key]):
+                return store
+        except StoreError:
+            store.close()
+            raise
+        store.close()
+        return None

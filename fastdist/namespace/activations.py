@@ -1,0 +1,78 @@
+"""Activations as nn.functional has them: the op's function with `inplace=` behind its numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..dispatch.op import PLAIN, Op, define
+from ..graph.modes import modes
+from ..tensor.methods import TensorMethods
+from .names import INPLACE_ACTIVATIONS
+
+_EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
+    """Return name -> function of one op, which call computes; with it comes the in-place twin that
+    some of PyTorch's have.
+    """
+    numbers = [parameter for parameter in op.parameters if parameter.name in op.attributes]
+    names = {f"_default_{one.name}": one.default for one in numbers}
+    names |= {
+        "_PLAIN": PLAIN,
+        "_NOT_TAKEN": NOT_TAKEN,
+        "_offer": offer,
+        "_modes": modes,
+        "_mode_is_open": mode_is_open,
+    }
+    names |= {"_call": call, "_inplace": _inplace(op, call)}
+    head = "".join(
+        f", {one.name}" + (f"=_default_{one.name}" if one.default is not one.empty else "")
+        for one in numbers
+    )
+    made = _written(op, op.name, f"{head}, inplace=False", "inplace", names)
+    found: dict[str, Any] = {op.name: made}
+    if op.name in INPLACE_ACTIVATIONS:
+        found[f"{op.name}_"] = _written(op, f"{op.name}_", head, "True", names)
+    flag = inspect.Parameter("inplace", _EITHER, default=False, annotation="bool")
+    for function in found.values():
+        function.__doc__ = inspect.getdoc(call)
+        taken = [op.parameters[0], *numbers, *([flag] if function is made else [])]
+        function.__signature__ = inspect.Signature(taken, return_annotation="Tensor")
+        function.__annotations__ = {one.name: one.annotation for one in taken}
+        function.__annotations__["return"] = "Tensor"
+    return found
+
+
+def _written(op: Op, name: str, head: str, inplace: str, names: dict[str, Any]) -> Any:
+    numbers = "".join(f", {one}" for one in op.attributes)
+    told = [*op.attributes, *(["inplace"] if inplace == "inplace" else [])]
+    given = ", ".join(f"{one!r}: {one}" for one in told)
+    made = define(
+        op,
+        f"def public(input{head}):\n"
+        "    if (_modes.tracers and _mode_is_open()) or input.__class__ not in _PLAIN:\n"
+        f"        _found = _offer(_self, (input,), {{{given}}})\n"
+        "        if _found is not _NOT_TAKEN: return _found\n"
+        f"    if {inplace}: return _inplace(input{numbers})\n"
+        f"    return _call(input{numbers})\n",
+        names := dict(names),
+    )
+    names["_self"] = made
+    made.__name__ = made.__qualname__ = name
+    return made
+
+
+def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what writes the result over its input."""
+    if "inplace" in op.homes:
+        return getattr(TensorMethods, f"{op.name}_")  # type: ignore[no-any-return]
+
+    def overwritten(input: Any, *numbers: Any) -> Any:
+        # Computed from a copy: what a gradient asks for must outlive the change.
+        return input.copy_(call(input.clone(), *numbers))
+
+    return overwritten

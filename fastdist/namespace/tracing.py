@@ -1,0 +1,122 @@
+"""`fastdist.trace`: what a function does, as the calls of ops that it makes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ..dispatch.composite import COMPOSITES
+from ..dispatch.offering import offering
+from ..dispatch.tracing import Call, Recorder, Value, recording, tensors_of
+from ..tensor.pytree import tree_iter, tree_map_only
+from ..tensor.tensor import Tensor
+
+
+class Trace:
+    """A program as it ran once: its calls, in order, and what they read.
+
+    `inputs` are the Values of the tensors among the arguments, `constants` the tensors that were
+    read but were no input and no result of a call (parameters, for one), by their Values, and
+    `outputs` what the function returned, with Values in the place of tensors. Called with arguments
+    like those of the trace, it makes the same calls again, whatever a condition would say of them.
+
+    Note    `backward()` works on raw arrays: what it does is no call; that of `func.grad` is
+    """
+
+    def __init__(
+        self,
+        calls: list[Call],
+        inputs: tuple[Value, ...],
+        constants: dict[Value, Tensor],
+        outputs: Any,
+    ) -> None:
+        self.calls = calls
+        self.inputs = inputs
+        self.constants = constants
+        self.outputs = outputs
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self.calls)
+
+    def __len__(self) -> int:
+        return len(self.calls)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the calls again, on other tensors of the same shapes.
+
+        Raises  TypeError for another number of tensors, ValueError for other shapes or dtypes
+        """
+        given = tensors_of((args, kwargs))
+        if len(given) != len(self.inputs):
+            raise TypeError(f"the trace has {len(self.inputs)} inputs, got {len(given)} tensors")
+        values: dict[Value, Tensor] = dict(self.constants)
+        for value, tensor in zip(self.inputs, given, strict=True):
+            if tensor.facts.shape != value.shape or tensor.facts.dtype is not value.dtype:
+                raise ValueError(
+                    f"input {value!r} was traced with {_told(value)}, got "
+                    f"{tensor.facts.dtype.name}{list(tensor.facts.shape)}; trace it anew"
+                )
+            values[value] = tensor
+        for call in self.calls:
+            args, kwargs = _filled((call.args, call.kwargs), values)
+            result = call.function(*args, **kwargs)
+            values.update(zip(call.results, tensors_of(result), strict=True))
+        return _filled(self.outputs, values)
+
+    def __str__(self) -> str:
+        rows = [("op", "inputs", "results", "site")]
+        known = {value: f"{value!r}: {_told(value)}" for value in self.inputs}
+        rows += [("input", "", told, "") for told in known.values()]
+        rows += [("constant", "", f"{v!r}: {_told(v)}", "") for v in self.constants]
+        for call in self.calls:
+            read = ", ".join(f"{v!r}: {_told(v)}" for v in _values((call.args, call.kwargs)))
+            made = ", ".join(f"{v!r}: {_told(v)}" for v in call.results)
+            rows.append((call.op, read, made, _short(call.site)))
+        rows.append(("output", ", ".join(map(repr, _values(self.outputs))), "", ""))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        padded = [[c.ljust(n) for c, n in zip(row, widths, strict=True)] for row in rows]
+        return "\n".join("  ".join(row).rstrip() for row in padded)
+
+    __repr__ = __str__
+
+
+@offering
+def trace(input: Any) -> Any:
+    """Return the sum of a matrix's diagonal; of a function, one that calls it and returns a Trace:
+    `print(trace(fn)(x))` shows its ops, with shapes, dtypes and the lines that called them.
+    """
+    if isinstance(input, Tensor) or not callable(input):
+        return COMPOSITES["trace"].call(input)
+    function = input
+
+    def tracing(*args: Any, **kwargs: Any) -> Trace:
+        recorder = Recorder()
+        inputs = tuple([recorder.new_value(one) for one in tensors_of((args, kwargs))])
+        with recording(recorder):
+            outputs = recorder.seen(function(*args, **kwargs))
+        return Trace(recorder.calls, inputs, recorder.constants, outputs)
+
+    return tracing
+
+
+def _values(tree: Any) -> list[Value]:
+    return [one for one in tree_iter(tree, _is_value) if _is_value(one)]
+
+
+def _filled(tree: Any, values: dict[Value, Tensor]) -> Any:
+    """Return a tree with tensors in the place of their Values."""
+    return tree_map_only(_is_value, values.__getitem__, tree, is_leaf=_is_value)
+
+
+def _is_value(tree: Any) -> bool:
+    return isinstance(tree, Value)
+
+
+def _told(value: Value) -> str:
+    return f"{value.dtype.name}{list(value.shape)}"
+
+
+def _short(site: str) -> str:
+    path, _, line = site.rpartition(":")
+    return f"{os.path.basename(path)}:{line}"

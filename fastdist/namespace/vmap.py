@@ -1,0 +1,206 @@
+"""`vmap`: a function of one example, run on a batch of them at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..dispatch.batched_tensor import batched, value_at
+from ..dispatch.batching import open_level
+from ..dispatch.composite import COMPOSITES
+from ..tensor.pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_leaves
+from ..tensor.tensor import Tensor
+
+Dims = int | None | tuple[Any, ...] | list[Any] | dict[str, Any]
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Dims = 0,
+    out_dims: Dims = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Return a function that runs func for each slice of its arguments along in_dims (None: the
+    whole for each), all of them at once, and puts the results together along out_dims.
+
+    `vmap(grad(loss), in_dims=(None, 0, 0))(parameters, xs, ys)` gives the gradients of each sample
+    in one pass. Trees of lists, tuples and dicts are taken and given; keyword arguments go to each
+    call whole. chunk_size runs so many at once. With randomness="different" each call draws random
+    numbers of its own, with "same" all draw the same ones.
+
+    Raises  ValueError for dims that do not fit, RuntimeError for draws with randomness="error", and
+            for control flow that asks the numbers of one example
+    Note    an op without a batching rule runs once for each example, with a warning that names it
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+    if chunk_size is not None and not chunk_size > 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func, updated=())
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        leaves, dims, spec = _sliced(func, in_dims, args)
+        size = _size_of(leaves, dims)
+        values = [_first(x, d) for x, d in zip(leaves, dims, strict=True)]
+
+        def results(begin: int, end: int) -> tuple[list[Any], list[Any], TreeSpec]:
+            """Return what func gives for some slices: its leaves, their axes, and its tree."""
+            chosen: list[Any] = values
+            if end - begin < size:
+                chosen = [
+                    x if d is None else x[begin:end] for x, d in zip(values, dims, strict=True)
+                ]
+            with open_level(end - begin, randomness) as level:
+                given = [
+                    x if d is None else batched(x, level) for x, d in zip(chosen, dims, strict=True)
+                ]
+                result = func(*spec.unflatten(given), **kwargs)
+                return _gathered(func, result, out_dims, level, end - begin)
+
+        chunk = chunk_size or size
+        if size <= chunk:
+            found, _, like = results(0, size)
+            return like.unflatten(found)
+        columns = []
+        for begin in range(0, size, chunk):
+            found, wanted, like = results(begin, min(begin + chunk, size))
+            columns.append(found)
+        parts = zip(zip(*columns, strict=True), wanted, strict=True)
+        return like.unflatten(x[0] if d is None else _cat(list(x), d) for x, d in parts)
+
+    return wrapped
+
+
+def _cat(parts: list[Tensor], dim: int) -> Tensor:
+    return COMPOSITES["cat"].call(parts, dim)  # type: ignore[no-any-return]
+
+
+def _first(arg: Any, dim: int | None) -> Any:
+    return arg if dim is None or dim == 0 else arg.movedim(dim, 0)
+
+
+# ---- What comes in ------------------------------------------------------------------------------
+
+
+def _sliced(
+    func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...]
+) -> tuple[list[Any], list[int | None], TreeSpec]:
+    """Return the leaves of args, the axis along which each is sliced, and the tree of args.
+
+    Raises  ValueError
+    """
+    name = _name(func)
+    told = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): "
+    if not isinstance(in_dims, int | tuple):
+        raise ValueError(
+            f"{told}expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
+        )
+    if not args:
+        raise ValueError(
+            f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are "
+            "trying to vmap over a function with no inputs. The latter is unsupported."
+        )
+    leaves, spec = tree_flatten(args)
+    fault = ValueError(
+        f"{told}in_dims is not compatible with the structure of `inputs`: in_dims is {in_dims}, "
+        f"inputs are {spec}."
+    )
+    dims = _spread(in_dims, args, fault)
+    checked: list[int | None] = []
+    for arg, dim in zip(leaves, dims, strict=True):
+        if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
+            raise ValueError(
+                f"{told}Got in_dim={dim} for an input but in_dim must be either an integer "
+                "dimension or None."
+            )
+        if dim is not None and not isinstance(arg, Tensor):
+            raise ValueError(
+                f"{told}Got in_dim={dim} for an input but the input is of type {type(arg)}. We "
+                "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
+            )
+        if dim is not None and not -arg.dim() <= dim < arg.dim():
+            raise ValueError(
+                f"{told}Got in_dim={dim} for some input, but that input is a Tensor of "
+                f"dimensionality {arg.dim()} so expected in_dim to satisfy -{arg.dim()} <= in_dim "
+                f"< {arg.dim()}."
+            )
+        checked.append(None if dim is None else dim % arg.dim())
+    return leaves, checked, spec
+
+
+def _size_of(leaves: Sequence[Any], dims: Sequence[int | None]) -> int:
+    sizes = [x.facts.shape[d] for x, d in zip(leaves, dims, strict=True) if d is not None]
+    if not sizes:
+        raise ValueError("vmap: Expected at least one Tensor to vmap over")
+    if len(set(sizes)) > 1:
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{sizes} for the mapped dimension"
+        )
+    return int(sizes[0])
+
+
+# ---- What comes out -----------------------------------------------------------------------------
+
+
+def _gathered(
+    func: Callable[..., Any], result: Any, out_dims: Dims, level: int, size: int
+) -> tuple[list[Any], list[Any], TreeSpec]:
+    leaves, spec = tree_flatten(result)
+    fault = ValueError(
+        f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
+        "with the structure of `outputs`."
+    )
+    dims = _spread(out_dims, result, fault)
+    name = _name(func)
+    found = []
+    for one, dim in zip(leaves, dims, strict=True):
+        if dim is None:
+            if isinstance(one, Tensor) and value_at(one, level) is not one:
+                raise ValueError(
+                    f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is "
+                    "None"
+                )
+            found.append(one)
+            continue
+        if not isinstance(one, Tensor):
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(one)}. Did "
+                "you mean to set out_dims= to None for output?"
+            )
+        value = value_at(one, level, size=size)
+        found.append(value if dim == 0 else value.movedim(0, dim))
+    return found, dims, spec
+
+
+# ---- Trees --------------------------------------------------------------------------------------
+
+
+def _spread(dims: Any, tree: Any, fault: ValueError) -> list[Any]:
+    """Return the dim of each leaf of a tree: one stands for all leaves below it.
+
+    Raises  fault if dims and tree are not alike
+    """
+    if isinstance(dims, list | tuple):
+        if isinstance(tree, list | tuple) and len(tree) == len(dims):
+            pairs = zip(dims, tree, strict=True)
+            return [one for d, part in pairs for one in _spread(d, part, fault)]
+        if len(dims) == 1 and tree_is_leaf(tree):
+            return [dims[0]]
+        raise fault
+    if isinstance(dims, dict):
+        if not isinstance(tree, dict) or dims.keys() != tree.keys():
+            raise fault
+        return [one for key, part in tree.items() for one in _spread(dims[key], part, fault)]
+    return [dims] * len(tree_leaves(tree))
+
+
+def _name(func: Callable[..., Any]) -> str:
+    return getattr(func, "__name__", repr(func))

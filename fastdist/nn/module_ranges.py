@@ -1,0 +1,75 @@
+"""Calls of modules as stretches of time, while a profile with_modules records.
+
+`Module.__call__` is replaced then, and put back: with the profiler off a module is called as ever.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from ..core.module_path import module_path
+from ..core.time_ranges import time_range, time_ranges
+from .module import Module
+
+_plain_call: Final = Module.__call__
+_within: Final[ContextVar[Module | None]] = ContextVar("within", default=None)
+
+
+def _profiled_call(self: Module, *args: Any, **kwargs: Any) -> Any:
+    outer = _within.get()
+    entered = _within.set(self)
+    path = module_path.set(_path_of(self, outer))
+    try:
+        with time_range(f"nn.Module: {_numbers.name_of(self)}", "module"):
+            return _plain_call(self, *args, **kwargs)
+    finally:
+        module_path.reset(path)
+        _within.reset(entered)
+
+
+def _path_of(module: Module, outer: Module | None) -> str:
+    """Return the module's place in the one that calls it, behind that one's; else its class."""
+    if outer is not None:
+        for name, one in outer.named_modules():
+            if one is module and name:
+                return f"{module_path.get()}.{name}"
+    return type(module).__name__
+
+
+class _Numbers:
+    """Linear_0, Linear_1 ...: modules of one class are told apart as PyTorch's profiler does."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
+        # One of Python's own: `next` of it is not interrupted by other threads.
+        self._next: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+
+    def name_of(self, module: Module) -> str:
+        """Return the name of a module, the same at each call."""
+        name = self._names.get(module)
+        if name is None:
+            kind = type(module).__name__
+            name = self._names.setdefault(module, f"{kind}_{next(self._next[kind])}")
+        return name
+
+
+_numbers: Final = _Numbers()
+
+
+def install() -> None:
+    """Replace calls of modules whenever a profile with_modules records."""
+    time_ranges.watch("modules", _switch)
+
+
+def _switch(is_wanted: bool) -> None:
+    _numbers.forget()
+    Module.__call__ = _profiled_call if is_wanted else _plain_call  # type: ignore[method-assign]

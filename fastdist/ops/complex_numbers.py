@@ -1,0 +1,176 @@
+"""Complex numbers and their parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import WORDS
+from ..core.errors import DTypeError, ShapeError
+from ..dispatch.composite import composite
+from ..dispatch.pointwise import pointwise
+from ..dispatch.view import view as view_op
+from ..tensor.tensor import Tensor
+from .arithmetic import abs as abs_
+from .creation import ones_like, zeros_like
+from .joining import stack
+from .real_numbers import angle as angle_
+from .rearranging import broadcast_tensors
+
+
+@view_op()
+def view_as_real(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as pairs of real ones, along a new last axis.
+
+    Raises  RuntimeError for real numbers
+    """
+
+
+@view_as_real.prepare
+def _(input: Tensor) -> tuple[Any, ...]:
+    if not input.facts.dtype.is_complex:
+        raise DTypeError("view_as_real is only supported for complex tensors")
+    return ()
+
+
+@view_as_real.array
+def _(backend: Any, array: Any) -> Any:
+    return array[..., None].view(real_of_array(array))
+
+
+@view_as_real.vjp("input")
+def _(g: Any) -> Any:
+    return view_as_complex.public(g.contiguous())
+
+
+def real_of_array(array: Any) -> Any:
+    """Return the dtype of the parts of a raw array of complex numbers."""
+    return array.real.dtype
+
+
+@view_op()
+def view_as_complex(input: Tensor) -> Tensor:
+    """Return the view of pairs of real numbers along the last axis as complex ones.
+
+    Raises  RuntimeError for another dtype than float32 and float64, or where pairs do not lie so
+    """
+
+
+@view_as_complex.prepare
+def _(input: Tensor) -> tuple[Any, ...]:
+    layout = input.facts
+    if not layout.dtype.is_floating_point or layout.dtype.is_half:
+        raise DTypeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a "
+            f"tensor of scalar type: {WORDS[layout.dtype]}"
+        )
+    if not layout.shape or layout.shape[-1] != 2:
+        raise ShapeError("Tensor must have a last dimension of size 2")
+    if layout.strides[-1] != 1 or any(stride % 2 for stride in layout.strides[:-1]):
+        raise ShapeError(
+            "Tensor must have a last dimension with stride 1, and others divisible by 2: call "
+            "contiguous()"
+        )
+    return ()
+
+
+@view_as_complex.array
+def _(backend: Any, array: Any) -> Any:
+    return array.view("c8" if array.dtype.itemsize == 4 else "c16")[..., 0]
+
+
+@view_as_complex.vjp("input")
+def _(g: Any) -> Any:
+    return view_as_real.public(g)
+
+
+@pointwise("conj(input)", ["conj(g)"], takes_complex=True, homes="function method")
+def conj(input: Tensor) -> Tensor:
+    """Return the numbers with the sign of their imaginary parts changed."""
+
+
+def conjugate(input: Tensor) -> Tensor:
+    """Return the conjugates of complex numbers; real numbers themselves."""
+    made: Any = conj.public(input) if input.facts.dtype.is_complex else input
+    return made  # type: ignore[no-any-return]
+
+
+def real_part(input: Tensor) -> Tensor:
+    """Return the view of the real parts of complex numbers; real numbers themselves."""
+    parts: Any = view_as_real.public(input) if input.facts.dtype.is_complex else None
+    return input if parts is None else parts.select(-1, 0)
+
+
+def imaginary_part(input: Tensor) -> Tensor:
+    """Return the view of the imaginary parts of complex numbers.
+
+    Raises  RuntimeError for real numbers
+    """
+    if not input.facts.dtype.is_complex:
+        raise DTypeError(
+            "imag is not implemented for tensors with non-complex dtypes. It would be 0: take "
+            "zeros_like()"
+        )
+    parts: Any = view_as_real.public(input)
+    return parts.select(-1, 1)  # type: ignore[no-any-return]
+
+
+@composite(method=False, name="complex", takes_out=True)
+def complex_(real: Tensor, imag: Tensor) -> Tensor:
+    """Return complex numbers of their parts, which broadcast and are of one dtype.
+
+    Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
+    """
+    first, second = real.facts.dtype, imag.facts.dtype
+    for dtype in (first, second):
+        if not dtype.is_floating_point or dtype.is_half:
+            raise DTypeError(
+                "Expected both inputs to be Half, Float or Double tensors but got "
+                f"{WORDS[first]} and {WORDS[second]}"
+            )
+    if first is not second:
+        raise DTypeError(
+            f"Expected object of scalar type {WORDS[first]} but got scalar type {WORDS[second]} "
+            "for second argument"
+        )
+    made: Any = view_as_complex.public(_paired(real, imag))
+    return made  # type: ignore[no-any-return]
+
+
+def _paired(real: Tensor, imag: Tensor) -> Tensor:
+    return stack(broadcast_tensors(real, imag), -1)
+
+
+@composite(method=False, takes_out=True)
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """Return the complex numbers at a distance from 0 and an angle, in radians."""
+    return complex_(abs * angle.cos(), abs * angle.sin())
+
+
+# The masks below keep gradients at 0 what they are in PyTorch: 0.
+
+
+def _size(input: Any) -> Any:
+    """Return how far complex numbers are from 0."""
+    real, imag = real_part(input), imaginary_part(input)
+    nothing = input == 0
+    size = real.where(~nothing, ones_like(real)).hypot(imag)
+    return size.masked_fill(nothing, 0.0)
+
+
+def complex_sign(input: Any) -> Any:
+    """Return complex numbers of the same angles at distance 1; 0 for 0."""
+    nothing = input == 0
+    size = _size(input).masked_fill(nothing, 1.0)
+    return (input / size).where(~nothing, zeros_like(input))
+
+
+def _angle(input: Any) -> Any:
+    """Return the angles of complex numbers, in radians."""
+    real, imag = real_part(input), imaginary_part(input)
+    nothing = input == 0
+    found = imag.atan2(real.where(~nothing, ones_like(real)))
+    return found.where(~nothing, imag.detach().atan2(real.detach()))
+
+
+abs_.of_complex = _size
+angle_.of_complex = _angle

@@ -1,0 +1,177 @@
+"""Numbers in rows: ranges, numbers evenly apart, and the identity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.caller_warning import warn_caller
+from ..core.dtypes import DType, bool_, dtype_of, int64
+from ..core.errors import DTypeError
+from ..core.memory_format import MemoryLayout
+from ..dispatch.arguments import checked
+from ..dispatch.composite import composite
+from ..dispatch.constants import held
+from ..dispatch.promotion import dtype_or_default, get_default_dtype
+from ..tensor.tensor import Tensor
+from .creation import as_number, fills_out, finish, rounded
+
+
+@checked
+@fills_out
+def arange(
+    start: Any = None,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return start, start + step, ... up to but without end; arange(n) starts at 0.
+
+    Dtype   int64 if all are integers, else the default dtype
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+    if start is None and end is None:
+        raise TypeError("arange() needs an end: arange(end) or arange(start, end, step=1)")
+    if end is None:
+        start, end = 0, start
+    elif start is None:
+        start = 0
+    start, end, step = [as_number(one) for one in (start, end, step)]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+    whole = all(isinstance(value, int) for value in (start, end, step))
+    wanted = int64 if whole else get_default_dtype()
+    wanted = wanted if dtype is None else dtype_of(dtype)
+    _require_number_dtype("arange", wanted)
+    if wanted is int64:
+        # What int64 makes of them counts, as in PyTorch; shorter integers count first, then step.
+        start, end, step = int(start), int(end), int(step)
+        whole = True
+        if step == 0:
+            raise RuntimeError("step must be nonzero: int64 makes 0 of it")
+    # Whole numbers are counted without a fraction, which would be off beyond 2**53.
+    count = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    if not wanted.is_floating_point:
+        # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
+        start, step = int(start), int(step)
+    kind = np.float64 if wanted.is_floating_point else np.int64
+    values = start + np.arange(count, dtype=kind) * step
+    return finish(rounded(values, wanted), device, requires_grad, layout, pin_memory)
+
+
+@composite(name="range", method=False)
+def range_(
+    start: Any = 0,
+    end: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return start, start + step, ... up to and with end, in the default dtype; arange is newer.
+
+    Raises  RuntimeError for a step of 0, or one that leads away from end
+    """
+    warn_caller(
+        "torch.range is deprecated and will be removed in a future release because its behavior is "
+        "inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end)."
+    )
+    if end is None:
+        start, end = 0, start
+    start, end, step = [as_number(one) for one in (start, end, step)]
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if (end - start) * step < 0:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
+        )
+    wanted = dtype_or_default(dtype)
+    values = start + np.arange(math.floor((end - start) / step) + 1) * step
+    return finish(rounded(values, wanted), device, requires_grad, layout, pin_memory)
+
+
+@checked
+@fills_out
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return steps numbers from start to end, both included, equally far apart."""
+    if steps < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    wanted = dtype_or_default(dtype)
+    if steps > 1:
+        _require_number_dtype("linspace", wanted)
+    first, last = held(as_number(start), wanted), held(as_number(end), wanted)
+    return finish(
+        rounded(evenly_apart(first, last, steps), wanted),
+        device,
+        requires_grad,
+        layout,
+        pin_memory,
+    )
+
+
+def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
+    """Return steps numbers from start to end, two NumPy scalars of one dtype, counted from both:
+    what is as far from start as another from end is its mirror image, to the last bit.
+
+    Dtype   floating -> the same; integers -> float64
+    """
+    if start.dtype.kind != "f":
+        start, end = np.float64(start), np.float64(end)
+    with np.errstate(all="ignore"):
+        step = (end - start) / start.dtype.type(max(steps - 1, 1))
+        behind = np.arange(steps).astype(start.dtype)
+        found = np.where(
+            np.arange(steps) < steps // 2, start + step * behind, end - step * behind[::-1]
+        )
+    return found if steps != 1 else np.full(1, start)
+
+
+def _require_number_dtype(name: str, wanted: DType) -> None:
+    if wanted is bool_:
+        raise DTypeError(f"\"{name}_cpu\" not implemented for 'Bool'; give an integer dtype")
+
+
+@checked
+@fills_out
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: DType | None = None,
+    layout: MemoryLayout | None = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return an (n, m) matrix with ones on the diagonal; m = n unless given."""
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
+    wanted = dtype_or_default(dtype)
+    return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad, layout, pin_memory)

@@ -1,0 +1,87 @@
+"""What a step does to parameters, as a program: those of a group in one launch where that goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from ..core.program import Program
+from ..devices.backend import backend_of
+from ..graph.modes import is_grad_enabled
+from ..tensor.layout import Layout
+from ..tensor.storage import bump_all
+from ..tensor.tensor import Tensor
+from .fused import fused
+
+# What lies in one way can be done together: its dtype and device; None for what has gaps.
+Kind = tuple[Any, Any] | None
+
+
+def run_program(
+    program: Program, columns: Sequence[list[Tensor]], numbers: Sequence[Sequence[Any]]
+) -> None:
+    """Run a program for each of several parameters. A column holds, for each of them, the Tensor
+    that stands for one of the program's arrays; numbers, for which Tensors of one element may
+    stand, has a row for each.
+
+    What is of one dtype, on one device and without gaps is one launch. With grad mode on each line
+    is recorded for autograd.
+    """
+    at = 0
+    for kind, count in _parts(columns):
+        part = [column[at : at + count] for column in columns]
+        given = numbers[at : at + count]
+        if kind is None:
+            for *tensors, row in zip(*part, given, strict=True):
+                _run_lines(program, tensors, row)
+        else:
+            _launch(program, kind, part, given)
+        at += count
+
+
+def _parts(columns: Sequence[list[Tensor]]) -> list[tuple[Kind, int]]:
+    """Return how many parameters after each other are of which kind."""
+    facts = [[tensor.facts for tensor in column] for column in columns]
+    if is_grad_enabled():
+        return [(None, len(facts[0]))]
+    # Layouts are interned: those of tensors without gaps are one object if all else agrees.
+    if facts.count(facts[0]) == len(facts):
+        kinds = {layout: _kind(layout) for layout in {*facts[0]}}
+        if len({*kinds.values()}) == 1:
+            return [(kinds[facts[0][0]], len(facts[0]))]
+    of_rows = [_kind(*row) for row in zip(*facts, strict=True)]
+    # Neighbours alone come together: parameters that share memory change one after another.
+    return [(kind, len([*alike])) for kind, alike in groupby(of_rows)]
+
+
+def _kind(layout: Layout, *others: Layout) -> Kind:
+    if layout.contiguous and all(other is layout for other in others):
+        return layout.dtype, layout.device
+    return None
+
+
+def _launch(
+    program: Program, kind: Any, columns: list[list[Tensor]], numbers: Sequence[Sequence[Any]]
+) -> None:
+    # Mostly one row of numbers, many times.
+    plain = {
+        id(row): [_number(value) for value in row] for row in {id(r): r for r in numbers}.values()
+    }
+    apply = backend_of(kind[1].type).kernel("multi_tensor.apply")
+    arrays = [tensor.array for column in columns for tensor in column]
+    apply(program, [plain[id(row)] for row in numbers], *arrays)
+    for name, column in zip(program.arrays, columns, strict=True):
+        if name in program.written:
+            bump_all(column)
+
+
+def _number(value: Any) -> float:
+    return float(value.item() if isinstance(value, Tensor) else value)
+
+
+def _run_lines(program: Program, tensors: Sequence[Tensor], numbers: Sequence[Any]) -> None:
+    values = dict(zip((*program.arrays, *program.numbers), (*tensors, *numbers), strict=True))
+    for target, body in program.lines:
+        names = [target, *(name for name in body.names if name != target)]
+        fused(body.text, *names)(*[values[name] for name in names])

@@ -1,0 +1,110 @@
+"""What may be recorded: the CPU's work, and that of other devices."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Iterable
+from typing import Final
+
+from ..devices.gpus import device_count
+
+
+class ProfilerActivity(enum.Enum):
+    """Whose work is recorded. PrivateUse1 are devices beside the CPU and CUDA, as `sim`."""
+
+    CPU = 0
+    XPU = 1
+    MTIA = 2
+    CUDA = 3
+    HPU = 4
+    PrivateUse1 = 5
+
+
+class DeviceType(enum.Enum):
+    """Whose work an event is; PrivateUse1 is that of devices beside the CPU and CUDA."""
+
+    CPU = 0
+    CUDA = 1
+    MKLDNN = 2
+    OPENGL = 3
+    OPENCL = 4
+    IDEEP = 5
+    HIP = 6
+    FPGA = 7
+    MAIA = 8
+    XLA = 9
+    Vulkan = 10
+    Metal = 11
+    XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    VE = 16
+    Lazy = 17
+    IPU = 18
+    MTIA = 19
+    PrivateUse1 = 20
+
+
+_OF_DEVICES: Final = frozenset({ProfilerActivity.CUDA, ProfilerActivity.PrivateUse1})
+
+
+def device_type_of(device: str) -> DeviceType:
+    """Return the type of a device such as "cuda:0", "" being the CPU."""
+    kind = device.partition(":")[0]
+    return {"": DeviceType.CPU, "cuda": DeviceType.CUDA}.get(kind, DeviceType.PrivateUse1)
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """Return what is recorded on this machine."""
+    found = {ProfilerActivity.CPU}
+    return found | {ProfilerActivity.CUDA} if device_count() else found
+
+
+def activities_of(
+    wanted: Iterable[ProfilerActivity] | None, use_cuda: bool | None = None
+) -> set[ProfilerActivity]:
+    """Return what is to be recorded, all there is unless it is said, and warn of what is not here.
+    use_cuda is of old, and says whether CUDA is a part of it.
+
+    Raises  ValueError for one that is said twice; TypeError for what is none; AssertionError for
+            none at all
+    """
+    if use_cuda is not None:
+        warnings.warn(
+            "`use_cuda` is deprecated, use `activities` argument instead",
+            FutureWarning,
+            stacklevel=3,
+        )
+        known = set(supported_activities() if wanted is None else wanted) - {ProfilerActivity.CUDA}
+        wanted = known | {ProfilerActivity.CUDA} if use_cuda else known
+    if wanted is None:
+        return supported_activities()
+    found: set[ProfilerActivity] = set()
+    for one in wanted:
+        if not isinstance(one, ProfilerActivity):
+            raise TypeError(f"Expected ProfilerActivity, got {type(one)}")
+        if one in found:
+            raise ValueError(f"Activity {one} specified more than once")
+        found.add(one)
+    if not found:
+        raise AssertionError("No valid profiler activities found")
+    for one in sorted(found - supported_activities() - {ProfilerActivity.PrivateUse1}, key=str):
+        warnings.warn(f"{one.name} is not available, disabling {one.name} profiling", stacklevel=3)
+        found.discard(one)
+    return found
+
+
+def activities_with(device: str | None) -> set[ProfilerActivity]:
+    """Return what is to be recorded where a kind of device is named beside the CPU."""
+    found = {ProfilerActivity.CPU}
+    if device is not None:
+        is_cuda = device.partition(":")[0] == "cuda"
+        found.add(ProfilerActivity.CUDA if is_cuda else ProfilerActivity.PrivateUse1)
+    return found
+
+
+def want_devices(activities: set[ProfilerActivity]) -> bool:
+    """Return whether the work of devices beside the CPU is to be recorded."""
+    return not activities.isdisjoint(_OF_DEVICES)

@@ -1,0 +1,87 @@
+"""`emit_nvtx`: ops and gradients as stretches of time that NVIDIA's profilers show."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ..core.time_ranges import Recording, TimeRange, Wanted
+from ..devices.backend import backend_of
+from ..graph import recordings
+
+_next_op_id: Final[Callable[[], int]] = itertools.count(1).__next__
+
+
+class emit_nvtx:
+    """A block in which ops, gradients and what record_function names are ranges of NVTX:
+    `nsys profile python train.py` shows them above the kernels that they launch.
+
+    Texts are PyTorch's: "aten::mul, seq = 5, op_id = 8, sizes = [[2, 3], []]", the sizes with
+    record_shapes. The Node that an op records has the number that the op tells; it is a guess where
+    several threads record at once. What calls to other workers take there is not followed.
+
+    Raises  DeviceError without CuPy or a GPU, saying what to install; RuntimeError if it is entered
+            twice at once
+    """
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled = enabled
+        self.record_shapes = record_shapes
+        self._emitted: _Emitted | None = None
+
+    def __enter__(self) -> Self:
+        if not self.enabled:
+            return self
+        if self._emitted is not None:
+            raise RuntimeError("NVTX annotation context manager is not reentrant")
+        from ..devices.cuda.nvtx import nvtx  # the first use of a GPU loads its room
+
+        emitted = _Emitted(nvtx(), Wanted(shapes=self.record_shapes))
+        backend_of("cuda").synchronize()
+        self._emitted = emitted
+        recordings.begin(emitted)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        emitted, self._emitted = self._emitted, None
+        if emitted is not None:
+            try:
+                backend_of("cuda").synchronize()
+            finally:
+                recordings.end(emitted)
+
+
+class _Emitted(Recording):
+    """Passes on what begins and ends, and keeps nothing."""
+
+    follows_calls = False
+    warns_of_calls = True
+    hears_beginnings = True
+
+    def __init__(self, nvtx: Any, wanted: Wanted) -> None:
+        super().__init__(wanted=wanted)
+        self._push, self._pop = nvtx.RangePush, nvtx.RangePop
+
+    def take(self, known: TimeRange) -> None:
+        """Let it go."""
+
+    def began(self, name: str, category: str, more: Mapping[str, Any]) -> None:
+        """Push a range."""
+        number = more.get("sequence_nr", -1)
+        text = f"{name}, seq = {number}" if number >= 0 else name
+        text += f", op_id = {_next_op_id()}"
+        shapes = more.get("shapes", ()) if self.wanted.shapes else ()
+        if shapes:
+            text += f", sizes = {[list(shape) for shape in shapes]}"
+        self._push(text)
+
+    def ended(self) -> None:
+        """Pop it."""
+        self._pop()

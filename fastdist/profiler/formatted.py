@@ -1,0 +1,55 @@
+"""Times and bytes as tables show them, and the older names of what events tell of devices."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+
+def duration(us: float, unit: str | None = None) -> str:
+    """Return microseconds in a unit, one of s, ms and us; in one that fits unless it is given."""
+    if unit == "s" or (unit is None and us >= 1e6):
+        return f"{us / 1e6:.3f}s"
+    if unit == "ms" or (unit is None and us >= 1e3):
+        return f"{us / 1e3:.3f}ms"
+    return f"{us:.3f}us"
+
+
+def memory(size_bytes: int) -> str:
+    """Return bytes in a unit that fits."""
+    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")):
+        if abs(size_bytes) >= unit:
+            return f"{size_bytes / unit:.2f} {name}"
+    return f"{size_bytes} B"
+
+
+def _shown(name: str) -> Any:
+    return property(lambda self: duration(getattr(self, name)), doc=f"{name} as a text.")
+
+
+def _older(name: str, of_today: str) -> Any:
+    def get(self: Any) -> Any:
+        warnings.warn(
+            f"`{name}` is deprecated, please use `{of_today}` instead.", FutureWarning, stacklevel=2
+        )
+        return getattr(self, of_today)
+
+    return property(get, doc=f"{of_today}, under its older name.")
+
+
+class Formatted:
+    """What events and averages have alike."""
+
+    # Ops have no overloads here, and no event is PyTorch's older recorder's.
+    overload_name = ""
+    is_legacy = False
+    cpu_time_str = _shown("cpu_time")
+    cpu_time_total_str = _shown("cpu_time_total")
+    self_cpu_time_total_str = _shown("self_cpu_time_total")
+    device_time_str = _shown("device_time")
+    device_time_total_str = _shown("device_time_total")
+    self_device_time_total_str = _shown("self_device_time_total")
+    cuda_time = _older("cuda_time", "device_time")
+    cuda_time_total = _older("cuda_time_total", "device_time_total")
+    self_cuda_time_total = _older("self_cuda_time_total", "self_device_time_total")
+    self_cuda_memory_usage = _older("self_cuda_memory_usage", "self_device_memory_usage")

@@ -1,0 +1,46 @@
+"""The rows of a time line: one for each thread of each process, and for each stream of a device."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from .function_event import FunctionEvent
+
+_WORDS: Final = re.compile(r"(\d+)")
+
+
+class Lane(NamedTuple):
+    """A row. Threads that have one identity after the other, as Python's may, have rows of their
+    own; `waits` says that it has calls to other workers, which overlap.
+    """
+
+    process: int
+    is_stream: bool
+    thread: int
+    name: str
+    waits: bool
+
+
+def process_of(event: FunctionEvent) -> int:
+    """Return the worker's id, or the process's where there is no group."""
+    return event.node_id if event.node_id >= 0 else os.getpid()
+
+
+def lane_of(event: FunctionEvent) -> Lane:
+    """Return the row of an event."""
+    is_stream = event.category == "kernel"
+    return Lane(process_of(event), is_stream, event.thread, event.thread_name, event.is_async)
+
+
+def lanes_of(events: Sequence[FunctionEvent]) -> list[Lane]:
+    """Return all rows: process by process, threads before streams, the main thread first."""
+    return sorted(dict.fromkeys(map(lane_of, events)), key=_place_of)
+
+
+def _place_of(lane: Lane) -> tuple[Any, ...]:
+    # pool-2 before pool-10; a thread's calls lie beside what it does.
+    words = [(len(word), word) if word.isdigit() else (0, word) for word in _WORDS.split(lane.name)]
+    return lane.process, lane.is_stream, lane.name != "MainThread", words, lane.thread, lane.waits

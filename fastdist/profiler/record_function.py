@@ -1,0 +1,59 @@
+"""`record_function`: a stretch of the program under a name of the user's own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ..core.future import Future
+from ..core.time_ranges import time_range
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class record_function:
+    """A stretch of the program under a name: a block or a decorator."""
+
+    def __init__(self, name: str, args: str | None = None) -> None:
+        self.name, self.args = name, args
+        # A stack: one object may be entered again before it is left.
+        self._open: list[time_range] = []
+
+    def __enter__(self) -> Self:
+        self._open.append(time_range(self.name, "user"))
+        self._open[-1].__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.pop().__exit__(kind, error, trace)
+
+    def _call_end_callbacks_on_future(self, fut: Future[T]) -> Future[T]:
+        """Let the stretch end when a Future does, and not with the block; return a Future that is
+        done behind that.
+
+        Note    what ends in another thread is asynchronous: nothing is inside of it
+        """
+        opened = self._open[-1]
+        opened.leave_open()
+
+        def end(done: Future[T]) -> T:
+            opened.end_elsewhere()
+            return done.value()
+
+        return fut.then(end)
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with record_function(self.name, self.args):
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]

@@ -1,0 +1,58 @@
+"""`schedule`: in which steps of a program a profile records."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+
+class ProfilerAction(enum.Enum):
+    """What a profile does in a step; no schedule says DEVICE_STOPPED, which PyTorch's own does."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Callable[[int], ProfilerAction]:
+    """Return what to do in which step: skip_first steps nothing, then, repeat times (0: for ever),
+    wait steps nothing, warmup steps of work that is not kept, active steps that are; with
+    skip_first_wait the first wait is left out.
+
+    Raises  ValueError for negative numbers, or no active step
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise ValueError(
+            f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, active={active}, "
+            f"repeat={repeat}, skip_first={skip_first}"
+        )
+
+    def act(step: int) -> ProfilerAction:
+        if step < 0:
+            raise ValueError(f"Step must be non-negative. Got {step}.")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        length = wait + warmup + active
+        if repeat and step // length >= repeat:
+            return ProfilerAction.NONE
+        step %= length
+        if step < wait:
+            return ProfilerAction.NONE
+        if step < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if step < length - 1 else ProfilerAction.RECORD_AND_SAVE
+
+    return act

@@ -1,0 +1,310 @@
+"""Containers as trees: taken apart into leaves and a shape, mapped over, and put together again."""
+
+# A tree is a container of trees, or a leaf: anything that is no container that is known here. None
+# is a leaf. The spec of a tree is what is left of it without its leaves; equal specs tell that two
+# trees can be walked side by side.
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from .tensor import Size
+
+PyTree = Any
+Context = Any
+IsLeaf = Callable[[PyTree], bool] | None
+Kind = type | tuple[type, ...]
+
+
+class _Container(NamedTuple):
+    """How containers of one class are taken apart and put together."""
+
+    flatten: Callable[[Any], tuple[Iterable[Any], Context]]
+    unflatten: Callable[[Iterable[Any], Context], Any]
+
+
+_containers: dict[type, _Container] = {
+    tuple: _Container(lambda t: (list(t), None), lambda parts, _: tuple(parts)),
+    Size: _Container(lambda t: (list(t), None), lambda parts, _: Size(parts)),
+    list: _Container(lambda t: (t, None), lambda parts, _: list(parts)),
+    dict: _Container(
+        lambda t: (list(t.values()), list(t)),
+        lambda parts, keys: dict(zip(keys, parts, strict=True)),
+    ),
+    OrderedDict: _Container(
+        lambda t: (list(t.values()), list(t)),
+        lambda parts, keys: OrderedDict(zip(keys, parts, strict=True)),
+    ),
+    defaultdict: _Container(
+        lambda t: (list(t.values()), [t.default_factory, list(t)]),
+        lambda parts, made: defaultdict(made[0], zip(made[1], parts, strict=True)),
+    ),
+    deque: _Container(
+        lambda t: (list(t), t.maxlen), lambda parts, maxlen: deque(parts, maxlen=maxlen)
+    ),
+}
+# Tuples with names: the class itself is the context.
+_named = _Container(lambda t: (list(t), type(t)), lambda parts, made: made(*parts))
+
+
+def register_pytree_node(
+    cls: type,
+    flatten_fn: Callable[[Any], tuple[Iterable[Any], Context]],
+    unflatten_fn: Callable[[Iterable[Any], Context], Any],
+    **kwargs: Any,
+) -> None:
+    """Let objects of one class be containers: flatten_fn returns their parts and what else makes
+    one, of which unflatten_fn makes it again; keywords about files and key paths are ignored.
+
+    Raises  ValueError for a class that is a container already
+    """
+    if cls in _containers:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    _containers[cls] = _Container(flatten_fn, unflatten_fn)
+
+
+class TreeSpec:
+    """The shape of a tree: the class of its root, what else makes one, and the specs below it."""
+
+    __slots__ = ("children_specs", "context", "num_leaves", "type")
+
+    def __init__(self, type: Any, context: Context, children_specs: list[TreeSpec]) -> None:
+        self.type = type
+        self.context = context
+        self.children_specs = children_specs
+        self.num_leaves: int = sum(spec.num_leaves for spec in children_specs)
+
+    @property
+    def num_children(self) -> int:
+        """How many trees are right below the root."""
+        return len(self.children_specs)
+
+    def is_leaf(self) -> bool:
+        """Say whether the tree is one leaf."""
+        return isinstance(self, LeafSpec)
+
+    def unflatten(self, leaves: Iterable[Any]) -> PyTree:
+        """Return a tree of this shape.
+
+        Raises  ValueError for more or fewer leaves than it has
+        """
+        leaves = list(leaves)
+        if len(leaves) != self.num_leaves:
+            raise ValueError(
+                f"treespec.unflatten(leaves): `leaves` has length {len(leaves)} but the spec "
+                f"refers to a pytree that holds {self.num_leaves} items ({self})."
+            )
+        return self._grow(iter(leaves))
+
+    def flatten_up_to(self, tree: PyTree) -> list[PyTree]:
+        """Return what another tree has in the places of this one's leaves.
+
+        Raises  ValueError where the other tree is another container
+        """
+        if self.is_leaf():
+            return [tree]
+        if _kind(tree) is not self.type:
+            raise ValueError(f"Node type mismatch; expected {self.type}, but got {type(tree)}.")
+        parts, context = _apart(tree) or ([], None)
+        if len(parts) != self.num_children:
+            raise ValueError(
+                f"Node arity mismatch; expected {self.num_children}, but got {len(parts)}."
+            )
+        if isinstance(tree, dict):
+            # What belongs together is told by the keys: two dictionaries may differ in order.
+            keys = self.context[1] if self.type is defaultdict else self.context
+            if set(keys) != set(tree):
+                raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
+            parts = [tree[key] for key in keys]
+        elif context != self.context:
+            raise ValueError(
+                f"Node context mismatch for {self.type}; expected {self.context}, got {context}."
+            )
+        below = zip(self.children_specs, parts, strict=True)
+        return [leaf for spec, part in below for leaf in spec.flatten_up_to(part)]
+
+    def _grow(self, leaves: Iterator[Any]) -> PyTree:
+        parts = [spec._grow(leaves) for spec in self.children_specs]
+        return _how(self.type).unflatten(parts, self.context)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TreeSpec)
+            and self.type is other.type
+            and self.context == other.context
+            and self.children_specs == other.children_specs
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.num_leaves, *self.children_specs))
+
+    def __repr__(self) -> str:
+        return f"TreeSpec({self.type.__name__}, {self.context}, {self.children_specs})"
+
+
+class LeafSpec(TreeSpec):
+    """The shape of a leaf."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(None, None, [])
+        self.num_leaves = 1
+
+    def _grow(self, leaves: Iterator[Any]) -> PyTree:
+        return next(leaves)
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """Say whether something is a leaf; is_leaf may call a container one."""
+    return (is_leaf is not None and is_leaf(tree)) or _kind(tree) is None
+
+
+def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+    """Return the leaves of a tree, from left to right, and its shape."""
+    leaves: list[Any] = []
+    return leaves, _collect(tree, is_leaf, leaves)
+
+
+def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> PyTree:
+    """Return the tree of a shape that has these leaves.
+
+    Raises  TypeError for what is no TreeSpec, ValueError for another number of leaves
+    """
+    if not isinstance(treespec, TreeSpec):
+        raise TypeError(
+            "tree_unflatten(leaves, treespec): expected `treespec` to be instance of TreeSpec but "
+            f"got item of type {type(treespec)}."
+        )
+    return treespec.unflatten(leaves)
+
+
+def tree_iter(tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[Any]:
+    """Yield the leaves of a tree, from left to right."""
+    parts = None if is_leaf is not None and is_leaf(tree) else _apart(tree)
+    if parts is None:
+        yield tree
+        return
+    for part in parts[0]:
+        yield from tree_iter(part, is_leaf)
+
+
+def tree_leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
+    """Return the leaves of a tree, from left to right."""
+    return list(tree_iter(tree, is_leaf))
+
+
+def tree_structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeSpec:
+    """Return the shape of a tree."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
+    """Return a tree of what func makes of each leaf, and of what the other trees have there.
+
+    Raises  ValueError where the other trees are not of the first one's shape
+    """
+    leaves, spec = tree_flatten(tree, is_leaf)
+    return spec.unflatten(map(func, leaves, *(spec.flatten_up_to(rest) for rest in rests)))
+
+
+def tree_map_(
+    func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
+) -> PyTree:
+    """Call func with each leaf, and return the tree as it is."""
+    tree_map(func, tree, *rests, is_leaf=is_leaf)
+    return tree
+
+
+def tree_map_only(
+    type_or_types_or_pred: Kind | Callable[[Any], bool],
+    /,
+    func: Callable[[Any], Any],
+    tree: PyTree,
+    is_leaf: IsLeaf = None,
+) -> PyTree:
+    """Return a tree of what func makes of the leaves of a class, or of those that a predicate says
+    yes to, with all others as they are.
+    """
+    chosen = _predicate(type_or_types_or_pred)
+    return tree_map(lambda leaf: func(leaf) if chosen(leaf) else leaf, tree, is_leaf=is_leaf)
+
+
+def tree_map_only_(
+    type_or_types_or_pred: Kind | Callable[[Any], bool],
+    /,
+    func: Callable[[Any], Any],
+    tree: PyTree,
+    is_leaf: IsLeaf = None,
+) -> PyTree:
+    """Call func with the leaves of a class, and return the tree as it is."""
+    tree_map_only(type_or_types_or_pred, func, tree, is_leaf)
+    return tree
+
+
+def tree_all(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """Say whether pred is true of all leaves."""
+    return all(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_any(pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None) -> bool:
+    """Say whether pred is true of any leaf."""
+    return any(map(pred, tree_iter(tree, is_leaf)))
+
+
+def tree_all_only(
+    type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
+) -> bool:
+    """Say whether pred is true of all leaves of a class."""
+    return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
+
+
+def tree_any_only(
+    type_or_types: Kind, /, pred: Callable[[Any], bool], tree: PyTree, is_leaf: IsLeaf = None
+) -> bool:
+    """Say whether pred is true of any leaf of a class."""
+    return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
+
+
+def _kind(tree: PyTree) -> type | None:
+    """Return the class by which something is taken apart, None of a leaf."""
+    kind = type(tree)
+    if kind in _containers:
+        return kind
+    # A subclass of a container is a leaf, but for tuples whose entries have names.
+    return kind if isinstance(tree, tuple) and hasattr(kind, "_fields") else None
+
+
+def _how(kind: type) -> _Container:
+    return _containers.get(kind, _named)
+
+
+def _apart(tree: PyTree) -> tuple[list[Any], Context] | None:
+    kind = _kind(tree)
+    if kind is None:
+        return None
+    parts, context = _how(kind).flatten(tree)
+    return list(parts), context
+
+
+def _collect(tree: PyTree, is_leaf: IsLeaf, leaves: list[Any]) -> TreeSpec:
+    """Append the leaves of a tree, and return its shape."""
+    parts = None if is_leaf is not None and is_leaf(tree) else _apart(tree)
+    if parts is None:
+        leaves.append(tree)
+        return LeafSpec()
+    return TreeSpec(type(tree), parts[1], [_collect(part, is_leaf, leaves) for part in parts[0]])
+
+
+def _predicate(chosen: Kind | Callable[[Any], bool]) -> Callable[[Any], bool]:
+    if isinstance(chosen, (type, tuple)):
+        kinds = chosen
+        return lambda leaf: isinstance(leaf, kinds)
+    return chosen

@@ -1,0 +1,209 @@
+"""What subclasses of Tensor find before Tensor's own: methods that ask `__torch_function__` first.
+
+See Note [Calls that others take over] in core/overriding.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from ..core.overriding import (
+    NEVER_ASKED,
+    NOT_TAKEN,
+    DisableTorchFunctionSubclass,
+    disabled_torch_function,
+    offer,
+    offer_operator,
+    thread,
+)
+
+_tensor: Final[list[Any]] = []  # the class Tensor, which imports this file
+
+
+def be_tensor(tensor: type) -> None:
+    """Let this class be the one whose subclasses take calls over."""
+    _tensor.append(tensor)
+    NEVER_ASKED.add(tensor)
+
+
+def call_for_subclass(
+    kind: type,
+    function: Callable[..., Any],
+    types: Iterable[type],
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None,
+) -> Any:
+    """Return what a function gives, its Tensors as instances of kind; NotImplemented where another
+    class than kind's bases is among the types. It is what Tensor has for its subclasses.
+    """
+    if not all(issubclass(kind, one) for one in types):
+        return NotImplemented
+    with DisableTorchFunctionSubclass():
+        found = function(*args, **({} if kwargs is None else kwargs))
+        return found if function in nowrap_functions() else _as(found, kind)
+
+
+@functools.cache
+def nowrap_functions() -> frozenset[Any]:
+    """Return the functions whose results stay of the class that they are of."""
+    tensor: Any = _tensor[0]
+    return frozenset({tensor._base.__get__, tensor.grad.__get__})
+
+
+def _as(found: Any, kind: Any) -> Any:
+    tensor = _tensor[0]
+    if kind is tensor:
+        return found
+    if isinstance(found, tensor):
+        return found if isinstance(found, kind) else found.as_subclass(kind)
+    if isinstance(found, list | tuple) and any(
+        isinstance(one, tensor | list | tuple) for one in found
+    ):
+        parts = [_as(one, kind) for one in found]
+        make = getattr(type(found), "_make", type(found))
+        return make(parts)
+    return found
+
+
+class OfferedMethods:
+    """Tensor's methods, operators and properties, each of which asks its tensor first."""
+
+    __slots__ = ()
+
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_ARITHMETIC = (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
+_OPERATORS = frozenset(
+    f"__{name}__"
+    for name in [*[f"{p}{n}" for n in _ARITHMETIC for p in ("", "r", "i")], *_COMPARISONS]
+)
+_REFLECTED = {f"__r{name}__": f"__{name}__" for name in _ARITHMETIC}
+# Under which name an operator is offered: PyTorch's. Those that are not here go by their own.
+_OFFERED_AS: Final = {
+    "__abs__": "abs",
+    "__add__": "add",
+    "__ge__": "ge",
+    "__gt__": "gt",
+    "__iadd__": "add_",
+    "__ifloordiv__": "floor_divide_",
+    "__imod__": "remainder_",
+    "__imul__": "mul_",
+    "__ipow__": "pow_",
+    "__isub__": "sub_",
+    "__itruediv__": "div_",
+    "__le__": "le",
+    "__lt__": "lt",
+    "__matmul__": "matmul",
+    "__mod__": "remainder",
+    "__mul__": "mul",
+    "__ne__": "ne",
+    "__neg__": "neg",
+    "__pow__": "pow",
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__sub__": "sub",
+    "__truediv__": "div",
+}
+# What answers for a tensor without a look at what it is, and what is made of methods that ask.
+NOT_OFFERED = frozenset(
+    {
+        "__array_wrap__",
+        "__delitem__",
+        "__hash__",
+        "__init__",
+        "__iter__",
+        "__new__",
+        "__torch_function__",
+        "as_subclass",
+        "is_shared",
+        "new_tensor",
+        "set_",
+        "storage",
+        "untyped_storage",
+    }
+)
+
+
+def offered_as(name: str) -> str:
+    """Return the name of the method under which the method or operator name is offered."""
+    return _OFFERED_AS.get(name, name)
+
+
+def order_with_offers(order: list[type]) -> list[type]:
+    """Return the order in which a class looks for names, with OfferedMethods before Tensor's if the
+    class takes calls over.
+    """
+    order = [one for one in order if one is not OfferedMethods]
+    if not _tensor or order[0] is _tensor[0]:
+        return order
+    known = [vars(one)["__torch_function__"] for one in order if "__torch_function__" in vars(one)]
+    if known[0] is disabled_torch_function:
+        return order
+    write_offers()
+    place = order.index(_tensor[0])
+    return [*order[:place], OfferedMethods, *order[place:]]
+
+
+def write_offers() -> None:
+    """Fill OfferedMethods, unless that is done."""
+    if hasattr(OfferedMethods, "__add__"):
+        return
+    for base in reversed(_tensor[0].__mro__[:-1]):
+        for name, found in tuple(vars(base).items()):
+            if isinstance(found, property):
+                setattr(OfferedMethods, name, _offered_property(found))
+            elif (
+                callable(found)
+                and name not in NOT_OFFERED
+                and (name[:1] != "_" or name[:2] == "__")
+            ):
+                settle = getattr(found, "settle", None)
+                setattr(OfferedMethods, name, _offered_method(name, settle() if settle else found))
+
+
+def _is_internal(name: str) -> bool:
+    return name[:1] == "_" and name[:2] != "__"
+
+
+def _offered_method(name: str, method: Any) -> Callable[..., Any]:
+    offering = offer_operator if name in _OPERATORS else offer
+
+    def offered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if thread.disabled:
+            return method(self, *args, **kwargs)
+        given: tuple[Any, ...] = (self, *args)
+        known = name
+        if name in _REFLECTED and isinstance(args[0], _tensor[0]):
+            # Python asks a subclass first: what was called is the operator of the plain Tensor.
+            known, given = _REFLECTED[name], (args[0], self)
+        found = offering(getattr(_tensor[0], offered_as(known)), given, kwargs)
+        return method(self, *args, **kwargs) if found is NOT_TAKEN else found
+
+    offered.__name__ = offered.__qualname__ = name
+    offered.__doc__ = method.__doc__
+    return offered
+
+
+def _offered_property(own: property) -> property:
+    """Return a property that offers the ways of another: `Tensor.shape.__get__`."""
+
+    def way(name: str) -> Callable[..., Any]:
+        function = getattr(own, name)
+
+        def offered(self: Any, *value: Any) -> Any:
+            found = offer(function, (self, *value), {})
+            return function(self, *value) if found is NOT_TAKEN else found
+
+        return offered
+
+    return property(
+        way("__get__"),
+        None if own.fset is None else way("__set__"),
+        None if own.fdel is None else way("__delete__"),
+        own.__doc__,
+    )

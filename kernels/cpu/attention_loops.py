@@ -1,0 +1,109 @@
+"""The compiled loops over rows of scores: weights from scores, and slopes from weights.
+
+Sums are taken in float64, as in row_loops. Each loop goes through a row several times while it lies
+in the first-level cache. Row i of a block sees its first `first + i` keys, if there are as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numba
+import numpy as np
+
+from . import machine
+from .compiler import compiled, entry_point
+from .vector_math import functions
+from .waiting import compiling
+
+_SUMS: Final = {"reassoc", "contract"}
+_found: dict[tuple[str, str], Callable[..., Any]] = {}
+
+
+def loop(name: str, dtype: str) -> Callable[..., Any]:
+    """Return the loop of a name, weights or slopes, for float32 or float64.
+
+    weights(scores, first, share, log_sum) writes exp(score - highest of its row) over scores, what
+    the weights of a row are to be multiplied by, and the logarithm of the sum of exp(score).
+    slopes(scores, first, log_sum, even, by_weights) writes weights over scores, and their slopes by
+    scores over those of the loss by weights; even is what all slopes of a row have in common.
+    """
+    found = _found.get((name, dtype))
+    if found is None:
+        with compiling(f"{name} of attention in {dtype}"):
+            found = _found.get((name, dtype))
+            if found is None:
+                found = _found[name, dtype] = _compile(name, dtype)
+    return found
+
+
+def _compile(name: str, dtype: str) -> Callable[..., Any]:
+    number = getattr(numba, dtype)
+    matrix, row = number[:, ::1], number[::1]
+    if name == "weights":
+        return entry_point(_weights(dtype), (matrix, numba.int64, row, row))
+    return entry_point(_slopes(dtype), (matrix, numba.int64, row, row, matrix))
+
+
+@compiled(inline=True, fastmath=_SUMS)
+def _sum(row: Any) -> Any:
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j]
+    return total
+
+
+def _weights(dtype: str) -> Any:
+    exp, log = functions(dtype)["exp"], functions(dtype)["log"]
+    is_32 = dtype == "float32"
+    number, integer = (np.float32, np.int32) if is_32 else (np.float64, np.int64)
+    bits_of = machine.bits_of_float32 if is_32 else machine.bits_of_float64
+    of_bits = machine.float32_of_bits if is_32 else machine.float64_of_bits
+    sign, zero, one = integer(31 if is_32 else 63), number(0), number(1)
+    rest, least = integer(np.iinfo(integer).max), integer(np.iinfo(integer).min)
+
+    @compiled(inline=True)
+    def as_integer(bits: Any) -> Any:
+        """Return bits so that whole numbers are ordered as the numbers are; its own inverse."""
+        return integer(bits ^ integer(integer(bits >> sign) & rest))
+
+    @compiled()
+    def weights(scores: Any, first: Any, share: Any, log_sum: Any) -> None:
+        for i in range(scores.shape[0]):
+            whole = scores[i]
+            row, hidden = whole[: first + i], whole[first + i :]
+            # Of whole numbers LLVM takes the greatest of many at a time, and NaN has its place.
+            highest = least
+            for j in range(len(row)):
+                highest = max(highest, as_integer(bits_of(row[j])))
+            top = of_bits(as_integer(highest))
+            for j in range(len(row)):
+                row[j] = exp(row[j] - top)
+            total = number(_sum(row))
+            share[i], log_sum[i] = one / total, top + log(total)
+            for j in range(len(hidden)):
+                hidden[j] = zero
+
+    return weights
+
+
+def _slopes(dtype: str) -> Any:
+    exp, zero = functions(dtype)["exp"], np.dtype(dtype).type(0)
+
+    @compiled()
+    def slopes(scores: Any, first: Any, log_sum: Any, even: Any, by_weights: Any) -> None:
+        for i in range(scores.shape[0]):
+            whole, towards = scores[i], by_weights[i]
+            row, hidden = whole[: first + i], whole[first + i :]
+            known, unknown = towards[: first + i], towards[first + i :]
+            most, common = log_sum[i], even[i]
+            for j in range(len(row)):
+                weight = exp(row[j] - most)
+                row[j] = weight
+                known[j] = weight * (known[j] - common)
+            for j in range(len(hidden)):
+                hidden[j] = zero
+                unknown[j] = zero
+
+    return slopes

@@ -1,0 +1,106 @@
+"""Compiling while NumPy serves: FASTDIST_START=numpy, for programs that must not wait.
+
+One thread compiles, in the order in which kernels were first wanted, and ends when none is left.
+"""
+
+# Note [NumPy until then] What a kernel gives in one call is right whoever computes it, and the two
+# sides agree within rounding; but which of them serves a call depends on when the compiler is done,
+# so that two runs of a program differ in the last bits. That is why it has to be asked for. It is
+# for pointwise kernels, which NumPy can do at any size. Others wait as ever.
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import ClassVar
+
+from fastdist.core.errors import DeviceError
+
+from .waiting import compiling_for_nobody
+
+VARIABLE = "FASTDIST_START"
+
+
+@functools.cache
+def numpy_serves() -> bool:
+    """Say whether NumPy is to serve while the compiler is busy.
+
+    Raises  DeviceError if FASTDIST_START is set to anything but numpy
+    """
+    given = os.environ.get(VARIABLE, "")
+    if given not in ("", "numpy"):
+        raise DeviceError(f"{VARIABLE} is {given!r}; expected numpy, or not to be set")
+    return given == "numpy"
+
+
+class _State:
+    # Guards what is below; nothing is taken while it is held.
+    lock = threading.Lock()
+    wanted: ClassVar[deque[tuple[Hashable, Callable[[], object]]]] = deque()
+    # Those wanted or under way, and what those that failed raised.
+    keys: ClassVar[set[Hashable]] = set()
+    errors: ClassVar[dict[Hashable, BaseException]] = {}
+    thread: threading.Thread | None = None
+
+
+def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
+    """Have the thread call compile_it, unless it is to do so already for this key.
+
+    Thread  any
+    Raises  what compile_it raised, once; the next call has it tried again
+    """
+    with _State.lock:
+        error = _State.errors.pop(key, None)
+        if error is None and key not in _State.keys:
+            _State.keys.add(key)
+            _State.wanted.append((key, compile_it))
+            if _State.thread is None:
+                # Not joined by Python at its end, but by _end, which lets it do no more.
+                thread = threading.Thread(target=_work, name="fastdist-compiler", daemon=True)
+                thread.start()
+                _State.thread = thread
+    if error is not None:
+        raise error
+
+
+def _work() -> None:
+    while True:
+        with _State.lock:
+            if not _State.wanted:
+                _State.thread = None
+                return
+            key, compile_it = _State.wanted.popleft()
+        error: BaseException | None = None
+        try:
+            with compiling_for_nobody():
+                compile_it()
+        except BaseException as raised:  # a thread has nobody to raise to: the next call has
+            error = raised
+        with _State.lock:
+            _State.keys.discard(key)
+            if error is not None:
+                _State.errors[key] = error
+
+
+@atexit.register
+def _end() -> None:
+    """Wait for the kernel under way, which is then kept, and for no other."""
+    with _State.lock:
+        _State.wanted.clear()
+        thread = _State.thread
+    if thread is not None:
+        thread.join()
+
+
+def _after_fork_in_child() -> None:
+    # The thread is not here; a fork waits for the kernel under way, see waiting.py, and what else
+    # was wanted is wanted anew by the next call.
+    _State.lock = threading.Lock()
+    _State.wanted, _State.keys, _State.thread = deque(), set(), None
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,390 @@
+"""Kernels along rows as LLVM's code, in vectors: from the steps of a row to a compiled function.
+
+LLVM's own vectorizer finds the loops of a row, but leaves what a row has over, up to 63 elements,
+to scalar loops: rows of 100 took 3 to 10 times as long an element as rows of 10,000. So vectors are
+written here. A loop takes four vectors a turn, into one accumulator each, then what is left one
+vector at a time, with a mask. A sum folds its accumulators into float64 every 32 turns: a float32
+adds at most 34 terms in turn, whatever the row's length. All of it follows from the length alone,
+so that a row has the same bits on any number of threads, and with shorter vectors as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+
+from .column_code import ColumnCode
+from .compiler import Loop
+from .iteration import HEADER, ITEMS
+from .launch import row_launcher
+from .machine import intrinsic
+from .row_numbers import BYTES, CONTRACT, I32, I64, VECTORS, WIDE, Numbers, evaluate
+from .row_steps import KERNELS, Columns, Give, Let, Map, Pick, Put, Reduce, Row, Step
+from .waiting import compiling
+
+_cgutils: Any = cgutils  # untyped
+_TURNS: Final = 32
+# So many bytes ahead memory is asked for by a row's first loop. Rows of 1000 float32, 1e7 in all,
+# are added up at 63 GB/s on one core of an AMD EPYC (Zen 5), at 48 without.
+_AHEAD: Final = 12288
+# Elements a thread: what pays for entering the pool (3 us) where each is read once.
+_SHARE: Final = 65536
+_ALL: Final = 1 << 62
+# Note [Blocks of rows]
+# A short row is soon read; then its numbers wait for each other: exp for the greatest, the total
+# for exp, the shares for the total. So rows are taken through each loop in blocks of up to 16, of
+# so many elements together, and their numbers are kept meanwhile: one row is read while another's
+# wait. A long row is a block of its own, since it would leave the cache.
+_BLOCK: Final = 16
+_SHORT: Final = 4096
+_found: dict[tuple[str, str], Callable[..., None]] = {}
+
+
+def row_loop(name: str, dtype: str) -> Callable[..., None]:
+    """Return the function that runs the kernel of a name in row_steps for float32 or float64; see
+    row_launcher.
+    """
+    found = _found.get((name, dtype))
+    if found is None:
+        what = f"{name} of {dtype} along rows"
+        with compiling(what):
+            found = _found.get((name, dtype))
+            if found is None:
+                kernel, size = KERNELS[name], 4 if dtype == "float32" else 8
+                # Columns are added up by one thread.
+                share = _ALL if isinstance(kernel, Columns) else _SHARE
+                sizes = [size] * len(kernel.operands)
+                loop = Loop(_function_of(kernel, dtype), sizes, share, what)
+                found = _found[name, dtype] = row_launcher(loop)
+    return found
+
+
+def _function_of(row: Row | Columns, dtype: str) -> Any:
+    """Return the function of a row for float32 or float64, in the form of a Loop's: (words, count)
+    for count rows, with words the address of these: that of a tuple of the operands, the first row,
+    the length of a row, a, and b.
+    """
+    element = ir.FloatType() if dtype == "float32" else WIDE
+
+    @intrinsic
+    def rows(typingctx: Any, words: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _build_rows(builder, row, element, *args)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    def loop(words: Any, count: Any) -> None:
+        rows(words, count)
+
+    return loop
+
+
+def _build_rows(builder: Any, row: Row | Columns, element: Any, words: Any, count: Any) -> None:
+    def word(place: Any, at: int, kind: Any = I64) -> Any:
+        address = builder.add(place, ir.Constant(I64, at))
+        return builder.load(builder.inttoptr(address, kind.as_pointer()))
+
+    operands, first, n = (word(words, 8 * i) for i in range(3))
+    a, b = (word(words, 8 * i, WIDE) for i in (3, 4))
+    size = ir.Constant(I64, 4 if isinstance(element, ir.FloatType) else 8)
+    eight = ir.Constant(I64, 8)
+    steps = {"rows": builder.mul(n, size), "columns": None, "numbers": size}
+    # See Note [Reading array objects] in iteration.py.
+    bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
+    if isinstance(row, Columns):
+        ColumnCode(builder, row, element, bases, n).build(count)
+        return
+    numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
+    code = _Code(builder, row, element, numbers, n)
+    last, most = builder.add(first, count), ir.Constant(I64, _BLOCK)
+    fit = builder.sdiv(ir.Constant(I64, _SHORT), n)
+    block = builder.select(builder.icmp_signed("<", fit, most), fit, most)
+    one = ir.Constant(I64, 1)
+    block = builder.select(builder.icmp_signed(">", block, one), block, one)
+    with _cgutils.for_range_slice(builder, first, last, block, I64) as (begin, _):
+        end = builder.add(begin, block)
+        end = builder.select(builder.icmp_signed("<", end, last), end, last)
+        for group in loops_of(row.steps):
+            with _cgutils.for_range_slice(builder, begin, end, one, I64) as (i, _):
+                places = {}
+                for (name, kind), base in zip(row.operands, bases, strict=True):
+                    step = steps.get(kind, eight)
+                    places[name] = base if step is None else builder.add(base, builder.mul(i, step))
+                code.take(group, places, builder.sub(i, begin))
+
+
+def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """Yield steps in groups: those that share a loop over the row, and those of its numbers."""
+    group: list[Step] = []
+    made: set[str] = set()
+    for step in steps:
+        is_loop = isinstance(step, Reduce | Map)
+        waits = isinstance(step, Reduce | Map) and bool(made & _words(step.text))
+        if group and (waits or is_loop != isinstance(group[0], Reduce | Map)):
+            yield group
+            group, made = [], set()
+        group.append(step)
+        if isinstance(step, Reduce):
+            made.add(step.name)
+    if group:
+        yield group
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+
+
+class _Code:
+    """The code of one row on its way: builder stands inside the loop over rows."""
+
+    def __init__(
+        self, builder: Any, row: Row, element: Any, numbers: dict[str, Any], n: Any
+    ) -> None:
+        self.builder, self.n = builder, n
+        self.size = 4 if isinstance(element, ir.FloatType) else 8
+        self.lanes = BYTES // self.size
+        self.element = element
+        self.many = Numbers(builder, element, self.lanes)
+        self.one = Numbers(builder, WIDE, 0)
+        self.kinds = dict(row.operands)
+        self.names = [*self.kinds, *numbers]
+        made = [step.name for step in row.steps if isinstance(step, Reduce | Let | Pick)]
+        self.names += made
+        self._of_all = numbers
+        # A number of each row of the block. Not where the loop is: that would take more each time.
+        self._of_rows = {
+            name: _cgutils.alloca_once(builder, ir.ArrayType(WIDE, _BLOCK)) for name in made
+        }
+        # Of the row that is taken: where its operands are, its place in the block, what is at hand.
+        self.places: dict[str, Any] = {}
+        # Operands that a loop has gone through before: they are in cache.
+        self.read: set[str] = set()
+        self._at: Any = None
+        self._numbers: dict[str, Any] = {}
+        self._spread: dict[str, Any] = {}
+
+    def take(self, steps: list[Step], places: dict[str, Any], at: Any) -> None:
+        """Build one group of loops_of for the row at a place of the block."""
+        self.places, self._at = places, at
+        self._numbers, self._spread = dict(self._of_all), {}
+        if isinstance(steps[0], Reduce | Map):
+            _Loop(self, steps).build()
+            return
+        for step in steps:
+            if isinstance(step, Let):
+                self.keep(step.name, self._number(step.text))
+            elif isinstance(step, Give):
+                kind = WIDE if self.kinds[step.to] == "wide" else self.element
+                self._store(self._number(step.text), self.places[step.to], kind)
+            elif isinstance(step, Pick):
+                self.keep(step.name, self._load(self._place(step.row, step.place), self.element))
+            elif isinstance(step, Put):
+                self._store(self._number(step.text), self._place(step.to, step.place), self.element)
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep a number of the row."""
+        self._numbers[name] = value
+        self.builder.store(value, self._cell(name))
+
+    def _cell(self, name: str) -> Any:
+        zero = ir.Constant(I64, 0)
+        return self.builder.gep(self._of_rows[name], [zero, self._at])
+
+    def _place(self, row: str, place: str) -> Any:
+        pointer = self.builder.inttoptr(self.places[place], I64.as_pointer())
+        at = self.builder.mul(self.builder.load(pointer), ir.Constant(I64, self.size))
+        return self.builder.add(self.places[row], at)
+
+    def _load(self, address: Any, kind: Any) -> Any:
+        value = self.builder.load(self.builder.inttoptr(address, kind.as_pointer()))
+        return value if kind == WIDE else self.builder.fpext(value, WIDE)
+
+    def _store(self, value: Any, address: Any, kind: Any) -> None:
+        value = value if kind == WIDE else self.builder.fptrunc(value, kind)
+        self.builder.store(value, self.builder.inttoptr(address, kind.as_pointer()))
+
+    def _number(self, text: str) -> Any:
+        return evaluate(self.one, text, self.number, self.names)
+
+    def number(self, name: str) -> Any:
+        """Return a number of the row, or of all rows."""
+        if name not in self._numbers:
+            if name in self._of_rows:
+                self._numbers[name] = self.builder.load(self._cell(name))
+            else:
+                kind = WIDE if self.kinds[name] == "wide" else self.element
+                self._numbers[name] = self._load(self.places[name], kind)
+        return self._numbers[name]
+
+    def spread(self, name: str) -> Any:
+        """Return a number of the row in all lanes; asked for where the loop has not begun."""
+        if name not in self._spread:
+            value = self.number(name)
+            value = value if self.size == 8 else self.builder.fptrunc(value, self.element)
+            self._spread[name] = self.many.splat(value)
+        return self._spread[name]
+
+
+class _Loop:
+    """One loop over the row, for all of its steps."""
+
+    def __init__(self, code: _Code, steps: list[Step]) -> None:
+        self.code, self.steps = code, steps
+        self.builder, self.many = code.builder, code.many
+        self.reduces = [step for step in steps if isinstance(step, Reduce)]
+        many, self.lanes = code.many, code.lanes
+        self.wide = ir.VectorType(WIDE, self.lanes)
+        starts = {
+            "sum": many.constant(0.0),
+            "top": many.constant(-math.inf),
+            "nan": many.whole(0),
+        }
+        words = {word for step in steps for word in _words(step.text)}  # type: ignore[union-attr]
+        for name in sorted(words):
+            is_row = code.kinds.get(name) in ("rows", "columns")
+            if name in code.names and not is_row and name not in {s.name for s in self.reduces}:
+                code.spread(name)
+        rows = {name for name in words if code.kinds.get(name) == "rows"}
+        self.fresh = rows - code.read
+        code.read |= rows | {step.to for step in steps if isinstance(step, Map)}
+        self.sums: dict[str, Any] = {}
+        self.wides: dict[str, Any] = {}
+        for step in self.reduces:
+            cells = [
+                _cgutils.alloca_once(self.builder, starts[step.how].type) for _ in range(VECTORS)
+            ]
+            for cell in cells:
+                self.builder.store(starts[step.how], cell)
+            self.sums[step.name] = cells
+            if step.how == "sum" and code.size == 4:
+                wide = _cgutils.alloca_once(self.builder, self.wide)
+                self.builder.store(ir.Constant(self.wide, [0.0] * self.lanes), wide)
+                self.wides[step.name] = wide
+
+    def build(self) -> None:
+        """Build the loop, and the numbers that its steps reduce to."""
+        build, lanes = self.builder, self.lanes
+        turn = VECTORS * lanes
+        n, zero = self.code.n, ir.Constant(I64, 0)
+        whole = build.and_(n, ir.Constant(I64, -turn))
+        if self.wides:
+            block = ir.Constant(I64, turn * _TURNS)
+            with _cgutils.for_range_slice(build, zero, whole, block, I64) as (begin, _):
+                end = build.add(begin, block)
+                end = build.select(build.icmp_signed("<", end, whole), end, whole)
+                self._turns(begin, end, turn)
+                # What is less than a block is folded together with the rest.
+                with build.if_then(build.icmp_signed("==", build.sub(end, begin), block)):
+                    self._fold()
+        else:
+            self._turns(zero, whole, turn)
+        self._rest(whole)
+        if self.wides:
+            self._fold()
+        for step in self.reduces:
+            self.code.keep(step.name, self._total(step))
+
+    def _turns(self, begin: Any, end: Any, turn: int) -> None:
+        step = ir.Constant(I64, turn)
+        with _cgutils.for_range_slice(self.builder, begin, end, step, I64) as (at, _):
+            for i in range(VECTORS):
+                self._take(i, self.builder.add(at, ir.Constant(I64, i * self.lanes)), None)
+
+    def _rest(self, begin: Any) -> None:
+        """Take what is less than a turn: vector by vector, the last one with a mask."""
+        build, n = self.builder, self.code.n
+        end = build.and_(n, ir.Constant(I64, -self.lanes))
+        step = ir.Constant(I64, self.lanes)
+        with _cgutils.for_range_slice(build, begin, end, step, I64) as (at, _):
+            self._take(0, at, None)
+        with build.if_then(build.icmp_signed("<", end, n)):
+            self._take(1, end, build.sub(n, end))
+
+    def _take(self, i: int, at: Any, left: Any) -> None:
+        """Build all steps for one vector, of which only the first `left` lanes count if given."""
+        code, build = self.code, self.builder
+        mask = None if left is None else self.many.first(left)
+        found: dict[str, Any] = {}
+
+        def find(name: str) -> Any:
+            if name not in found:
+                if code.kinds.get(name) in ("rows", "columns"):
+                    found[name] = self.many.load(self._address(name, at), mask)
+                    if mask is None and name in self.fresh:
+                        self.many.prefetch(self._address(name, at), ir.Constant(I64, _AHEAD))
+                else:
+                    found[name] = code.spread(name)
+            return found[name]
+
+        for step in self.steps:
+            value = evaluate(self.many, step.text, find, code.names)  # type: ignore[union-attr]
+            if isinstance(step, Map):
+                self.many.store(value, self._address(step.to, at), mask)
+                found[step.to] = value
+            elif isinstance(step, Reduce):
+                cell = self.sums[step.name][i]
+                self.builder.store(self._joined(step, build.load(cell), value, mask), cell)
+
+    def _joined(self, step: Reduce, so_far: Any, value: Any, mask: Any) -> Any:
+        build = self.builder
+        if step.how == "sum":
+            total = build.fadd(so_far, value, flags=CONTRACT)
+        elif step.how == "top":
+            # Where value is NaN, what was there stays.
+            total = self.many.greater(value, so_far)
+        else:
+            # NaN has greater bits than inf; a mask for each vector would take longer.
+            total = self._larger(self.many.magnitude(value), so_far)
+        return total if mask is None else build.select(mask, total, so_far)
+
+    def _larger(self, a: Any, b: Any) -> Any:
+        """Return the larger one of whole numbers."""
+        return self.builder.select(self.builder.icmp_signed(">", a, b), a, b)
+
+    def _fold(self) -> None:
+        """Add the accumulators of sums to their totals, and begin anew."""
+        build = self.builder
+        for name, wide in self.wides.items():
+            a, b, c, d = (build.load(cell) for cell in self.sums[name])
+            part = build.fadd(build.fadd(a, b), build.fadd(c, d))
+            build.store(build.fadd(build.load(wide), build.fpext(part, self.wide)), wide)
+            for cell in self.sums[name]:
+                build.store(self.many.constant(0.0), cell)
+
+    def _total(self, step: Reduce) -> Any:
+        """Return the number of a reduction from its accumulators, halves upon halves."""
+        build = self.builder
+        join = {
+            "sum": build.fadd,
+            "top": self.many.greater,
+            "nan": self._larger,
+        }[step.how]
+        if step.name in self.wides:
+            value = build.load(self.wides[step.name])
+        else:
+            a, b, c, d = (build.load(cell) for cell in self.sums[step.name])
+            value = join(join(a, b), join(c, d))
+        n = self.lanes
+        while n > 1:
+            n //= 2
+            mask = ir.Constant(ir.VectorType(I32, n), list(range(n)))
+            upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
+            halves = [build.shuffle_vector(value, value, one) for one in (mask, upper)]
+            value = join(*halves)
+        value = build.extract_element(value, ir.Constant(I32, 0))
+        if step.how == "nan":
+            is_nan = build.icmp_signed(">", value, self.many.infinite_bits)
+            return build.uitofp(is_nan, WIDE)
+        is_narrow = step.how == "top" and self.code.size == 4
+        return build.fpext(value, WIDE) if is_narrow else value
+
+    def _address(self, name: str, at: Any) -> Any:
+        return self.builder.add(
+            self.code.places[name], self.builder.mul(at, ir.Constant(I64, self.code.size))
+        )

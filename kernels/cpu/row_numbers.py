@@ -1,0 +1,205 @@
+"""Arithmetic of the scalar language on vectors of LLVM, for kernels along rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import codegen
+
+from fastdist.core.scalar import Call, Literal, Name, parse, walk
+
+from . import polynomials
+
+_codegen: Any = codegen  # untyped
+I64: Final = ir.IntType(64)
+I32: Final = ir.IntType(32)
+WIDE: Final = ir.DoubleType()
+# A vector, whatever the machine's own, and how many a loop takes a turn.
+BYTES: Final = 64
+VECTORS: Final = 4
+CONTRACT: Final = ("contract",)
+_SCALES: Final = "+avx512f" in _codegen.get_host_cpu_features()
+
+
+class Numbers:
+    """Builds arithmetic on vectors of so many lanes of float32 or float64; 0 lanes: on numbers."""
+
+    def __init__(self, builder: Any, element: Any, lanes: int) -> None:
+        self.builder, self.element, self.lanes = builder, element, lanes
+        self.is_32 = isinstance(element, ir.FloatType)
+        bits = I32 if self.is_32 else I64
+        self.type = ir.VectorType(element, lanes) if lanes else element
+        self.integer = ir.VectorType(bits, lanes) if lanes else bits
+
+    def constant(self, value: float) -> Any:
+        """Return a number in each lane."""
+        value = float(np.float32(value)) if self.is_32 else value
+        return ir.Constant(self.type, [value] * self.lanes if self.lanes else value)
+
+    def whole(self, value: int) -> Any:
+        """Return a whole number of the element's size in each lane."""
+        return ir.Constant(self.integer, [value] * self.lanes if self.lanes else value)
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Return what one of LLVM's intrinsics makes of numbers."""
+        kind = ir.FunctionType(self.type, [self.type] * len(args))
+        function = self.builder.module.declare_intrinsic(f"llvm.{name}", [self.type], kind)
+        return self.builder.call(function, args)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """Return a * b + c, rounded once where the machine has that."""
+        build = self.builder
+        return build.fadd(build.fmul(a, b, flags=CONTRACT), c, flags=CONTRACT)
+
+    def smaller(self, a: Any, b: Any) -> Any:
+        """Return a where it is below b, else b, which may be NaN."""
+        return self.builder.select(self.builder.fcmp_ordered("<", a, b), a, b)
+
+    def greater(self, a: Any, b: Any) -> Any:
+        """Return a where it is above b, else b, which may be NaN."""
+        return self.builder.select(self.builder.fcmp_ordered(">", a, b), a, b)
+
+    def magnitude(self, x: Any) -> Any:
+        """Return the bits of |x|, which are ordered as the numbers are, NaN above inf."""
+        bits = self.builder.bitcast(x, self.integer)
+        return self.builder.and_(bits, self.whole((1 << (31 if self.is_32 else 63)) - 1))
+
+    @property
+    def infinite_bits(self) -> Any:
+        """Return what the bits of NaN, without its sign, are above."""
+        bits = 0x7F800000 if self.is_32 else 0x7FF0000000000000
+        return ir.Constant(I32 if self.is_32 else I64, bits)
+
+    def exp(self, x: Any) -> Any:
+        """Return exp(x), by what vector_math says of it."""
+        build, is_32 = self.builder, self.is_32
+        top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
+        high = 0.693359375 if is_32 else 0.693147175014019
+        low = -0.00021219444 if is_32 else 5.5459262969660605e-09
+        bias, shift, one = self.whole(127 if is_32 else 1023), self.whole(23 if is_32 else 52), 1
+        rounder = self.constant(1.5 * 2.0 ** (23 if is_32 else 52))
+        y = self.greater(self.constant(bottom), self.smaller(self.constant(top), x))
+        z = self.fma(y, self.constant(1 / math.log(2)), rounder)
+        n = build.fsub(z, rounder)
+        r = self.fma(n, self.constant(-low), self.fma(n, self.constant(-high), y))
+        first, *others = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
+        tail = self.constant(first)
+        for coefficient in others:
+            tail = self.fma(tail, r, self.constant(coefficient))
+        made = self.fma(self.fma(tail, r, self.constant(1.0)), r, self.constant(1.0))
+        if self.lanes and _SCALES:
+            return self._scaled(made, n)
+        k = build.sub(build.bitcast(z, self.integer), build.bitcast(rounder, self.integer))
+        half = build.ashr(k, self.whole(one))
+        # Two factors: one alone would overflow, or round a subnormal result twice.
+        for part in (half, build.sub(k, half)):
+            power = build.shl(build.add(part, bias), shift)
+            made = build.fmul(made, build.bitcast(power, self.type))
+        return made
+
+    def _scaled(self, x: Any, n: Any) -> Any:
+        """Return x * 2**n rounded once, in the one instruction that some machines have."""
+        mask = ir.IntType(self.lanes)
+        name = "llvm.x86.avx512.mask.scalef.p" + ("s" if self.is_32 else "d") + ".512"
+        kind = ir.FunctionType(self.type, [self.type] * 3 + [mask, I32])
+        module = self.builder.module
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        whole = ir.Constant(mask, (1 << self.lanes) - 1)
+        return self.builder.call(function, [x, n, x, whole, _at(4)])
+
+    def splat(self, value: Any) -> Any:
+        """Return the vector whose lanes are all value."""
+        first = self.builder.insert_element(ir.Constant(self.type, ir.Undefined), value, _at(0))
+        mask = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
+        return self.builder.shuffle_vector(first, first, mask)
+
+    def first(self, count: Any) -> Any:
+        """Return the mask of the first `count` lanes, or of all."""
+        build, kind = self.builder, ir.VectorType(I32, self.lanes)
+        count = build.trunc(count, I32)
+        spread = build.insert_element(ir.Constant(kind, ir.Undefined), count, _at(0))
+        spread = build.shuffle_vector(spread, spread, ir.Constant(kind, [0] * self.lanes))
+        return build.icmp_signed("<", ir.Constant(kind, list(range(self.lanes))), spread)
+
+    def load(self, address: Any, mask: Any = None) -> Any:
+        """Return what lies at address, zeros where mask does not hold; reads nothing there."""
+        pointer = self.builder.inttoptr(address, self.type.as_pointer())
+        if mask is None:
+            return self.builder.load(pointer, align=1)
+        given = [pointer, _at(1), mask, self.constant(0.0)]
+        return self.builder.call(self._masked("load", self.type, given), given)
+
+    def prefetch(self, address: Any, ahead: Any) -> None:
+        """Ask for what lies so many bytes behind address; there may be nothing."""
+        build, byte = self.builder, ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        name, module = "llvm.prefetch.p0", build.module
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        place = build.inttoptr(build.add(address, ahead), byte)
+        # To be read, and to be kept; of data.
+        build.call(function, [place, _at(0), _at(3), _at(1)])
+
+    def store(self, value: Any, address: Any, mask: Any = None) -> None:
+        """Write value to address where mask holds."""
+        pointer = self.builder.inttoptr(address, self.type.as_pointer())
+        if mask is None:
+            self.builder.store(value, pointer, align=1)
+            return
+        given = [value, pointer, _at(1), mask]
+        self.builder.call(self._masked("store", ir.VoidType(), given), given)
+
+    def _masked(self, what: str, result: Any, given: list[Any]) -> Any:
+        name = f"llvm.masked.{what}.v{self.lanes}f{32 if self.is_32 else 64}.p0"
+        kind = ir.FunctionType(result, [one.type for one in given])
+        module = self.builder.module
+        return module.globals.get(name) or ir.Function(module, kind, name)
+
+
+_COMPARED: Final = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
+    """Return what a primitive makes of args."""
+    build = on.builder
+    arithmetic = {"add": build.fadd, "sub": build.fsub, "mul": build.fmul, "div": build.fdiv}
+    if name in arithmetic:
+        # Not of quotients: those are of a row's numbers, and few.
+        return arithmetic[name](*args, flags=() if name == "div" else CONTRACT)
+    if name in _COMPARED:
+        return build.fcmp_ordered(_COMPARED[name], *args)
+    if name in ("log", "sqrt"):
+        return on.call(name, *args)
+    one: dict[str, Callable[..., Any]] = {
+        "neg": build.fneg,
+        "square": lambda x: build.fmul(x, x, flags=CONTRACT),
+        "exp": on.exp,
+        "abs": lambda x: on.call("fabs", x),
+        "where": build.select,
+        "logical_and": build.and_,
+        "logical_or": build.or_,
+        "isnan": lambda x: build.fcmp_unordered("uno", x, x),
+        "isinf": lambda x: build.fcmp_ordered("==", on.call("fabs", x), on.constant(math.inf)),
+    }
+    return one[name](*args)
+
+
+def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence[str]) -> Any:
+    """Return the value of text, whose names find looks up."""
+    made: dict[Any, Any] = {}
+    tree = parse(text, names).tree
+    for piece in walk(tree):
+        if isinstance(piece, Name):
+            made[piece] = find(piece.id)
+        elif isinstance(piece, Literal):
+            made[piece] = on.constant(float(piece.value))
+        elif isinstance(piece, Call):
+            made[piece] = _apply(on, piece.primitive, [made[arg] for arg in piece.args])
+    return made[tree]
+
+
+def _at(place: int) -> Any:
+    return ir.Constant(I32, place)

@@ -1,0 +1,242 @@
+"""What a kernel along rows does, in the scalar language: reductions, maps, and numbers of a row.
+
+A `Row` names what it works on and its steps. Steps are taken in turn; those that follow each other
+and need no number that one of them makes share one loop over the row, in which a row that was just
+mapped is at hand. So softmax is: reduce to the top; map to exp(x - top) and reduce that to its
+total; map to the share of the total. A number of a row is computed in float64, what is mapped in
+the row's dtype.
+
+No step assumes NaN or inf away, and the order of additions follows from the length of the row
+alone. Nothing here knows of Numba or of the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+# How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
+# place in each row; or one number a column in float64.
+Kind = Literal["rows", "columns", "numbers", "wide", "places", "totals"]
+
+
+class Reduce(NamedTuple):
+    """A number of the row: the sum of text's values; the greatest, NaN aside (-inf of nothing); or
+    1 if any is NaN, else 0.
+    """
+
+    name: str
+    how: Literal["sum", "top", "nan"]
+    text: str
+
+
+class Map(NamedTuple):
+    """text's values go to an operand of kind "rows"."""
+
+    to: str
+    text: str
+
+
+class Let(NamedTuple):
+    """A number of the row, of others."""
+
+    name: str
+    text: str
+
+
+class Give(NamedTuple):
+    """A number of the row goes to an operand of kind "numbers" or "wide"."""
+
+    to: str
+    text: str
+
+
+class Pick(NamedTuple):
+    """The number that stands at a place of the row."""
+
+    name: str
+    row: str
+    place: str
+
+
+class Put(NamedTuple):
+    """A number of the row takes the place of what stands there."""
+
+    to: str
+    place: str
+    text: str
+
+
+Step = Reduce | Map | Let | Give | Pick | Put
+
+
+class Row(NamedTuple):
+    """A kernel: its operands in order, and its steps. Texts may also name `n`, the row's length,
+    and `a` and `b`, two numbers that a call brings.
+    """
+
+    operands: tuple[tuple[str, Kind], ...]
+    steps: tuple[Step, ...]
+
+
+class Columns(NamedTuple):
+    """A kernel that adds text's values of all rows to its last operand, `total`."""
+
+    operands: tuple[tuple[str, Kind], ...]
+    text: str
+
+
+def row(operands: str, *steps: Step) -> Row:
+    """Return the Row of operands such as "x out weight:columns", of which most are rows."""
+    return Row(_operands(operands), steps)
+
+
+def columns(operands: str, text: str) -> Columns:
+    """Return the Columns of operands such as "g mean:numbers", to which `total` comes."""
+    return Columns(_operands(f"{operands} total:totals"), text)
+
+
+def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
+    pairs = [word.partition(":")[::2] for word in words.split()]
+    return tuple([(name, kind or "rows") for name, kind in pairs])  # type: ignore[misc]
+
+
+_TOP = Reduce("top", "top", "x")
+_MEAN = (Reduce("total", "sum", "x"), Let("centre", "total / n"))
+# About a centre that was rounded, with what the rounding left: exact far from 0, too.
+_SPREAD = (
+    *_MEAN,
+    Reduce("rest", "sum", "x - centre"),
+    Reduce("squares", "sum", "square(x - centre)"),
+    Let("off", "rest / n"),
+    Let("spread", "squares - rest * off"),
+)
+# Shifting by an infinite top would give inf - inf.
+_LOG_TOTAL = (
+    _TOP,
+    Let("shift", "where(isinf(top), T(0), top)"),
+    Reduce("total", "sum", "exp(x - shift)"),
+)
+_IS_BEST = "logical_or(x == best, logical_and(isnan(x), isnan(best)))"
+_SHARES = (Map("out", "exp(x - top)"), Reduce("total", "sum", "out"))
+
+KERNELS: dict[str, Row | Columns] = {
+    "sum_of_columns": columns("x", "x"),
+    "scaled_columns": columns("g x scale:numbers", "g * x * scale"),
+    "normal_columns": columns("g x mean:numbers scale:numbers", "g * ((x - mean) * scale)"),
+    "sum": row("x total:wide", Reduce("all", "sum", "x"), Give("total", "all")),
+    "squares": row("x total:wide", Reduce("all", "sum", "square(x)"), Give("total", "all")),
+    "sum_of_rows": row("x out:numbers", Reduce("all", "sum", "x"), Give("out", "all * a")),
+    "norm_of_rows": row(
+        "x out:numbers", Reduce("all", "sum", "square(x)"), Give("out", "sqrt(all)")
+    ),
+    "repeat": row("g:numbers out", Map("out", "g")),
+    "top": row(
+        "x out:numbers",
+        _TOP,
+        Reduce("bad", "nan", "x"),
+        Give("out", "where(bad > T(0), T(nan), top)"),
+    ),
+    "bottom": row(
+        "x out:numbers",
+        Reduce("top", "top", "-x"),
+        Reduce("bad", "nan", "x"),
+        Give("out", "where(bad > T(0), T(nan), -top)"),
+    ),
+    "extreme_gradient": row(
+        "g:numbers best:numbers x out",
+        Reduce("ties", "sum", "where(x == best, T(1), T(0))"),
+        Let("share", "g / ties"),
+        Let("none", "T(0) / ties"),
+        Map("out", "where(x == best, share, none)"),
+    ),
+    "max_gradient": row(
+        "g:numbers best:numbers x out",
+        Reduce("ties", "sum", f"where({_IS_BEST}, T(1), T(0))"),
+        Let("share", "g / ties"),
+        Map("out", f"where({_IS_BEST}, share, T(0))"),
+    ),
+    # about a
+    "deviations": row(
+        "x rest:wide squares:wide",
+        Reduce("lost", "sum", "x - a"),
+        Reduce("all", "sum", "square(x - a)"),
+        Give("rest", "lost"),
+        Give("squares", "all"),
+    ),
+    "var_of_rows": row("x out:numbers", *_SPREAD, Give("out", "spread * a")),
+    "std_of_rows": row("x out:numbers", *_SPREAD, Give("out", "sqrt(spread * a)")),
+    "var_gradient": row(
+        "g:numbers x out", *_MEAN, Let("even", "g * a"), Map("out", "(x - centre) * even")
+    ),
+    "norm_gradient": row(
+        "g:numbers norm:numbers x out",
+        Let("size", "where(norm == T(0), T(inf), norm)"),
+        Map("out", "x / size * g"),
+    ),
+    "logsumexp": row("x out:numbers", *_LOG_TOTAL, Give("out", "shift + log(total)")),
+    "logsumexp_gradient": row("g:numbers total:numbers x out", Map("out", "g * exp(x - total)")),
+    "softmax": row(
+        "x out", _TOP, *_SHARES, Let("share", "T(1) / total"), Map("out", "out * share")
+    ),
+    "softmax_gradient": row(
+        "g y out", Reduce("even", "sum", "g * y"), Map("out", "(g - even) * y")
+    ),
+    "log_softmax": row(
+        "x out",
+        _TOP,
+        Reduce("total", "sum", "exp(x - top)"),
+        Let("log_total", "log(total)"),
+        Map("out", "(x - top) - log_total"),
+    ),
+    "log_softmax_gradient": row(
+        "g y out", Reduce("even", "sum", "g"), Map("out", "g - exp(y) * even")
+    ),
+    "layer_norm": row(
+        "x weight:columns bias:columns out mean:numbers deviation:numbers",
+        *_SPREAD,
+        Let("size", "sqrt(spread / n + a)"),
+        Let("scale", "T(1) / size"),
+        Map("out", "((x - centre) - off) * scale * weight + bias"),
+        Give("mean", "centre + off"),
+        Give("deviation", "size"),
+    ),
+    "layer_norm_gradient": row(
+        "g x weight:columns mean:numbers deviation:numbers out",
+        Let("scale", "T(1) / deviation"),
+        Reduce("total", "sum", "g * weight"),
+        Reduce("product", "sum", "g * weight * ((x - mean) * scale)"),
+        Let("even", "total / n"),
+        Let("along", "product / n"),
+        Map("out", "(g * weight - even - ((x - mean) * scale) * along) * scale"),
+    ),
+    "rms_norm": row(
+        "x weight:columns out scale:numbers",
+        Reduce("squares", "sum", "square(x)"),
+        Let("by", "T(1) / sqrt(squares / n + a)"),
+        Map("out", "x * by * weight"),
+        Give("scale", "by"),
+    ),
+    "rms_norm_gradient": row(
+        "g x weight:columns scale:numbers out",
+        Reduce("product", "sum", "g * weight * x"),
+        Let("along", "product / n * square(scale)"),
+        Map("out", "(g * weight - x * along) * scale"),
+    ),
+    "cross_entropy": row(
+        "x target:places loss:numbers weights totals:numbers",
+        _TOP,
+        Map("weights", "exp(x - top)"),
+        Reduce("total", "sum", "weights"),
+        Pick("chosen", "x", "target"),
+        Give("loss", "log(total) - (chosen - top)"),
+        Give("totals", "total"),
+    ),
+    "cross_entropy_gradient": row(
+        "g:numbers target:places weights totals:numbers out",
+        Let("given", "g * a"),
+        Let("share", "given / totals"),
+        Map("out", "weights * share"),
+        Pick("there", "out", "target"),
+        Put("out", "target", "there - given"),
+    ),
+}  # fmt: skip

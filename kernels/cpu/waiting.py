@@ -1,0 +1,166 @@
+"""Waiting for Numba: one compiles at a time, whoever waits is told why, and a fork waits as well.
+
+It is loaded before Numba is, and does not load it.
+"""
+
+# Note [Who is told] A call waits for its kernel, for the same bits come from run to run. After half
+# a second a person is told what for, in one line on stderr, once a process: what follows is told by
+# the log. Where stderr is no terminal there is no line: it may be the protocol of a worker, a file
+# that a test compares, or a notebook. The log (INFO, and so unseen unless asked for) has each wait.
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fastdist.core.cache_directory import cache_directory
+from fastdist.core.scalar import Node, to_text
+
+from .held_interrupt import interrupt_held
+
+_logger = logging.getLogger(__name__)
+
+TELL_AFTER_S = 0.5
+_KEPT: Final = (
+    "it is kept for later runs; `fastdist info --warm` compiles what is common beforehand"
+)
+_NOT_KEPT: Final = "each process compiles it anew: `fastdist info` says why no folder can keep it"
+
+
+_MOST_WORDS: Final = 50
+
+
+def in_words(tree: Node, out_dtype: Any) -> str:
+    """Return what a person may know a pointwise kernel by."""
+    text = to_text(tree)
+    short = text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}..."
+    return f"the kernel {short} in {out_dtype}"
+
+
+class _State:
+    """What the threads of this process share."""
+
+    # Held while Numba compiles or loads, and across a fork: a child in which it is held by nobody
+    # could wait for ever. Numba's own lock is taken inside it. No module is imported under it that
+    # compiles while it is imported.
+    lock = threading.RLock()
+    # Guards those below; nothing is taken while it is held.
+    counts_lock = threading.Lock()
+    resting = 0
+    was_collecting = False
+    was_told = False
+
+
+class _Local(threading.local):
+    is_waiting = False
+
+
+_local = _Local()
+
+
+@contextlib.contextmanager
+def compiling(what: str) -> Iterator[None]:
+    """Be the one that compiles; `what` is in words for who waits. A Ctrl-C comes at the end.
+
+    Thread  any, waits for the one that compiles
+    """
+    with waiting_for(what), _State.lock, interrupt_held():
+        yield
+
+
+@contextlib.contextmanager
+def compiling_for_nobody() -> Iterator[None]:
+    """Be the one that compiles in a thread for which nobody waits, so that nobody is told."""
+    _local.is_waiting = True
+    try:
+        with _State.lock:
+            yield
+    finally:
+        _local.is_waiting = False
+
+
+@contextlib.contextmanager
+def waiting_for(what: str) -> Iterator[None]:
+    """Tell, once it has taken half a second, what the block is for. See Note [Who is told].
+
+    Note    blocks inside are of the outermost one's wait. Python's collector rests meanwhile: a
+            quarter of the time of importing Numba goes into looking for what it has just made
+    """
+    if _local.is_waiting:
+        yield
+        return
+    over = threading.Event()
+    watcher = threading.Thread(
+        target=_watch, args=(over, what), name="fastdist-waiting", daemon=True
+    )
+    _local.is_waiting = True
+    try:
+        # At the interpreter's end no thread begins any more, and nobody needs to be told.
+        with contextlib.suppress(RuntimeError):
+            watcher.start()
+        with _collector_at_rest():
+            yield
+    finally:
+        _local.is_waiting = False
+        over.set()
+        if watcher.ident is not None:
+            watcher.join()
+
+
+def _watch(over: threading.Event, what: str) -> None:
+    if not over.wait(TELL_AFTER_S):
+        _tell(what)
+
+
+def _tell(what: str) -> None:
+    kept = _KEPT if cache_directory("numba") is not None else _NOT_KEPT
+    text = f"waiting for the compiler: {what}; {kept}"
+    _logger.info("%s", text)
+    with _State.counts_lock:
+        is_first, _State.was_told = not _State.was_told, True
+    if is_first and sys.stderr is not None and sys.stderr.isatty():
+        with contextlib.suppress(OSError):  # a terminal that was hung up: nobody reads it
+            sys.stderr.write(f"fastdist: {text}\n")
+            sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    with _State.counts_lock:
+        if _State.resting == 0:
+            _State.was_collecting = gc.isenabled()
+            gc.disable()
+        _State.resting += 1
+    try:
+        yield
+    finally:
+        with _State.counts_lock:
+            _State.resting -= 1
+            _wake_collector()
+
+
+def _wake_collector() -> None:
+    if _State.resting == 0 and _State.was_collecting:
+        gc.enable()
+
+
+def _after_fork_in_child() -> None:
+    _State.lock.release()
+    # Whoever else waited is no thread of this process.
+    _State.counts_lock = threading.Lock()
+    was_resting, _State.resting = _State.resting, 0
+    if was_resting:
+        _wake_collector()
+
+
+os.register_at_fork(
+    before=_State.lock.acquire,
+    after_in_parent=_State.lock.release,
+    after_in_child=_after_fork_in_child,
+)

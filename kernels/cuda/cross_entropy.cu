@@ -1,0 +1,53 @@
+// Cross entropy of rows of logits with classes, and its gradient. cross_entropy.py puts before this
+// text: memory.cuh, rows.cuh with its typedefs, and those of Stored (in memory) and Loss (one row's,
+// before it is reduced).
+//
+// A group of threads makes one row: its maximum, exp of what is left of it, their sum. Bound by
+// memory. The loss of a row whose class there is not is NaN.
+
+struct Task {
+    long long rows, length, lanes, step_target, step_g;
+    long long row_x, step_x, row_weights, step_weights, step_totals, row_out, step_out;
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows(const Stored* x, const long long* target, Loss* out, Stored* weights, Stored* totals,
+     Task task) {
+    const Place at(task.rows, task.length, task.lanes);
+    x += at.row * task.row_x;
+    const Row<Stored> row(x, at.length, task.step_x, at.lane, at.lanes);
+    Real top = Real(-__longlong_as_double(0x7ff0000000000000LL));
+    row.each([&](long long, Real value, int) { top = Larger()(top, value); });
+    top = join(top, at.lanes, Larger());
+    weights += at.row * task.row_weights;
+    Real sum = Real(0);
+    row.each([&](long long i, Real value, int) {
+        const Real weight = ::exp(value - top);
+        weights[i * task.step_weights] = cast<Stored>(weight);
+        sum += weight;
+    });
+    sum = join(sum, at.lanes, Plus());
+    if (!at.tells()) return;
+    totals[at.row * task.step_totals] = cast<Stored>(sum);
+    const long long chosen = target[at.row * task.step_target];
+    const bool is_there = chosen >= 0 && chosen < task.length;
+    const Real loss = is_there ? ::log(sum) - (cast<Real>(x[chosen * task.step_x]) - top)
+                               : Real(__longlong_as_double(0x7ff8000000000000LL));
+    out[at.row * task.row_out] = cast<Loss>(loss);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows_gradient(const Stored* g, const long long* target, const Stored* weights, const Stored* totals,
+              Stored* out, double share, Task task) {
+    const Place at(task.rows, task.length, task.lanes);
+    const Row<Stored> row(weights + at.row * task.row_weights, at.length, task.step_weights,
+                          at.lane, at.lanes);
+    const Real slope = cast<Real>(g[at.row * task.step_g]) * Real(share);
+    const Real by = slope / cast<Real>(totals[at.row * task.step_totals]);
+    const long long chosen = target[at.row * task.step_target];
+    out += at.row * task.row_out;
+    row.each([&](long long i, Real weight, int) {
+        const Real likely = weight * by;
+        out[i * task.step_out] = cast<Stored>(i == chosen ? likely - slope : likely);
+    });
+}

@@ -1,0 +1,305 @@
+"""Reading and writing at places that tensors name, on CUDA arrays.
+
+Where several values go to one place, additions happen in the order in which the values lie, and of
+plain writes the last one stays: the same result on each run. What an axis has not raises nothing
+here: reading it gives NaN, or the integer that is farthest out, and writing there is passed over.
+
+Thread  any; queued on the current stream of out's device
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from .copying import cast
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    adding_type,
+    computing_type,
+    headers_for,
+    int64_fields,
+    is_real,
+    launch,
+    text_of,
+)
+from .layout import broadcast_strides, element_strides
+from .prepared import on_device_of_out, only_launches
+
+DType = np.dtype[Any]
+Steps = Sequence[int]
+# One array, or None for "all of this axis", for each axis of what is indexed.
+Places = tuple[Any, ...]
+
+
+@only_launches
+def gather(x: Any, index: Any, out: Any, axis: int) -> None:
+    """Write x's element at index along axis into out; index may be shorter than x elsewhere."""
+    launch(plan_gather(x, index, out, axis, element_strides(index) or (0,)))
+
+
+@only_launches
+def select(x: Any, index: Any, out: Any, axis: int) -> None:
+    """Write the slices of x at index along axis into out."""
+    steps = [0] * max(out.ndim, 1)
+    steps[axis] = element_strides(index)[0] if index.ndim else 0
+    launch(plan_gather(x, index, out, axis, steps))
+
+
+def plan_gather(x: Any, index: Any, out: Any, axis: int, steps: Steps) -> list[Launch]:
+    """Return the launch of gather for an index with these steps along out's axes."""
+    read = element_strides(x) or (0,)
+    along = [0 if a == axis else step for a, step in enumerate(read)]
+    length = x.shape[axis] if x.ndim else 1
+    return _launch("gather", (x, index, out), out, (axis, length, read[axis]), (along, steps))
+
+
+@on_device_of_out
+def scatter(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
+    """Write x into out, and src at index along axis over it; src has index's axes or none."""
+    cast(x, out)
+    _put_elements(index, src, out, axis, added=False)
+
+
+@on_device_of_out
+def scatter_add(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
+    """Write x into out, and add src at index along axis. Half types are added in float32."""
+    cast(x, out)
+    _put_elements(index, src, out, axis, added=True)
+
+
+@on_device_of_out
+def scatter_zeros(x: Any, index: Any, out: Any, axis: int) -> None:
+    """Write zeros into out, and add x at index along axis."""
+    out.fill(0)
+    _put_elements(index, x, out, axis, added=True)
+
+
+@on_device_of_out
+def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
+    """Write x into out, and add the slices of src, times alpha, at index along axis.
+
+    alpha is a number of x's dtype.
+    """
+    cast(x, out)
+    if not src.size:
+        return
+    sorted_, order = _sorted(index.reshape((index.size,)))
+    runs = runs_of_slices(src, out, axis, index.size)
+    launch(plan_put(runs, src, sorted_, order, out, alpha, added=True))
+
+
+def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> None:
+    import cupy
+
+    if not index.size:
+        return
+    numbers = cupy.empty((index.size,), np.int64)
+    launch(plan_numbers(index, numbers, out, axis))
+    sorted_, order = _sorted(numbers)
+    runs = runs_of_elements(index, src, out)
+    launch(plan_put(runs, src, sorted_, order, out, added=added))
+
+
+def _sorted(numbers: Any) -> tuple[Any, Any]:
+    """Return numbers in order, and where each stood; equals keep their order."""
+    import cupy
+
+    order = cupy.argsort(numbers)
+    return cupy.take(numbers, order).astype(np.int64), order
+
+
+def plan_numbers(index: Any, numbers: Any, out: Any, axis: int) -> list[Launch]:
+    """Return the launch that numbers the elements of out that an index along axis names."""
+    shape = out.shape or (1,)
+    steps = [math.prod(shape[a + 1 :]) for a in range(len(shape))]
+    along = [0 if a == axis else step for a, step in enumerate(steps)]
+    places = element_strides(index) or (0,)
+    how = (axis, shape[axis], steps[axis])
+    return _launch("number", (index, numbers), index, how, (along, places), numbers)
+
+
+class Runs(NamedTuple):
+    """Where the places of an indexed array and of what is read or written there lie.
+
+    `places` are the indexed axes and the indexed array's steps along them; `columns` the other
+    axes and the steps of the indexed array and of the values; `entries` the axes of the index and
+    the values' steps.
+    """
+
+    places: tuple[Steps, Steps]
+    columns: tuple[Steps, Steps, Steps]
+    entries: tuple[Steps, Steps]
+
+    def launch(self, name: str, dtype: DType, args: tuple[Any, ...], *, added: bool) -> Launch:
+        """Return the launch of a kernel over all entries and columns."""
+        dims = max(1, *[len(one[0]) for one in self])
+        fields = [n for one in self for each in one for n in _padded(each, dims, each is one[0])]
+        count, width = math.prod(self.entries[0]), math.prod(self.columns[0])
+        task = int64_fields(count, width, math.prod(self.places[0]), *fields)
+        source = source_of_indexing(dtype, dims, added=added)
+        return Launch(source, name, (-(-count * width // THREADS), 1), (*args, task))
+
+
+def _padded(steps: Steps, dims: int, is_shape: bool) -> list[int]:
+    return [int(is_shape)] * (dims - len(steps)) + list(steps)
+
+
+def plan_put(
+    runs: Runs, src: Any, sorted_: Any, order: Any, out: Any, alpha: Any = 1, *, added: bool
+) -> list[Launch]:
+    """Return the launch that writes src at sorted places of out, or adds it times alpha there."""
+    by = _ADDED.get(computing_type(out.dtype), np.int64)(alpha)
+    return [runs.launch("put", out.dtype, (src, sorted_, order, by, out), added=added)]
+
+
+def runs_of_elements(index: Any, src: Any, out: Any) -> Runs:
+    """Return the runs of src, of index's axes or none, at elements of out."""
+    steps = element_strides(src) if src.ndim else [0] * index.ndim
+    return Runs((out.shape, element_strides(out)), ((), (), ()), (index.shape, steps))
+
+
+def runs_of_slices(src: Any, out: Any, axis: int, entries: int) -> Runs:
+    """Return the runs of so many slices of src at places of out along axis."""
+    shape, steps = list(out.shape or (1,)), list(element_strides(out) or (0,))
+    given = list(element_strides(src) or (0,))
+    along = [shape.pop(axis)], [steps.pop(axis)]
+    return Runs(along, (shape, steps, given), ([entries], [given.pop(axis)]))
+
+
+def runs_of_places(indexed: Any, values: Any, shape: Steps, places: Places) -> Runs:
+    """Return the runs of values, which broadcast to the shape of indexed[places]."""
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    others = [axis for axis in range(indexed.ndim) if axis not in used]
+    met = np.broadcast_shapes(*[places[axis].shape for axis in used])
+    # The axes of the places stand where the first of adjoining ones is.
+    lead = used[0] if used == list(range(used[0], used[-1] + 1)) else 0
+    steps, given = element_strides(indexed), broadcast_strides(values, shape)
+    of_entries = given[lead : lead + len(met)]
+    of_columns = (*given[:lead], *given[lead + len(met) :])
+
+    def pick(numbers: Steps, axes: list[int]) -> list[int]:
+        return [numbers[axis] for axis in axes]
+
+    return Runs(
+        (pick(indexed.shape, used), pick(steps, used)),
+        (pick(indexed.shape, others), pick(steps, others), of_columns),
+        (met, of_entries),
+    )
+
+
+@on_device_of_out
+def take(x: Any, out: Any, places: Places) -> None:
+    """Write x at places into out."""
+    if not out.size:
+        return
+    runs = runs_of_places(x, out, out.shape, places)
+    numbers = _numbers_of(x, places, runs.entries[0])
+    launch([runs.launch("take", out.dtype, (x, numbers, out), added=False)])
+
+
+@on_device_of_out
+def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
+    """Write x at places of out, or add it there; x broadcasts."""
+    used = [one for one in places if one is not None]
+    met = np.broadcast_shapes(*[one.shape for one in used])
+    shape = [n for n, place in itertools.zip_longest(out.shape, places) if place is None]
+    first = next(axis for axis, place in enumerate(places) if place is not None)
+    is_together = all(place is not None for place in places[first : first + len(used)])
+    lead = first if is_together else 0
+    shape[lead:lead] = met
+    if not out.size or not math.prod(shape):
+        return
+    if isinstance(x, np.ndarray):
+        x = _uploaded(x)
+    runs = runs_of_places(out, x, shape, places)
+    sorted_, order = _sorted(_numbers_of(out, places, met))
+    launch(plan_put(runs, x, sorted_, order, out, added=accumulate))
+
+
+@on_device_of_out
+def put_zeros(x: Any, out: Any, places: Places) -> None:
+    """Write zeros into out, and add x at places: the adjoint of take."""
+    out.fill(0)
+    put(x, out, places, True)
+
+
+@on_device_of_out
+def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> None:
+    """Write x into out, then src at places of it, or add it there; src broadcasts."""
+    cast(x, out)
+    put(src, out, places, accumulate)
+
+
+def _numbers_of(indexed: Any, places: Places, met: Steps) -> Any:
+    """Return the number of the place that each entry names, in C order over the indexed axes."""
+    import cupy
+
+    numbers = cupy.empty((math.prod(met),), np.dtype(np.int64))
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    for nth, axis in enumerate(used):
+        launch(plan_locate(places[axis], numbers, met, indexed.shape[axis], nth))
+    return numbers
+
+
+def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> list[Launch]:
+    """Return the launch that takes the nth axis, of a length, into the numbers of places."""
+    count, shape, still = math.prod(met), met or (1,), [0] * max(len(met), 1)
+    if not count:
+        return []
+    steps = broadcast_strides(index, met) or (0,)
+    task = int64_fields(count, nth, length, 0, *shape, *still, *steps, *still)
+    source = source_of_indexing(numbers.dtype, len(shape), index.dtype)
+    return [Launch(source, "locate", (-(-count // THREADS), 1), (index, numbers, task))]
+
+
+def _uploaded(number: Any) -> Any:
+    import cupy
+
+    return cupy.array(number)
+
+
+def _launch(
+    name: str,
+    arrays: tuple[Any, ...],
+    over: Any,
+    how: tuple[int, int, int],
+    steps: tuple[Steps, Steps],
+    out: Any = None,
+) -> list[Launch]:
+    """Return the launch of a kernel with a thread for each element of `over`."""
+    if not over.size:
+        return []
+    index, out = arrays[-2], over if out is None else out
+    written = (1,) * max(over.ndim, 1) if out is not over else element_strides(over) or (0,)
+    shape = over.shape or (1,)
+    task = int64_fields(over.size, *how, *shape, *steps[0], *steps[1], *written)
+    source = source_of_indexing(out.dtype, len(shape), index.dtype)
+    return [Launch(source, name, (-(-over.size // THREADS), 1), (*arrays, task))]
+
+
+_ADDED: Final[dict[str, Any]] = {"float": np.float32, "double": np.float64}
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_indexing(
+    dtype: DType, dims: int = 1, index: DType | None = None, *, added: bool = False
+) -> str:
+    """Return the text for elements of a dtype, a number of axes, and an index of a dtype, int64
+    unless given.
+    """
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+typedef {adding_type(dtype)} Real;
+typedef {C_TYPES[index] if index else "long long"} Place;
+constexpr int DIMS = {dims};
+constexpr bool IS_REAL = {str(is_real(dtype)).lower()};
+constexpr bool ADDED = {str(added).lower()};
+{text_of("indexing.cu")}"""

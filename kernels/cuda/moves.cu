@@ -1,0 +1,34 @@
+// Elements that change their places along axes, and zeros beside a band. copying.py puts
+// before this text: memory.cuh, the typedef of Stored, and the number of axes DIMS.
+//
+// A thread makes one element of out. Along each axis the place that it reads is begin + sign * its
+// own, round the end of the axis once; what lies outside of the band least <= column - row <= most
+// of two axes is 0 and reads nothing. Numbers turned (by `turn`) go round the end of all elements.
+
+constexpr int THREADS = 256;
+
+struct Task {
+    long long size, turn, first;  // first: where the element of out's first place is read
+    long long row_axis, column_axis, least, most;
+    long long shape[DIMS], begin[DIMS], sign[DIMS], step_x[DIMS], step_out[DIMS];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+move(const Stored* x, Stored* out, Task task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.size) return;
+    out += offset_of<unsigned long long, DIMS>(number, task.shape, task.step_out);
+    long long rest = number + task.turn, row = 0, column = 0, read = task.first;
+    if (rest >= task.size) rest -= task.size;
+#pragma unroll
+    for (int d = DIMS - 1; d >= 0; --d) {
+        const long long before = rest / task.shape[d], own = rest - before * task.shape[d];
+        rest = before;
+        if (d == task.row_axis) row = own;
+        if (d == task.column_axis) column = own;
+        const long long place = task.begin[d] + task.sign[d] * own;
+        read += (place < task.shape[d] ? place : place - task.shape[d]) * task.step_x[d];
+    }
+    const bool inside = column - row >= task.least && column - row <= task.most;
+    *out = inside ? x[read] : Stored();
+}

@@ -1,0 +1,54 @@
+// One program over rows of arrays. The text before this says T and Out, ARRAYS, NUMBERS, the bits
+// READ and WRITTEN of the arrays, MOST rows of a table, CHUNK elements to a block, PACK, and
+//
+//     void update(T (&x)[ARRAYS], const T (&n)[NUMBERS])
+
+struct Table {
+    long long rows, end[MOST], size[MOST], at[ARRAYS][MOST];
+    double numbers[NUMBERS];
+};
+
+template <int count> __device__ void step(Out* const (&at)[ARRAYS], int i, const T (&n)[NUMBERS]) {
+    typedef Pack<Out, count> Some;
+    Some some[ARRAYS];
+#pragma unroll
+    for (int a = 0; a < ARRAYS; ++a)
+        if (READ >> a & 1) some[a] = *reinterpret_cast<const Some*>(at[a] + i);
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+        T x[ARRAYS];
+#pragma unroll
+        for (int a = 0; a < ARRAYS; ++a) x[a] = READ >> a & 1 ? cast<T>(some[a].lane[k]) : T(0);
+        update(x, n);
+#pragma unroll
+        for (int a = 0; a < ARRAYS; ++a)
+            if (WRITTEN >> a & 1) some[a].lane[k] = cast<Out>(x[a]);
+    }
+#pragma unroll
+    for (int a = 0; a < ARRAYS; ++a)
+        if (WRITTEN >> a & 1) *reinterpret_cast<Some*>(at[a] + i) = some[a];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) {
+    // The first row that ends behind this block.
+    int row = 0;
+    for (int last = int(table.rows) - 1; row < last;) {
+        const int middle = (row + last) / 2;
+        if ((long long)(blockIdx.x) < table.end[middle])
+            last = middle;
+        else
+            row = middle + 1;
+    }
+    const long long before = row ? table.end[row - 1] : 0;
+    const long long begin = ((long long)(blockIdx.x) - before) * CHUNK;
+    const long long left = table.size[row] - begin;
+    const int size = int(left < CHUNK ? left : CHUNK);
+    Out* at[ARRAYS];
+    T n[NUMBERS];
+#pragma unroll
+    for (int a = 0; a < ARRAYS; ++a) at[a] = reinterpret_cast<Out*>(table.at[a][row]) + begin;
+#pragma unroll
+    for (int i = 0; i < NUMBERS; ++i) n[i] = T(table.numbers[i]);
+    for (int i = threadIdx.x * PACK; i + PACK <= size; i += THREADS * PACK) step<PACK>(at, i, n);
+    for (int i = size / PACK * PACK + threadIdx.x; i < size; i += THREADS) step<1>(at, i, n);
+}

@@ -1,0 +1,156 @@
+"""One program over many tensors, on CUDA arrays: launches that take a table of their addresses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import numpy as np
+
+from fastdist.core.program import Program
+
+from .launch import (
+    THREADS,
+    Launch,
+    Struct,
+    address_of,
+    launch,
+    text_of,
+)
+from .pointwise import plan as pointwise_plan
+from .pointwise_source import Operand, body_function, compute_dtype, preamble
+
+# A kernel takes 4 KiB of arguments on every GPU; the numbers and the table's length come on top.
+_TABLE_BYTES: Final = 3840
+# Elements of one tensor that a block goes through: 16 to a thread.
+_CHUNK: Final = 16 * THREADS
+
+
+def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) -> None:
+    """Run a program over several rows of arrays, of which numbers has a row each. arrays holds
+    those that stand for the program's first one, row by row, then those for its second one.
+
+    The arrays of a row have one shape, all have one dtype, in C order. Every row is done with
+    before the next one begins, as far as they share memory.
+
+    Bound by memory: each element is read and written once, in registers between the lines.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(plan(program, numbers, arrays), on=arrays[0])
+
+
+def plan(
+    program: Program, numbers: Sequence[Sequence[float]], arrays: Sequence[Any]
+) -> list[Launch]:
+    """Return the launches, in order: one for a table of rows that do not share memory."""
+    rows = len(numbers)
+    starts = np.array([address_of(array) for array in arrays], np.int64).reshape(-1, rows)
+    sizes = np.array([array.size for array in arrays[:rows]], np.int64)
+    dtype = arrays[0].dtype
+    if _share_memory(starts, sizes * dtype.itemsize):
+        return [
+            step
+            for row in range(rows)
+            for step in _by_lines(program, numbers[row], arrays[row::rows])
+        ]
+    launches = []
+    for part in _parts(numbers, _rows_of_table(program)):
+        launches += _over_table(program, numbers[part.start], dtype, starts[:, part], sizes[part])
+    return launches
+
+
+def _rows_of_table(program: Program) -> int:
+    return _TABLE_BYTES // (8 * (len(program.arrays) + 2))
+
+
+def _share_memory(starts: np.ndarray, lengths: np.ndarray) -> bool:
+    """Return whether some arrays begin before others end."""
+    there = lengths > 0
+    flat = starts[:, there].ravel()
+    order = np.argsort(flat)
+    ends = flat + np.tile(lengths[there], len(starts))
+    return bool((flat[order][1:] < ends[order][:-1]).any())
+
+
+def _by_lines(program: Program, numbers: Sequence[float], arrays: Sequence[Any]) -> list[Launch]:
+    """Return a launch for each line of one row."""
+    values = dict(zip(program.arrays, arrays, strict=True))
+    for name, number in zip(program.numbers, numbers, strict=True):
+        values[name] = np.asarray(number, arrays[0].dtype)
+    launches = []
+    for target, body in program.lines:
+        launches += pointwise_plan(body, [values[name] for name in body.names], values[target])
+    return launches
+
+
+def _parts(numbers: Sequence[Sequence[float]], most: int) -> Iterator[slice]:
+    """Yield the rows of one launch each: so many at most, and of the same numbers."""
+    at = 0
+    for _, alike in groupby(numbers):
+        end = at + len(list(alike))
+        for first in range(at, end, most):
+            yield slice(first, min(first + most, end))
+        at = end
+
+
+def _over_table(
+    program: Program,
+    numbers: Sequence[float],
+    dtype: np.dtype[Any],
+    starts: np.ndarray,
+    sizes: np.ndarray,
+) -> list[Launch]:
+    """Return the launch over rows of such sizes that begin at starts; none if all are empty."""
+    blocks = np.cumsum(-(-sizes // _CHUNK))
+    if not blocks[-1]:
+        return []
+    rows = len(sizes)
+    table = np.zeros((2 + len(starts), _rows_of_table(program)), np.int64)
+    table[0, :rows], table[1, :rows], table[2:, :rows] = blocks, sizes, starts
+    # Rounded to the arrays' dtype, which a double holds.
+    values = np.array(numbers or [0.0]).astype(dtype).astype(np.float64)
+    fields = np.concatenate([np.array([rows]), table.ravel(), values.view(np.int64)])
+    aligned = not np.bitwise_or.reduce(starts, axis=None) & 15
+    source = source_of_program(program, dtype, aligned=aligned)
+    struct = Struct(fields.view(f"V{fields.nbytes}"))
+    return [Launch(source, "multi_tensor", (int(blocks[-1]), 1), (struct,))]
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_program(program: Program, dtype: np.dtype[Any], *, aligned: bool) -> str:
+    """Return the text of a program over tables of arrays of dtype; aligned if all of them begin at
+    multiples of 16 bytes.
+    """
+    compute = compute_dtype([Operand(dtype)], dtype)
+    places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}
+    places |= {name: f"n[{i}]" for i, name in enumerate(program.numbers)}
+    functions, lines = [], []
+    for i, (target, body) in enumerate(program.lines):
+        functions.append(body_function(f"line{i}", body, [compute] * len(body.names), compute))
+        given = ", ".join(places[name] for name in body.names)
+        # Rounded as memory would round it.
+        lines.append(f"    {places[target]} = cast<T>(line{i}({given}));")
+    read = {name for _, body in program.lines for name in body.used}
+    return "\n".join(
+        (
+            preamble([body for _, body in program.lines], [dtype], compute, dtype),
+            f"constexpr int ARRAYS = {len(program.arrays)};",
+            f"constexpr int NUMBERS = {max(len(program.numbers), 1)};",
+            f"constexpr unsigned int READ = {_bits(program, read)};",
+            f"constexpr unsigned int WRITTEN = {_bits(program, program.written)};",
+            f"constexpr int MOST = {_rows_of_table(program)}, CHUNK = {_CHUNK};",
+            f"constexpr int PACK = {16 // dtype.itemsize if aligned else 1}, THREADS = {THREADS};",
+            *functions,
+            "__device__ __forceinline__ void update(T (&x)[ARRAYS], const T (&n)[NUMBERS]) {",
+            *lines,
+            "}",
+            text_of("multi_tensor.cu"),
+        )
+    )
+
+
+def _bits(program: Program, names: Collection[str]) -> int:
+    return sum([(name in names) << i for i, name in enumerate(program.arrays)])

@@ -1,0 +1,136 @@
+"""Launches that are planned once: what follows from layouts is found again."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+
+from .launch import THREADS, ByValue, Launch, Scratch, Slot, Struct, kernel_of
+
+# Note [Prepared launches]
+# Which texts a kernel launches, on which grids and with which extents, follows from the layouts of
+# its arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So it is asked
+# once for each of these, with slots in the place of arrays: `launch` hands what it is given for
+# slots to whoever made them. What is kept holds no memory, and a later call fills in its arrays.
+# A kernel that does more than launch, one that looks at values or at a switch, asks cuBLAS or takes
+# parts of its arrays, is not marked by `only_launches`, and runs each time.
+_BLOCK: Final = (THREADS,)
+# Of one kernel.
+_MOST: Final = 256
+
+
+def only_launches(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Mark a kernel of which nothing is to be known but the launches that it makes of layouts."""
+    kernel.only_launches = True  # type: ignore[attr-defined]
+    return kernel
+
+
+def on_device_of_out(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Let a kernel that does more than launch do it on the device of the array that it fills."""
+    place = list(inspect.signature(kernel).parameters).index("out")
+
+    @functools.wraps(kernel)
+    def run(*given: Any) -> None:
+        with given[place].device:
+            kernel(*given)
+
+    return run
+
+
+class Prepared:
+    """Launches, ready for all arrays of the layouts that they were planned for."""
+
+    __slots__ = ("_numbers", "_others", "_scratch", "_steps")
+
+    def __init__(self, launches: Sequence[Launch], count: int) -> None:
+        """Prepare launches over slots, of which a call has count."""
+        args = [arg for step in launches for arg in step.args]
+        numbers = [arg for arg in args if isinstance(arg, ByValue)]
+        scratch = list(dict.fromkeys([arg for arg in args if isinstance(arg, Scratch)]))
+        others = [arg for arg in args if not isinstance(arg, Slot | ByValue | Scratch)]
+        # Where an argument stands behind the arrays of a call.
+        behind = {id(arg): count + i for i, arg in enumerate([*numbers, *scratch, *others])}
+        self._numbers = [(number.slot.place, number.kind) for number in numbers]
+        self._scratch = [(one.shape, one.dtype) for one in scratch]
+        self._others = tuple([one.fields if isinstance(one, Struct) else one for one in others])
+        self._steps = [
+            (
+                kernel_of(step.source, step.name),
+                step.grid,
+                itemgetter(
+                    *[arg.place if isinstance(arg, Slot) else behind[id(arg)] for arg in step.args]
+                ),
+            )
+            for step in launches
+        ]
+
+    def run(self, given: tuple[Any, ...]) -> None:
+        """Launch over the arrays of a call, on the current stream of the current device."""
+        pool = given
+        if self._numbers:
+            pool += tuple([kind(given[place][()]) for place, kind in self._numbers])
+        if self._scratch:
+            # Freed while the kernels still run: see `launch`.
+            pool += tuple([_empty(shape, dtype) for shape, dtype in self._scratch])
+        pool += self._others
+        for kernel, grid, arguments in self._steps:
+            kernel(grid, _BLOCK, arguments(pool))
+
+
+def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    import cupy
+
+    return cupy.empty(shape, dtype)
+
+
+class PreparedTable(dict[Any, Prepared]):
+    """What a kernel launches, by a key of the arrays that it is given; starts again when full."""
+
+    def __init__(self, kernel: Callable[..., None], numbers: Sequence[Any] = ()) -> None:
+        self._kernel, self._numbers = kernel, numbers
+
+    def prepare(self, key: Any, given: Sequence[Any]) -> Prepared:
+        """Keep and return what the kernel launches over arrays of the layouts of those given, None
+        among them for what is left out.
+        """
+        launches: list[Launch] = []
+        aligned = is_aligned(given)
+        slots = [
+            None if array is None else Slot(place, array, launches, aligned=aligned)
+            for place, array in enumerate(given)
+        ]
+        self._kernel(*slots, *self._numbers)
+        if len(self) >= _MOST:
+            self.clear()
+        self[key] = made = Prepared(launches, len(slots))
+        return made
+
+
+def key_of(given: Sequence[Any]) -> tuple[Any, ...]:
+    """Return all that launches depend on: layouts, what is a number, and alignment."""
+    key, places = list[Any](), 0
+    for array in given:
+        if array is None:
+            key.append(None)
+            continue
+        key += (array.dtype, array.shape, array.strides)
+        if array.__class__ is not np.ndarray:
+            places |= array.data.ptr
+        else:
+            key.append(np.ndarray)
+    key.append(places & 15 == 0)
+    return tuple(key)
+
+
+def is_aligned(given: Sequence[Any]) -> bool:
+    """Return whether all arrays of a device among those given begin at multiples of 16 bytes."""
+    places = 0
+    for array in given:
+        if array is not None and array.__class__ is not np.ndarray:
+            places |= array.data.ptr
+    return not places & 15

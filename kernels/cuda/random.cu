@@ -1,0 +1,101 @@
+// Random numbers by counting, Philox-4x32-10: see Note [One stream on every device] in
+// core/philox.py. random.py puts before this text: memory.cuh, the typedef of Stored, the number of
+// axes DIMS, whether an element takes 64 bits: LONG, and how many BITS a uniform number has if not.
+//
+// A thread makes one block of the stream, four words, and the elements that are made of them.
+// Bound by arithmetic for normal numbers, by memory for others.
+
+constexpr int THREADS = 256;
+typedef unsigned int Word;
+typedef unsigned long long Long;
+
+struct Task {
+    long long size, first, seed;
+    long long low, span, last;  // of integers: span 0 stands for 2**64
+    long long shape[DIMS], step[DIMS];
+};
+
+struct Block {
+    Word word[4];
+    __device__ Block(Long place, Long seed, Word attempt) {
+        Word c0 = Word(place), c1 = Word(place >> 32), c2 = attempt, c3 = 0;
+        Word k0 = Word(seed), k1 = Word(seed >> 32);
+#pragma unroll
+        for (int round = 0; round < 10; ++round) {
+            const Long product_0 = Long(c0) * 0xD2511F53u, product_1 = Long(c2) * 0xCD9E8D57u;
+            const Word high_0 = Word(product_0 >> 32), high_1 = Word(product_1 >> 32);
+            c0 = high_1 ^ c1 ^ k0, c2 = high_0 ^ c3 ^ k1;
+            c1 = Word(product_1), c3 = Word(product_0);
+            k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+        }
+        word[0] = c0, word[1] = c1, word[2] = c2, word[3] = c3;
+    }
+    __device__ Long wide(int i) const { return word[2 * i] | Long(word[2 * i + 1]) << 32; }
+};
+
+constexpr float STEP = 1.0f / (1 << BITS);
+constexpr int EACH = LONG ? 2 : 4;
+
+__device__ long long number_of_block() {
+    return (long long)(blockIdx.x) * THREADS + threadIdx.x;
+}
+
+template <typename Value>
+__device__ void put(Stored* out, long long i, Value value, const Task& task) {
+    if (i < task.size)
+        out[offset_of<Long, DIMS>(i, task.shape, task.step)] = cast<Stored>(value);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+uniform(Stored* out, Task task) {
+    const long long number = number_of_block();
+    if (number * EACH >= task.size) return;
+    const Block block(Long(task.first) + number, task.seed, 0);
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        if constexpr (LONG) put(out, number * 2 + i, (block.wide(i) >> 11) * 0x1p-53, task);
+        else put(out, number * 4 + i, (block.word[i] >> (32 - BITS)) * STEP, task);
+    }
+}
+
+// Two by two, by the method of Box and Muller, in float64 and rounded last.
+extern "C" __global__ void __launch_bounds__(THREADS)
+normal(Stored* out, Task task) {
+    const long long number = number_of_block();
+    if (number * EACH >= task.size) return;
+    const Block block(Long(task.first) + number, task.seed, 0);
+    constexpr double scale = LONG ? 0x1p-53 : 0x1p-32, turn = 6.283185307179586 * scale;
+#pragma unroll
+    for (int pair = 0; pair < EACH / 2; ++pair) {
+        const double u = LONG ? double(block.wide(0) >> 11) : double(block.word[2 * pair]);
+        const double v = LONG ? double(block.wide(1) >> 11) : double(block.word[2 * pair + 1]);
+        // One is added so that u lies in (0, 1], where the logarithm is finite.
+        const double radius = ::sqrt(-2.0 * ::log((u + 1.0) * scale)), angle = turn * v;
+        const long long at = number * EACH + 2 * pair;
+        if constexpr (LONG) {
+            put(out, at, radius * ::cos(angle), task);
+            put(out, at + 1, radius * ::sin(angle), task);
+        } else {
+            put(out, at, float(radius * ::cos(angle)), task);
+            put(out, at + 1, float(radius * ::sin(angle)), task);
+        }
+    }
+}
+
+// A word that would favour the small ones is thrown away and drawn again from the same place.
+extern "C" __global__ void __launch_bounds__(THREADS)
+integers(Stored* out, Task task) {
+    const long long number = number_of_block();
+    if (number * 2 >= task.size) return;
+    const Long place = Long(task.first) + number, span = task.span;
+    const Block block(place, task.seed, 0);
+    for (int i = 0; i < 2; ++i) {
+        Long drawn = block.wide(i);
+        if (span) {
+            for (Word attempt = 1; drawn > Long(task.last); ++attempt)
+                drawn = Block(place, task.seed, attempt).wide(i);
+            drawn %= span;
+        }
+        put(out, number * 2 + i, (long long)(drawn + Long(task.low)), task);
+    }
+}

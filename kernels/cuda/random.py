@@ -1,0 +1,64 @@
+"""Random numbers of a part of a Philox stream, written into CUDA arrays: the CPU's, bit for bit.
+
+Normal ones but for roundings: they are computed in float64, by another library's functions.
+
+Thread  any; queued on the current stream of out's device
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .layout import element_strides
+
+
+def uniform(out: Any, seed: int, first: int) -> None:
+    """Write numbers in [0, 1) into out, from block `first` of a seed on."""
+    launch(plan_draw("uniform", out, seed, first))
+
+
+def normal(out: Any, seed: int, first: int) -> None:
+    """Write numbers of mean 0 and deviation 1 into out, from block `first` of a seed on."""
+    launch(plan_draw("normal", out, seed, first))
+
+
+def integers(out: Any, seed: int, first: int, low: int, high: int) -> None:
+    """Write integers in [low, high) into out, from block `first` of a seed on."""
+    launch(plan_draw("integers", out, seed, first, low, high))
+
+
+def plan_draw(
+    name: str, out: Any, seed: int, first: int, low: int = 0, high: int = 1
+) -> list[Launch]:
+    """Return the launch of uniform, normal or integers; none if out is empty."""
+    if not out.size:
+        return []
+    is_long, span = name == "integers" or out.dtype == np.float64, high - low
+    # The largest multiple of span below 2**64, less one: what lies above has no full round.
+    last = (1 << 64) - (1 << 64) % span - 1
+    numbers = [_signed(number) for number in (first, seed, low, span, last)]
+    shape, steps = out.shape or (1,), element_strides(out) or (0,)
+    task = int64_fields(out.size, *numbers, *shape, *steps)
+    blocks = -(-out.size // (2 if is_long else 4))
+    source = source_of_random(out.dtype, len(shape), is_long=is_long)
+    return [Launch(source, name, (-(-blocks // THREADS), 1), (out, task))]
+
+
+def _signed(number: int) -> int:
+    """Return what has a number's lowest 64 bits, as int64."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+@functools.lru_cache(maxsize=256)
+def source_of_random(dtype: np.dtype[Any], dims: int = 1, *, is_long: bool) -> str:
+    """Return the text for elements of a dtype, and a number of axes."""
+    return f"""{headers_for([dtype])}
+typedef {C_TYPES[dtype]} Stored;
+constexpr int DIMS = {dims};
+constexpr int BITS = {8 if dtype.name == "bfloat16" else 11 if dtype.itemsize == 2 else 24};
+constexpr bool LONG = {str(is_long).lower()};
+{text_of("random.cu")}"""

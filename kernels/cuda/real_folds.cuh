@@ -1,0 +1,100 @@
+// What reductions of floating numbers alone make of their elements. Comes after folds.cuh.
+
+struct Spread {
+    long long count;
+    Sum mean, squares;  // squares: of the deviations from the mean, added
+};
+// Within a thread deviations are from its own first element: without a division for each, and as
+// the squares of n deviations are at least 1/n of that from any of them, with an error of at most
+// about n roundings. Threads are joined as in Chan, Golub and LeVeque (1979).
+template <bool root> struct Deviating {
+    typedef Spread State;
+    struct Lane {
+        long long count;
+        Sum first, sum[4], squares[4];
+        __device__ void begin() {
+            count = 0, first = Sum(0);
+#pragma unroll
+            for (int k = 0; k < 4; ++k) sum[k] = squares[k] = Sum(0);
+        }
+        __device__ void take(int k, In element, long long, double) {
+            const Sum x = cast<Sum>(element);
+            if (count++ == 0) first = x;
+            const Sum away = x - first;
+            sum[k] += away, squares[k] += away * away;
+        }
+        __device__ State whole() const {
+            if (count == 0) return nothing();
+            const Sum total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+            const Sum all = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+            const Sum away = total / Sum(count), left = all - total * away;
+            return {count, first + away, left < Sum(0) ? Sum(0) : left};
+        }
+    };
+    static __device__ State nothing() { return {0, Sum(0), Sum(0)}; }
+    // Four takes elements nowhere: only States are joined by fours.
+    static __device__ State take(State state, In, long long, double) { return state; }
+    static __device__ State join(State a, State b) {
+        if (a.count == 0 || b.count == 0) return a.count == 0 ? b : a;
+        const long long count = a.count + b.count;
+        const Sum apart = b.mean - a.mean, share = Sum(b.count) / Sum(count);
+        const Sum between = apart * apart * Sum(a.count) * share;
+        return {count, a.mean + apart * share, a.squares + b.squares + between};
+    }
+    static __device__ Sum value(State state, long long, double correction) {
+        const double left = double(state.count) - correction;
+        const Sum variance = state.squares / Sum(left > 0 ? left : 0);
+        return root ? ::sqrt(variance) : variance;
+    }
+};
+
+struct Exponentials {
+    Real top;
+    Sum sum;  // of exp(x - top)
+};
+struct LogSumming {
+    typedef Exponentials State;
+    typedef Four<LogSumming> Lane;
+    static __device__ State nothing() { return {least<Real>(), Sum(0)}; }
+    static __device__ State take(State state, In element, long long, double) {
+        const Real x = cast<Real>(element);
+        if (x > state.top) return {x, state.sum * Sum(::exp(state.top - x)) + Sum(1)};
+        // Where both are infinite their difference is NaN.
+        return {state.top, state.sum + (x == state.top ? Sum(1) : Sum(::exp(x - state.top)))};
+    }
+    static __device__ State join(State a, State b) {
+        if (a.top == b.top) return {a.top, a.sum + b.sum};
+        if (a.top > b.top) return {a.top, a.sum + b.sum * Sum(::exp(b.top - a.top))};
+        return {b.top, b.sum + a.sum * Sum(::exp(a.top - b.top))};
+    }
+    static __device__ Sum value(State state, long long, double) {
+        if (state.sum != state.sum) return state.sum;
+        return state.top == least<Real>() || state.top == most<Real>()
+                   ? Sum(state.top)
+                   : Sum(state.top) + ::log(state.sum);
+    }
+};
+
+enum Order { NONZERO, ABSOLUTE, EUCLIDEAN, POWER, LARGEST, SMALLEST };
+template <Order order> struct Norming {
+    typedef ::Sum State;
+    typedef Four<Norming> Lane;
+    static __device__ State nothing() { return order == SMALLEST ? most<Sum>() : Sum(0); }
+    static __device__ State take(State state, In element, long long, double argument) {
+        const Sum size = ::fabs(cast<Sum>(element));
+        if constexpr (order == NONZERO) return state + Sum(size != Sum(0));
+        else if constexpr (order == EUCLIDEAN) return state + size * size;
+        else if constexpr (order == POWER) return state + ::pow(size, Sum(argument));
+        else return join(state, size);
+    }
+    static __device__ State join(State a, State b) {
+        if constexpr (order == LARGEST) return farther<true>(a, b);
+        else if constexpr (order == SMALLEST) return farther<false>(a, b);
+        else return a + b;
+    }
+    static __device__ Sum value(State state, long long, double argument) {
+        if constexpr (order == EUCLIDEAN) return ::sqrt(state);
+        else if constexpr (order == POWER) return ::pow(state, Sum(1 / argument));
+        else return state;
+    }
+};

@@ -1,0 +1,27 @@
+"""What first calls wait for is measured in fresh processes and printed beside the aims."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import first_calls
+
+
+def test_each_call_stands_beside_its_aims(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(first_calls, "CALLS", {"x + y": "x + y", "x > y": "x > y"})
+    monkeypatch.setattr(first_calls, "_MOST_ROUNDS", 1)
+    assert first_calls.run(2) == []
+    lines = [line.rstrip("! ").split() for line in capsys.readouterr().out.splitlines()]
+    [first] = [line for line in lines if line[:3] == ["x", "+", "y"]]
+    [later] = [line for line in lines if line[:3] == ["x", ">", "y"]]
+    aims = [[float(line[at].rstrip("!")) for at in (5, 8)] for line in (first, later)]
+    assert aims == [[2.5, 0.5], [0.7, 0.5]]
+    assert float(first[3]) > float(later[3]) > 0
+
+
+def test_what_is_over_its_aim_is_marked() -> None:
+    waits: list[first_calls.Waits] = [{"x": (0.8, 0.6)}, {"x": (0.9, 0.7)}, {"x": (1.0, 0.8)}]
+    assert first_calls._column(waits, "x", 0.7).split() == ["0.900", "(0.700)", "0.7!"]
+    assert first_calls._column(waits, "x", 1.0).split() == ["0.900", "(0.700)", "1.0"]

@@ -1,0 +1,26 @@
+"""The claim that the benchmarks of calls make each kind of call, and know what it is to take."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from bench import distributed_backward, rpc
+from bench.rpc import Couple
+
+
+@pytest.mark.parametrize("bench", [rpc, distributed_backward])
+def test_each_case_can_be_timed(bench: ModuleType) -> None:
+    works = [what for what, _, _ in bench.CASES.values()]
+    couple = Couple("fastdist", bench.__name__)
+    try:
+        couple.warm_up(*works)
+        assert all(0 < couple.stopwatch(what)(2) < 60 for what in works)
+    finally:
+        couple.end()
+
+
+def test_the_ratios_to_reach_beside_torch() -> None:
+    goals = {what: goal for what, _, goal in rpc.CASES.values()}
+    assert (goals["64 KB"], goals["alone"], goals["to_here"]) == (0.5, 0.7, 0.8)

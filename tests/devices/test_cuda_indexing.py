@@ -1,0 +1,195 @@
+"""Places that tensors name, orders and moves on cuda: as on the CPU, for each order of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.core.dtypes import bfloat16
+from tests.fibre_shim.installed import cuda_on_fibres
+
+RNG = np.random.default_rng(11)
+X = RNG.standard_normal((6, 5, 4)).astype(np.float32)
+ROWS, WIDE = RNG.integers(-6, 6, 9), RNG.integers(0, 5, (3, 9))
+PLACES: dict[str, Callable[[Any], Any]] = {
+    "rows, negative and again": lambda on: on(ROWS),
+    "one": lambda on: on(np.array([2])),
+    "a matrix of rows": lambda on: on(WIDE),
+    "the middle axis": lambda on: (slice(None), on(ROWS % 5)),
+    "the last axis": lambda on: (..., on(ROWS % 4)),
+    "two adjoining axes": lambda on: (slice(None), on(ROWS % 5), on(ROWS % 4)),
+    "two axes apart": lambda on: (on(ROWS), slice(None), on(ROWS % 4)),
+    "axes that broadcast": lambda on: (on(WIDE), on(ROWS % 5)),
+    "all axes": lambda on: (on(ROWS), on(ROWS % 5), on(ROWS % 4)),
+    "a mask": lambda on: on(X[:, :, 0] > 0),
+    "a mask of nothing": lambda on: on(np.zeros((6, 5), bool)),
+    "nowhere": lambda on: on(np.zeros(0, np.int64)),
+    "of a view": lambda on: (slice(1, None, 2), on(ROWS % 5)),
+    "int32": lambda on: on(ROWS.astype(np.int32)),
+}
+
+
+@pytest.fixture(autouse=True)
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def on(device: str) -> Callable[[np.ndarray], Any]:
+    return lambda array: fd.tensor(array, device=device)
+
+
+def both(compute: Callable[[Callable[[np.ndarray], Any]], Any]) -> None:
+    """Hold what is computed on cuda to what is on the CPU, exactly."""
+    found, expected = compute(on("cuda")), compute(on("cpu"))
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype is other.dtype and one.shape == other.shape
+        if one.dtype is fd.bfloat16:
+            one, other = one.float(), other.float()
+        np.testing.assert_array_equal(one.detach().cpu().numpy(), other.detach().numpy())
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.bool_, bfloat16.numpy])
+def test_places_are_read_written_and_added_to(name: str, dtype: Any) -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        index, made = PLACES[name](on), []
+        x = on((X * 4).astype(dtype))
+        taken = x[index]
+        made.append(taken)
+        for value in (
+            1,
+            on(np.ones(1, dtype)),
+            on(np.ones(taken.shape[-1:], dtype)),
+            taken.clone(),
+        ):
+            changed = x.clone()
+            changed[index] = value
+            made.append(changed)
+        return made
+
+    both(compute)
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        index, x = PLACES[name](on), on(X).requires_grad_()
+        # Whole numbers: their sums are the same in any order.
+        taken = x[index]
+        taken.backward(on(np.arange(taken.numel(), dtype=np.float32)).reshape(taken.shape))
+        y, value = on(X).requires_grad_(), on(np.full(taken.shape, 2, np.float32))
+        value.requires_grad_()
+        changed = y * 1
+        changed[index] = value
+        (changed * on(X.round())).sum().backward()
+        if name in ("two axes apart", "a matrix of rows"):
+            return [x.grad, y.grad]  # which value stays is told by no gradient
+        return [x.grad, y.grad, value.grad]
+
+    both(compute)
+
+
+def test_what_is_added_many_times_is_added_in_order() -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        values = np.random.default_rng(2).standard_normal((700, 3)).astype(np.float32)
+        rows = np.arange(700) % 3
+        x = on(np.zeros((4, 3), np.float32))
+        wide = on(np.repeat(rows[:, None], 3, 1))
+        return [
+            x.index_add(0, on(rows), on(values), alpha=2),
+            x.index_put((on(rows),), on(values), accumulate=True),
+            x.scatter_add(0, wide, on(values)),
+            x.scatter(0, wide, on(values)),
+            on(values).gather(0, wide),
+            on(values).index_select(0, on(rows)),
+        ]
+
+    found, again = compute(on("cuda")), compute(on("cuda"))
+    for one, other, cpu in zip(found, again, compute(on("cpu")), strict=True):
+        assert one.equal(other)
+        np.testing.assert_allclose(one.cpu().numpy(), cpu.numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_what_an_axis_has_not_is_nan_or_far_out_and_is_not_written() -> None:
+    index = fd.tensor([0, 7, -1], device="cuda")
+    x = fd.tensor([1.0, 2.0], device="cuda")
+    assert np.isnan(x.gather(0, index).cpu().numpy()).tolist() == [False, True, True]
+    whole = fd.tensor([1, 2], device="cuda")
+    assert whole.index_select(0, index).tolist() == [1, -(2**63), -(2**63)]
+    for dtype, far in ((fd.int32, -(2**31)), (fd.uint8, 255), (fd.int8, -128)):
+        assert whole.to(dtype).gather(0, index).tolist() == [1, far, far]
+    assert x.scatter_add(0, index, fd.ones(3, device="cuda")).tolist() == [2.0, 2.0]
+    assert x.index_add(0, index, fd.ones(3, device="cuda")).tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.bool_, bfloat16.numpy])
+@pytest.mark.parametrize("turned", [False, True])
+def test_orders_and_moves_are_the_cpu_s(dtype: Any, turned: bool) -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x = on((X * 2).round().astype(dtype))
+        x = x.permute(2, 0, 1)[::1, 1:] if turned else x
+        made = [x.flip(0, 2), x.flip(1), x.roll(3), x.roll((1, -2), (0, 2)), x.roll(-700, 1)]
+        made += [x.triu(1), x.tril(-1), fd.cat([x, x[:1], x], 0), fd.cat([x, x], -1)]
+        made += [fd.diag_embed(x, 1), fd.diag_embed(x, -2, 0, 2), fd.stack([x, x], 1)]
+        for descending in (False, True):
+            made += [*x.sort(1, descending), *x.argsort(stable=True)[None]]
+            made += [*x.topk(2, -1, descending)] if dtype is not np.bool_ else []
+        return made
+
+    both(compute)
+
+
+def test_nan_is_the_largest() -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x = on(np.array([1, np.nan, -np.inf, np.inf, np.nan, 0, -0.0], np.float32))
+        return [*x.sort(), *x.sort(descending=True), *x.topk(4), *x.topk(3, largest=False)]
+
+    both(compute)
+
+
+def test_numbers_without_axes() -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x = on(np.array(3.0))
+        zero = on(np.array(0))
+        made = [x.gather(0, zero), x.index_select(0, zero.reshape(1)), *x.sort(), x.flip(())]
+        made += [x.scatter(0, zero, 5.0), x.scatter_add(0, zero, x), x.roll(2), *x.topk(1)]
+        return made
+
+    both(compute)
+
+
+def test_what_is_written_to_may_be_what_is_read() -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x, y = on(np.arange(8.0)), on(np.arange(8.0))
+        x[on(np.arange(7))] = x[1:]
+        y[on(np.arange(7, -1, -1))] = y
+        return [x, y]
+
+    both(compute)
+
+
+def test_losses_of_nothing_and_complex_fills_are_the_cpu_s() -> None:
+    loss = fd.nn.functional.nll_loss
+    for device in ("cpu", "cuda"):
+        x = fd.zeros(0, 3, device=device)
+        target = fd.zeros(0, dtype=fd.int64, device=device)
+        assert np.isnan(loss(x, target).item()) and loss(x, target, reduction="sum").item() == 0
+    assert fd.ones(2, dtype=fd.complex64, device="cuda").cpu().tolist() == [1, 1]
+
+
+def test_weights_are_of_the_dtype_of_what_they_weigh() -> None:
+    x, target = fd.zeros(2, 3), fd.tensor([0, 1])
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+        fd.nn.functional.nll_loss(x, target, weight=fd.ones(3, dtype=fd.float64))
+
+
+def test_nan_of_either_sign_is_the_largest() -> None:
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x = on(np.array([1.0, np.copysign(np.nan, -1), -0.0, 0.0, -1.0], np.float32))
+        return [*x.sort(), *x.topk(2)]
+
+    both(compute)

@@ -1,0 +1,117 @@
+"""Models on cuda give the losses and gradients that they give on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist import nn
+from tests.fibre_shim.installed import cuda_on_fibres
+
+F = fd.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+class Classifier(nn.Module):
+    """Two layers with the norm of the one or the other kind between them."""
+
+    def __init__(self, norm: Any) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 16), norm, nn.GELU(), nn.Linear(16, 5))
+
+    def forward(self, x: Any) -> Any:
+        return self.layers(x)
+
+
+LOSSES: dict[str, Callable[[Any, Any], Any]] = {
+    "mean": F.cross_entropy,
+    "smoothed sum": lambda x, y: F.cross_entropy(x, y, reduction="sum", label_smoothing=0.1),
+    "weighed, some ignored": lambda x, y: F.nll_loss(
+        F.log_softmax(x, 1), y, weight=x.detach()[0].abs(), ignore_index=3
+    ),
+    "logsumexp": lambda x, y: x.logsumexp(1).mean(),
+    "norms": lambda x, y: x.norm() + x.var() + x.std(0).sum() + x.amax(1).sum() + x.max(),
+    "products": lambda x, y: x.prod(1).sum(),
+}
+
+
+def step(model: Any, loss: Callable[[Any, Any], Any], x: Any, y: Any) -> list[Any]:
+    """Return the loss of a step, and the parameters after it."""
+    optimizer = fd.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    found = loss(model(x), y)
+    found.backward()
+    optimizer.step()
+    return [one.detach().cpu().numpy().copy() for one in (found, *model.parameters())]
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_classifier_takes_the_steps_that_it_takes_on_the_cpu(name: str, norm: Any) -> None:
+    rng = np.random.default_rng(3)
+    x = fd.from_numpy(rng.standard_normal((12, 8)).astype(np.float32))
+    y = fd.from_numpy(rng.integers(0, 5, 12))
+    fd.manual_seed(1)
+    model = Classifier(norm(16))
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    expected = step(model, LOSSES[name], x, y)
+    model.load_state_dict(state)
+    model.zero_grad(set_to_none=True)
+    found = step(model.to("cuda"), LOSSES[name], x.to("cuda"), y.to("cuda"))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
+
+
+def test_a_step_copies_nothing_to_or_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    layers = [nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 5)]
+    model = nn.Sequential(*layers).to("cuda")
+    optimizer = fd.optim.AdamW(model.parameters(), lr=0.1)
+    x = fd.randn(12, 8, device="cuda")
+    y = fd.randint(0, 5, (12,), device="cuda")
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        return loss, norm
+
+    step()
+    backend = type(fd.devices.backend.backend_of("cuda"))
+    with monkeypatch.context() as patch:
+        for name in ("from_numpy", "to_numpy"):
+            patch.setattr(backend, name, None)
+        loss, norm = step()
+        with pytest.raises(TypeError, match="NoneType"):
+            loss.item()
+    assert np.isfinite(loss.item()) and norm.item() > 0.1
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])
+@pytest.mark.parametrize("most", [0.1, 1e3])
+def test_gradients_are_clipped_as_on_the_cpu(order: float, most: float) -> None:
+    def clipped(device: str) -> list[Any]:
+        grads = [np.arange(6, dtype=np.float32).reshape(2, 3) - 2, np.float32([4.0]), np.empty(0)]
+        parameters = [fd.zeros(g.shape, device=device, requires_grad=True) for g in grads]
+        for parameter, grad in zip(parameters, grads, strict=True):
+            parameter.grad = fd.tensor(grad, dtype=fd.float32, device=device)
+        norm = nn.utils.clip_grad_norm_(parameters, most, order)
+        return [one.cpu().numpy() for one in (norm, *[each.grad for each in parameters])]
+
+    for found, expected in zip(clipped("cuda"), clipped("cpu"), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_norm_that_is_not_finite_is_told() -> None:
+    parameter = fd.zeros(2, device="cuda", requires_grad=True)
+    parameter.grad = fd.tensor([1.0, np.nan], device="cuda")
+    with pytest.raises(RuntimeError, match="non-finite"):
+        nn.utils.clip_grad_norm_([parameter], 1.0, error_if_nonfinite=True)

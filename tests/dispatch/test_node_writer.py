@@ -1,0 +1,169 @@
+"""Nodes of ops under two passes that free what was saved."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist import Tensor
+from fastdist.autograd import grad
+from fastdist.core.errors import ShapeError
+from fastdist.dispatch.structured import Plan, StructuredOp
+from fastdist.nn import functional
+
+
+class Preemption:
+    """Lets another thread's deed come before the instruction of a number in a Node's method."""
+
+    def __init__(self, deed: Callable[[], None], number: int) -> None:
+        self.left, self._deed = number, deed
+
+    def __call__(self, frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_name not in ("apply", "apply_recorded"):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == -1:
+                self._deed()
+        return self
+
+
+def freed(result: Tensor, inputs: list[Tensor], number: int, again: bool) -> Any:
+    """Return the gradients, "released" where a pass said so, or None if the number is too high."""
+    node = result.grad_fn
+    assert node is not None
+    node = node.next_functions[0][0]  # result is a sum of what the op made
+    assert node is not None
+    preemption = Preemption(node.release, number)
+    before = sys.gettrace()
+    sys.settrace(preemption)
+    try:
+        found: Any = [g.tolist() for g in grad([result], inputs, create_graph=again)]
+    except RuntimeError as error:
+        found = "released" if "a second time" in str(error) else str(error)
+    finally:
+        sys.settrace(before)
+    return found if preemption.left < 0 else None
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["once", "create_graph"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: functional.layer_norm(x, (3,), w, w),
+        lambda x, w: (x * w).softmax(-1).square(),
+        lambda x, w: (x * w).max(1)[0],
+        lambda x, w: (x * w).exp(),
+    ],
+    ids=["layer_norm", "softmax", "max", "exp"],
+)
+def test_a_pass_gives_right_gradients_or_says_that_another_freed_what_was_saved(
+    function: Callable[[Tensor, Tensor], Tensor], again: bool
+) -> None:
+    x = fd.tensor([[1.0, 2.0, 0.5], [0.0, 1.0, 0.7]], requires_grad=True)
+    w = fd.tensor([0.2, 0.3, 0.4], requires_grad=True)
+
+    result = function(x, w).sum()
+    expected = [g.tolist() for g in grad([result], [x, w], create_graph=again)]
+    number = 0
+    while (found := freed(function(x, w).sum(), [x, w], number, again)) is not None:
+        assert found in (expected, "released"), f"instruction {number}"
+        number += 1
+    assert number > 50
+
+
+def negative(input: Tensor) -> Tensor:  # type: ignore[empty-body]
+    """Return -input."""
+
+
+def test_a_vjp_of_another_shape_names_op_and_input() -> None:
+    op = StructuredOp(negative, "copying.cast", False)
+    op.plan(lambda input: Plan(input.facts.shape, input.facts.dtype))
+    op.vjp("input")(lambda g: fd.ones(3))
+    x = fd.tensor(np.ones(2, np.float32), requires_grad=True)
+    with pytest.raises(
+        ShapeError,
+        match=r"^Function NegativeBackward0 returned an invalid gradient at index 0 - got \[3\] "
+        r"but expected shape compatible with \[2\]: the vjp of negative by input$",
+    ):
+        op.public(x).sum().backward()
+
+
+def product(input: Tensor, other: Tensor | None, more: Tensor) -> Tensor:  # type: ignore[empty-body]
+    """Return input."""
+
+
+def test_one_function_gives_the_gradients_of_several_inputs_in_one_call() -> None:
+    op, calls = StructuredOp(product, "copying.cast", False), []
+    op.plan(lambda input, other, more: Plan(input.facts.shape, input.facts.dtype))
+
+    @op.vjp("input", "more")
+    def _(g: Any, wanted: Any) -> Any:
+        calls.append(wanted)
+        return g * 2, g * 3
+
+    @op.vjp("other")
+    def _(g: Any) -> Any:
+        return g * 5
+
+    x, y, z = (fd.ones(2, requires_grad=True) for _ in range(3))
+    node = op.node_class()
+    facts = (x.facts, y.facts, z.facts)
+    way = type("way", (), {"layouts": facts, "plan": None, "derivatives": None})()
+    for edges, expected in (
+        ((x.edge, None, z.edge), (2, None, 3)),
+        ((None, None, z.edge), (None, None, 3)),
+        ((None, y.edge, None), (None, 5, None)),
+    ):
+        node.edges, node.way = edges, way
+        found = node.apply_recorded(fd.ones(2), keep=True)
+        assert tuple(None if one is None else one[0].item() for one in found) == expected
+    assert calls == [(True, False, True), (False, False, True)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x * x,
+        lambda x: x.add(x, alpha=2),
+        lambda x: x.exp(),
+        lambda x: x.sum(),
+        lambda x: x @ x.mT,
+        lambda x: x[None] @ x.mT,
+        lambda x: functional.leaky_relu(x, 0.3),
+    ],
+    ids=["mul", "add", "exp", "sum", "matmul", "batched matmul", "leaky_relu"],
+)
+def test_an_op_has_one_node_class_whatever_its_operands_are(call: Callable[[Tensor], Any]) -> None:
+    classes = set()
+    for shape in ((2, 3), (200, 100)):
+        for dtype in (fd.float32, fd.float64, fd.float16):
+            x = fd.ones(shape, dtype=dtype, requires_grad=True)
+            for one in (x, x[:1], x.t().contiguous().t()):
+                for _ in range(2):
+                    classes.add(type(call(one).grad_fn))
+    assert len(classes) == 1
+
+
+def test_an_op_and_its_in_place_twin_and_its_usual_form_have_one_node_class() -> None:
+    x = fd.ones(3, requires_grad=True)
+    made = [x + x, x.add(x, alpha=2), fd.add(x, 1), (x * 1).add_(x), (x * 1).add_(x, alpha=3)]
+    assert len({type(one.grad_fn) for one in made}) == 1
+
+
+def test_a_node_that_saved_nothing_may_run_again() -> None:
+    x, y = fd.ones(3, requires_grad=True), fd.ones(3)
+    total = fd.addcmul(x, y, y)
+    for _ in range(2):
+        total.backward(fd.ones(3))
+    assert x.grad is not None and x.grad.tolist() == [2.0] * 3
+    product = x * y
+    product.backward(fd.ones(3))
+    with pytest.raises(RuntimeError, match="a second time"):
+        product.backward(fd.ones(3))

@@ -1,0 +1,282 @@
+"""Programs for simulated workers, and what they find in one process."""
+
+# A program's numbers are small positive integers in float64: sums are exact in any order, so that
+# what workers find is what one process finds, to the last bit.
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import fastdist
+import fastdist.autograd.forward_ad as fwAD
+from fastdist import Tensor
+from fastdist.distributed import rpc
+
+EXACT = 2.0**52
+_CALLS = ("sync", "sync", "async", "async", "remote")
+# Whose results no root depends on, or not by all ways: the fast mode is not for them.
+_LOOSE_CALLS = ("unused", "unwaited", "detached")
+# In a pause others may fail, and come back.
+_PAUSES = {"pause", "pause backward"}
+_STEPS = ("mix", "mix", "weight", "watch", "watch", "product", *sorted(_PAUSES))
+_FAILURES = {"fails", "fails backward"}
+ON_PURPOSE = "on purpose"
+
+
+class Step(NamedTuple):
+    """One step of a worker's part in a program; calls have a plan for another worker."""
+
+    kind: str
+    to: int = -1
+    plan: tuple[Step, ...] = ()
+    number: int = 1
+
+
+class Program(NamedTuple):
+    """What one worker runs, with calls to others: a forward pass, and backward passes of it."""
+
+    plan: tuple[Step, ...]
+    length: int
+    mode: str
+    passes: int
+    has_tangents: bool
+
+    def steps(self) -> set[str]:
+        """Return which kinds of steps there are, at any worker."""
+        return {kind for kind, _ in _all_steps(self.plan, -1)}
+
+    def fails(self) -> bool:
+        """Return whether a step may fail."""
+        return bool(self.steps() & _FAILURES)
+
+    def must_fail(self) -> bool:
+        """Return whether a step fails that others depend on."""
+        return _must_fail(self.plan)
+
+    def pauses(self) -> bool:
+        """Return whether a step takes its time."""
+        return bool(self.steps() & _PAUSES)
+
+    def is_loose(self) -> bool:
+        """Return whether something may be called, or sent, that the root does not depend on."""
+        return bool(self.steps() & {*_LOOSE_CALLS})
+
+
+class Found(NamedTuple):
+    """The value of a program, its tangent, and gradients by name; a weight's name is its rank.
+
+    Of each tensor what its elements are, each once.
+    """
+
+    value: list[float]
+    tangent: list[float] | None
+    gradients: dict[str, list[float] | None]
+
+
+class Place(Protocol):
+    """Where a plan is followed."""
+
+    def call(self, kind: str, to: int, plan: tuple[Step, ...], a: Tensor, b: Tensor) -> Wait: ...
+
+    def weight(self) -> Tensor: ...
+
+    def watch(self, grad: Tensor) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def fail(self, grad: Tensor) -> None: ...
+
+
+Wait = Callable[[], Tensor]
+
+
+class FailedOnPurpose(RuntimeError):
+    """What a program raises because its plan says so."""
+
+
+def follow(plan: tuple[Step, ...], a: Tensor, b: Tensor, place: Place) -> Tensor:
+    """Follow a worker's plan; what is returned depends on both arguments."""
+    later: list[Wait] = []
+    for kind, to, inner, number in plan:
+        if kind == "mix":
+            a, b = a * number + b, b + a
+        elif kind == "product":
+            a = a * b
+        elif kind == "weight":
+            a = a * place.weight()
+        elif kind == "watch":
+            a = _with_hook(a, place.watch)
+        elif kind == "pause":
+            place.pause()
+        elif kind == "pause backward":
+            a = _with_hook(a, lambda grad: place.pause())
+        elif kind == "fails backward":
+            a = _with_hook(a, place.fail)
+        elif kind == "fails":
+            place.fail(a)
+        elif kind in ("sync", "remote"):
+            a = place.call(kind, to, inner, a, b)()
+        elif kind == "async":
+            later.append(place.call(kind, to, inner, a, b))
+        elif kind == "detached":
+            later.append(place.call("async", to, inner, a.detach(), b.detach()))
+        elif kind == "unused":
+            place.call("async", to, inner, a, b)()
+        else:
+            assert kind == "unwaited", kind
+            place.call("async", to, inner, a, b)
+    for wait in later:
+        a = a + wait()
+    return a + b
+
+
+def _with_hook(a: Tensor, hook: Callable[[Tensor], None]) -> Tensor:
+    a = a * 1
+    if a.requires_grad:  # not where all that came was detached
+        a.register_hook(hook)
+    return a
+
+
+class InOneProcess:
+    """A place at which calls to others are calls of a function."""
+
+    def __init__(self, at: int, weights: Mapping[int, Tensor]) -> None:
+        self._at = at
+        self._weights = weights
+
+    def call(self, kind: str, to: int, plan: tuple[Step, ...], a: Tensor, b: Tensor) -> Wait:
+        found = follow(plan, a, b, InOneProcess(to, self._weights))
+        return lambda: found
+
+    def weight(self) -> Tensor:
+        return self._weights[self._at]
+
+    def watch(self, grad: Tensor) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
+
+    fail = watch  # what comes of a program where the failure does not matter
+
+
+def call_worker(kind: str, to: int, function: Callable[..., Tensor], *args: object) -> Wait:
+    """Begin to run a function at another worker, and return how to wait for what it returns."""
+    if kind == "sync":
+        found = rpc.rpc_sync(f"w{to}", function, args)
+        return lambda: found
+    if kind == "remote":
+        return rpc.remote(f"w{to}", function, args).to_here
+    return rpc.rpc_async(f"w{to}", function, args).wait
+
+
+def leaf(value: float, length: int) -> Tensor:
+    """Return a leaf of a program."""
+    return fastdist.full((length,), value, dtype=fastdist.float64, requires_grad=True)
+
+
+def run(
+    program: Program,
+    place: Place,
+    backward: Callable[[Tensor, bool], None],
+    gradients: Callable[[Tensor, Tensor], dict[str, Tensor | None]],
+) -> Found:
+    """Run a program at its first worker; backward(root, retain_graph) runs a pass of it."""
+    a, b = leaf(2.0, program.length), leaf(3.0, program.length)
+    tangent = None
+    if program.has_tangents:
+        with fwAD.dual_level():
+            dual = fwAD.make_dual(a, fastdist.full_like(a.detach(), 2.0))
+            out = follow(program.plan, dual, b, place)
+            out, tangent = fwAD.unpack_dual(out)
+    else:
+        out = follow(program.plan, a, b, place)
+    root = out.sum()
+    for left in reversed(range(program.passes)):
+        backward(root, left > 0)
+    return Found(
+        numbers(out),
+        None if tangent is None else numbers(tangent),
+        {name: None if grad is None else numbers(grad) for name, grad in gradients(a, b).items()},
+    )
+
+
+def numbers(tensor: Tensor) -> list[float]:
+    """Return what a tensor's elements are; all the same, where all is well."""
+    return sorted(set(tensor.detach().numpy().tolist()))
+
+
+def expected(program: Program, rank: int) -> Found:
+    """Return what a program finds in one process."""
+    used = weights_used(program, rank)
+    weights = {other: leaf(1.0 + other % 3, program.length) for other in used}
+
+    def backward(root: Tensor, retain_graph: bool) -> None:
+        root.backward(retain_graph=retain_graph)
+
+    def gradients(a: Tensor, b: Tensor) -> dict[str, Tensor | None]:
+        found = {"a": a.grad, "b": b.grad}
+        for other in sorted(used):
+            found[str(other)] = weights[other].grad
+        return found
+
+    return run(program, InOneProcess(rank, weights), backward, gradients)
+
+
+def _must_fail(plan: tuple[Step, ...]) -> bool:
+    return any(
+        step.kind in _FAILURES or (step.kind not in _LOOSE_CALLS and _must_fail(step.plan))
+        for step in plan
+    )
+
+
+def weights_used(program: Program, rank: int) -> set[int]:
+    """Return at which workers a program uses the weight."""
+    return {at for kind, at in _all_steps(program.plan, rank) if kind == "weight"}
+
+
+def _all_steps(plan: tuple[Step, ...], at: int) -> list[tuple[str, int]]:
+    found = [(step.kind, at) for step in plan]
+    for step in plan:
+        found += _all_steps(step.plan, step.to)
+    return found
+
+
+def make_program(rng: random.Random, ranks: Sequence[int]) -> Program:
+    """Return a program for one of some workers, and whatever they are asked to do in it."""
+    mode = rng.choice(("auto", "auto", "fast"))
+    plan = make_plan(rng, ranks, mode, depth=rng.choice((1, 2, 2, 3)))
+    if rng.random() < 0.1:
+        plan = with_failure(rng, plan, Step(rng.choice(("fails", "fails backward"))))
+    length = rng.choice((3, 3, 3, 4000))
+    has_tangents = rng.random() < 0.25
+    return Program(plan, length, mode, rng.choice((1, 1, 1, 2, 3)), has_tangents)
+
+
+def make_plan(rng: random.Random, ranks: Sequence[int], mode: str, depth: int) -> tuple[Step, ...]:
+    """Return a plan in which workers call each other `depth` deep at most."""
+    steps: list[Step] = []
+    for _ in range(rng.randint(1, 4)):
+        if depth and rng.random() < 0.6:
+            loose = rng.random() < (0.3 if mode == "auto" else 0.02)
+            kind = rng.choice(_LOOSE_CALLS if loose else _CALLS)
+            inner = make_plan(rng, ranks, mode, depth - 1)
+            steps.append(Step(kind, rng.choice(ranks), inner))
+        else:
+            kind = rng.choice(_STEPS)
+            steps.append(Step(kind, number=rng.randint(1, 3)))
+    return tuple(steps)
+
+
+def with_failure(rng: random.Random, plan: tuple[Step, ...], failure: Step) -> tuple[Step, ...]:
+    """Return the plan with a step that fails, at one of its workers."""
+    calls = [at for at, step in enumerate(plan) if step.plan]
+    if calls and rng.random() < 0.8:
+        at = rng.choice(calls)
+        step = plan[at]
+        inner = step._replace(plan=with_failure(rng, step.plan, failure))
+        return (*plan[:at], inner, *plan[at + 1 :])
+    at = rng.randint(0, len(plan))
+    return (*plan[:at], failure, *plan[at:])

@@ -1,0 +1,149 @@
+"""The claim: a device map that travels brings gradients back, and no more is wrapped than must."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.errors import MessageError
+from fastdist.distributed import rpc
+from fastdist.distributed.autograd.outbox import unpack
+from fastdist.distributed.rpc.agent import get_current_agent
+from fastdist.distributed.rpc.message.types import MessageType
+from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.autograd.programs import contexts_of, leaf, wait_for_no_context
+from tests.distributed.workers import Group
+
+BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
+
+
+def init() -> None:
+    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
+    if os.environ["RANK"] == "0":
+        options.set_device_map("w1", {"sim:0": "sim:1", "sim:1": "sim:0"})
+    rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[Group]:
+    group = Group(__file__, 2)
+    try:
+        group.run_all(init)
+        yield group
+        group.run_all(rpc.shutdown)
+        assert group.end() == [0, 0]
+    finally:
+        group.kill()
+
+
+# ---- device maps --------------------------------------------------------------------------------
+
+
+def maps_here(*tensors: Tensor) -> list[dict[str, str]]:
+    """Return, of each receive of the current context, by which map its gradients go back."""
+    return [
+        {str(mine): str(theirs) for mine, theirs in receive.device_map.items()}
+        for receive in da._current_context()._recv_functions().values()
+    ]
+
+
+def sum_and_maps(x: Tensor, y: Tensor) -> tuple[Tensor, list[dict[str, str]]]:
+    return x * 3 + y.to(x.device), maps_here()
+
+
+@pytest.mark.seed("U5", "U9", "U13")
+@on_worker(0)
+def test_a_receive_keeps_the_map_by_which_its_tensors_came_turned_round() -> None:
+    x = fastdist.ones(2, device="sim:0", requires_grad=True)
+    y = fastdist.ones(2, requires_grad=True)
+    with da.context() as context_id:
+        z, there = rpc.rpc_sync("w1", sum_and_maps, (x, y))
+        assert there == [{"sim:1": "sim:0", "sim:0": "sim:1"}]
+        # What came back did so by the caller's map: its gradients go by it.
+        assert str(z.device) == "sim:0" and maps_here() == [{"sim:0": "sim:1", "sim:1": "sim:0"}]
+        da.backward(context_id, [z.sum()])
+        found = da.get_gradients(context_id)
+        assert found[x].to("cpu").tolist() == [3.0, 3.0] and str(found[x].device) == "sim:0"
+        assert found[y].tolist() == [1.0, 1.0]
+
+
+_words: list[dict[str, Any]] = []
+
+
+def listen_for_gradients() -> None:
+    """Note, in this worker, what is told with gradients that come."""
+    from fastdist.distributed.rpc import handlers
+
+    handle = handlers.handler_of(BACKWARD)
+    assert handle is not None
+
+    def note(envelope: Any) -> Any:
+        _words.append(dict(envelope.metadata))
+        return handle(envelope)
+
+    handlers.register_handler(BACKWARD, note)
+
+
+def devices_told() -> list[Any]:
+    return [words.get("devices") for words in _words]
+
+
+@pytest.mark.seed("U5", "E36")
+@on_worker(0)
+def test_gradients_say_where_the_map_leads_them() -> None:
+    rpc.rpc_sync("w1", listen_for_gradients)
+    x = fastdist.ones(2, device="sim:1", requires_grad=True)
+    with da.context() as context_id:
+        z, _ = rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
+        da.backward(context_id, [z.sum()])
+        (known,) = da._current_context()._recv_functions()
+    # That of the result, which was on sim:0 there.
+    assert rpc.rpc_sync("w1", devices_told) == [("sim:0",)] and known >> 48 == 1
+
+
+@pytest.mark.seed("U5")
+@on_worker(0)
+def test_gradients_by_a_map_that_leads_elsewhere_are_refused() -> None:
+    x = fastdist.ones(2, device="sim:1", requires_grad=True)
+    with da.context() as context_id:
+        rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
+        (known,) = da._current_context()._recv_functions()
+        words = {"retain_graph": False, "auto": False, "messages": [known, 1]}
+        words |= {"context_id": context_id, "pass_id": 1 << 40, "devices": ["sim:1"]}
+        sent = get_current_agent().send(1, BACKWARD, [fastdist.ones(2)], words, timeout_s=20)
+        expected = r"came from worker 0 by a device map that leads to sim:1, .* sent from sim:0$"
+        with pytest.raises(MessageError, match=expected):
+            sent.wait()
+
+
+@pytest.mark.seed("U5")
+@pytest.mark.parametrize("devices", [("sim:0", "sim:0"), (1,), "sim:0", None])
+def test_devices_that_do_not_fit_the_gradients_are_refused(devices: Any) -> None:
+    words = {"messages": (5, 1), "devices": devices}
+    with pytest.raises(MessageError, match=r"'devices' of worker 3 .* expected (one|a list)"):
+        unpack([fastdist.ones(2)], words, 3)
+
+
+# ---- what is wrapped ----------------------------------------------------------------------------
+
+
+@pytest.mark.seed("U7")
+@on_worker(0)
+def test_an_op_under_no_grad_is_not_wrapped() -> None:
+    a = leaf(1, 2)
+    rpc.rpc_sync("w1", wait_for_no_context)  # that of the test before may end a little later
+    with da.context() as context_id:
+        with fastdist.no_grad():
+            total = rpc.rpc_sync("w1", fastdist.add, (a, a))
+        assert contexts_of("w1") == 0 and total.is_leaf
+        assert da._current_context()._known_worker_ids() == set()
+        assert da._current_context()._send_functions() == {}
+        # Outside of it the same is.
+        da.backward(context_id, [rpc.rpc_sync("w1", fastdist.add, (a, a)).sum()])
+        assert contexts_of("w1") == 1 and (da.get_gradients(context_id)[a].numpy() == 2).all()

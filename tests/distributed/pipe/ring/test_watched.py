@@ -1,0 +1,162 @@
+"""The lane that others share: by a ring, and by ZeroMQ when that has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fastdist.distributed.pipe.batch import split
+from fastdist.distributed.pipe.lane import READABLE, WRITABLE
+from fastdist.distributed.pipe.ring.memory import CAPACITY
+from fastdist.distributed.pipe.ring.watched import WatchedRingLane
+from fastdist.distributed.pipe.shared_lane import SharedLane
+from fastdist.distributed.rpc.message.message import Message, decode
+from fastdist.distributed.sockets import monitor
+from tests.distributed.pipe.ring.house import House, soon
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    house = House()
+    yield house
+    house.end()
+
+
+def events_until(lane: WatchedRingLane, last: str) -> list[str]:
+    """Return what is told of the connection, up to `last`."""
+    told: list[str] = []
+    deadline = soon()
+    while last not in told:
+        assert time.monotonic() < deadline, told
+        kind = lane.next_connection_event()
+        if kind is not None:
+            told.append(kind)
+    return told
+
+
+def meet(house: House, lane: WatchedRingLane) -> None:
+    """Let the ring, and the connection beside it, be there."""
+    assert lane.try_send([b"hello"])
+    received = house.receive()
+    assert received is not None and received.frames == [b"hello"]
+    events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
+
+
+def end_ring(house: House) -> None:
+    """Let the listener hang up on the one caller that it has."""
+    rings = house.listener._rings
+    assert rings is not None
+    (caller,) = rings._callers.values()
+    rings._awake.clear()
+    rings._forget(caller)
+
+
+def test_the_end_of_a_ring_is_told_as_a_break_and_a_return(house: House) -> None:
+    lane = house.watched()
+    meet(house, lane)
+    before = lane.fileno()
+    assert lane.events() == WRITABLE
+    assert lane.next_connection_event() is None
+    assert not lane.takes_edges
+    end_ring(house)
+    lane.events()
+    assert lane.takes_edges
+    assert lane.fileno() != before
+    told = [lane.next_connection_event() for _ in range(3)]
+    assert told == [monitor.DISCONNECTED, monitor.HANDSHAKE_SUCCEEDED, None]
+    assert lane.try_send([b"hello again"])
+    received = house.receive()
+    assert received is not None and received.frames == [b"hello again"]
+    assert isinstance(received.route, bytes)  # by ZeroMQ
+
+
+def test_without_a_connection_only_the_break_is_told(house: House) -> None:
+    lane = house.watched()
+    assert lane.try_send([b"hello"])
+    assert house.receive() is not None
+    end_ring(house)
+    lane.events()  # before anybody has asked for what became of the connection
+    assert lane.next_connection_event() == monitor.DISCONNECTED
+    told = events_until(lane, monitor.HANDSHAKE_SUCCEEDED)
+    assert told.count(monitor.HANDSHAKE_SUCCEEDED) == 1
+
+
+def test_what_was_answered_before_the_end_is_read(house: House) -> None:
+    lane = house.watched()
+    assert lane.try_send([b"a"])
+    received = house.receive()
+    assert received is not None
+    assert house.listener.reply(received.route, [b"answer"])
+    end_ring(house)
+    assert lane.events() & READABLE
+    assert lane.try_receive() == [b"answer"]
+    assert not lane.takes_edges
+    lane.events()
+    assert lane.takes_edges
+
+
+def test_a_message_larger_than_the_ring_goes_in_pieces_and_others_wait(house: House) -> None:
+    lane = house.watched()
+    large = bytearray(b"x") * (3 * CAPACITY)
+    assert lane.try_send([large])
+    large[:] = bytes(len(large))  # its sender goes on with it
+    assert not lane.try_send([b"next"])
+    assert not lane.events() & WRITABLE
+    deadline = soon()
+    received = None
+    while received is None:
+        assert time.monotonic() < deadline
+        lane.events()  # as its reader does when it is rung
+        received = house.receive(0.01)
+    assert received.frames == [b"x" * 3 * CAPACITY]
+    assert lane.events() == WRITABLE
+    assert lane.try_send([b"next"])
+    received = house.receive()
+    assert received is not None and received.frames == [b"next"]
+
+
+def test_a_shared_lane_goes_on_by_zeromq(house: House) -> None:
+    lane = house.watched()
+    meet(house, lane)
+    shared = SharedLane(lane, lambda: None)
+    assert shared.receive() is None
+    end_ring(house)
+    assert shared.receive() is None
+    assert lane.takes_edges
+    shared.hold()  # as who hears of the break does
+    shared.send(Message(0x102, 2, body=b"while it is away").encode())
+    shared.resume(Message(0x102, 1, body=b"greeting").encode())
+    deadline = soon()
+    came: list[bytes] = []
+    while len(came) < 2:
+        assert time.monotonic() < deadline
+        assert shared.receive() is None
+        received = house.receive(0.01)
+        if received is not None:
+            came += [bytes(decode(frames).body) for frames in split(received.frames)]
+    assert came == [b"greeting", b"while it is away"]
+
+
+def test_rubbish_among_the_answers_ends_the_ring(house: House) -> None:
+    lane = house.watched()
+    meet(house, lane)
+    way = 256  # of the answers; see memory.py
+    lane._end._memory[way : way + 8] = b"\xff" * 8
+    assert lane.events() & READABLE
+    assert lane.try_receive() is None
+    assert lane.takes_edges
+    assert lane.next_connection_event() == monitor.DISCONNECTED
+
+
+def test_hanging_up_ends_the_connection_and_not_what_stands_in_the_ring(house: House) -> None:
+    lane = house.watched()
+    meet(house, lane)
+    assert lane.try_send([b"a"])
+    lane.hang_up()
+    events_until(lane, monitor.DISCONNECTED)
+    received = house.receive()
+    assert received is not None and received.frames == [b"a"]
+    assert house.listener.reply(received.route, [b"answer"])
+    assert lane.try_receive() == [b"answer"]

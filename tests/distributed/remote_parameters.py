@@ -1,0 +1,28 @@
+"""Parameters that live on workers of a test, and what is done with them there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import fastdist
+from fastdist import Tensor
+
+
+def parameter(seed: int) -> Tensor:
+    """Return a parameter of 3 by 4 numbers that follow from a seed."""
+    values = np.random.default_rng(seed).standard_normal((3, 4))
+    return fastdist.tensor(values, requires_grad=True)
+
+
+def times(rref: Any, x: Tensor) -> Tensor:
+    """Multiply by a parameter, where it lives."""
+    product: Tensor = rref.local_value() * x
+    return product
+
+
+def value_of(rref: Any) -> np.ndarray[Any, Any]:
+    """Return a copy of a parameter's numbers, where it lives."""
+    values: np.ndarray[Any, Any] = rref.local_value().detach().numpy().copy()
+    return values

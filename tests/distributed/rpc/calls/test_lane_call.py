@@ -1,0 +1,159 @@
+"""A request whose sender waits for the answer itself, at once or in short steps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import WorkerLostError
+from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
+from fastdist.distributed.pipe.pipe import OwnLane
+from fastdist.distributed.rpc.calls import lane_call
+from fastdist.distributed.rpc.calls.lane_answer import receive_answer
+from fastdist.distributed.rpc.calls.lane_call import ASK_EVERY_S, LaneCall
+from fastdist.distributed.rpc.message.limits import DEFAULT
+from fastdist.distributed.rpc.message.message import Message, decode
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.workers.inquiry import ask_about, calls_asked_about, tell
+from fastdist.distributed.rpc.workers.received_calls import Findings
+
+
+def lane_call_of(call: Any, own: OwnLane, counts: CallCounts | None = None) -> LaneCall:
+    return LaneCall(call, own, 4, 0, counts or CallCounts(), lambda call: None)
+
+
+class SilentLane:
+    """A lane whose connection has taken the answer with it."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def send(self, frames: Any, deadline: float | None) -> None:
+        self.sent.append(frames)
+
+    def try_send(self, frames: Any) -> bool:
+        self.sent.append(frames)
+        return True
+
+    def receive(self, deadline: float | None) -> Any:
+        raise LaneTimeout
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, lane = Clock(), SilentLane()
+    monkeypatch.setattr(lane_call, "time", clock)
+    own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    peer = SimpleNamespace(info=SimpleNamespace(name="w1"))
+    call: Any = SimpleNamespace(peer=peer, message_id=7, frames=[b"call"], deadline=None)
+    waiting = lane_call_of(call, own)
+    for _ in range(100):
+        assert not waiting.has_come(0.05)
+        clock.now += ASK_EVERY_S / 25
+    assert lane.sent[:2] == [[b"hello"], [b"call"]]
+    questions = [decode(frames) for frames in lane.sent[3::2]]
+    assert [message.type for message in questions] == [MessageType.INQUIRY] * 3
+    assert calls_asked_about(questions[0]) == (1, [7])
+    assert lane.sent[-1] == ask_about(3, [7])
+
+
+class ForgetfulLane(SilentLane):
+    """A lane whose other end knows nothing of the connection, and answers when it does."""
+
+    num_received = 0
+
+    def receive(self, deadline: float | None) -> Any:
+        self.num_received += 1
+        kind = MessageType.GREET_FIRST if self.num_received == 1 else MessageType.PYTHON_RET
+        return Message(kind, 7).encode()
+
+
+def test_who_is_told_to_greet_first_does_so_and_asks_what_became_of_the_call() -> None:
+    lane = ForgetfulLane()
+    own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    peer = SimpleNamespace(info=SimpleNamespace(name="w1"), takes=DEFAULT)
+    call: Any = SimpleNamespace(peer=peer, message_id=7, frames=[b"call"], deadline=None)
+    waiting = lane_call_of(call, own)
+    assert waiting.has_come(None)
+    assert lane.sent[:3] == [[b"hello"], [b"call"], [b"hello"]]
+
+
+class ClosedLane(SilentLane):
+    """A lane that ends while its owner waits."""
+
+    def receive(self, deadline: float | None) -> Any:
+        raise LaneClosed
+
+
+def test_who_waits_hears_at_once_that_the_lane_has_ended() -> None:
+    own = OwnLane(ClosedLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    why = SimpleNamespace(error=WorkerLostError("worker 'w1' was lost"))
+    peer = SimpleNamespace(info=SimpleNamespace(name="w1"), pipe=why)
+    call: Any = SimpleNamespace(peer=peer, frames=[b"call"], deadline=None)
+    waiting = lane_call_of(call, own)
+    assert waiting.has_come(None)
+
+
+class TornLane(SilentLane):
+    """A lane that cannot send, for a reason that nobody foresaw."""
+
+    def send(self, frames: Any, deadline: float | None) -> None:
+        raise MemoryError("no memory is left for a frame")
+
+
+def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
+    counts, own = CallCounts(), OwnLane(TornLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    ended: list[bool] = []
+    pipe = SimpleNamespace(check_in=lambda own, broken: ended.append(broken))
+    call: Any = SimpleNamespace(
+        peer=SimpleNamespace(info=SimpleNamespace(name="w1"), pipe=pipe),
+        frames=[b"call"],
+        deadline=None,
+        lent_bytes=0,
+    )
+    with pytest.raises(MemoryError):
+        lane_call_of(call, own, counts)
+    # A shutdown would wait for it.
+    assert counts.activity() == (0, 1) and counts.network_data()["w1"].total_errors == 1
+    # What was sent in part would be read as the beginning of the next.
+    assert ended == [True]
+
+
+class LaneWithCopies(SilentLane):
+    """A lane that brings each answer to a question twice, and at last that of the call."""
+
+    def __init__(self, call_id: int) -> None:
+        super().__init__()
+        never_came = tell(1, Findings([], [call_id], []))
+        answer = Message(MessageType.PYTHON_RET, call_id).encode()
+        self._comes = [LaneInDoubt(), never_came, never_came, answer]
+
+    def receive(self, deadline: float | None) -> Any:
+        comes = self._comes.pop(0)
+        if isinstance(comes, LaneInDoubt):
+            raise comes
+        return comes
+
+
+def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_again() -> None:
+    lane, again = LaneWithCopies(7), [[b"call"]]
+    own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    # What it lent has been taken when the copy comes, so it cannot go once more.
+    call: Any = SimpleNamespace(
+        peer=SimpleNamespace(takes=DEFAULT),
+        message_id=7,
+        frames_again=lambda: again.pop() if again else (),
+    )
+    answer, _ = receive_answer(call, own, None)
+    assert answer.type == MessageType.PYTHON_RET and lane.sent[-1] == [b"call"]

@@ -1,0 +1,151 @@
+"""A call ends once, whoever comes first, and its time is in whole milliseconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RpcError, RpcTimeoutError
+from fastdist.core.future import Future
+from fastdist.distributed.pipe.pipe import Pipe
+from fastdist.distributed.rpc.calls.client import Client
+from fastdist.distributed.rpc.calls.outgoing import Call, open_answer, whole_ms
+from fastdist.distributed.rpc.handlers import Reply
+from fastdist.distributed.rpc.message.limits import DEFAULT
+from fastdist.distributed.rpc.message.message import Message, decode
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.workers.inquiry import tell
+from fastdist.distributed.rpc.workers.received_calls import Findings
+
+End = Callable[[Pipe], bool]
+
+
+def call_under_way(pipe: Pipe, ends: list[bool]) -> Call:
+    """Return a call that waits at a pipe, of which nothing is known but how it ends."""
+    call: Any = object.__new__(Call)
+    call.await_in_future(Future(), lambda _, received_bytes, failed: ends.append(failed))
+    pipe.add_pending(5, call)
+    return call  # type: ignore[no-any-return]
+
+
+def answer(pipe: Pipe) -> bool:
+    call: Any = pipe.take_pending(5)
+    if call is not None:
+        call.end("answer", None)
+    return call is not None
+
+
+def expire(pipe: Pipe) -> bool:
+    call: Any = pipe.take_pending(5)
+    if call is not None:
+        call.end(None, RpcTimeoutError("too long"))
+    return call is not None
+
+
+def break_off(pipe: Pipe) -> bool:
+    return pipe.break_off(RpcError("gone")) > 0
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    nobody: Any = None
+    pipe = Pipe(nobody, nobody, nobody)
+    yield pipe
+    pipe.break_off(RpcError("the end"))
+    pipe.close()
+
+
+@pytest.mark.seed("T13", "T15")
+@pytest.mark.parametrize("first", [answer, expire, break_off])
+@pytest.mark.parametrize("later", [answer, expire, break_off])
+def test_the_first_end_of_a_call_counts_and_is_told_alone(
+    pipe: Pipe, first: End, later: End
+) -> None:
+    ends = list[bool]()
+    call = call_under_way(pipe, ends)
+    assert first(pipe) and not later(pipe)
+    assert ends == [first is not answer] and pipe.num_pending() == 0
+    error = call.future.exception()
+    kinds = {answer: type(None), expire: RpcTimeoutError, break_off: RpcError}
+    assert type(error) is kinds[first]
+
+
+@pytest.mark.seed("T13")
+def test_threads_that_end_a_call_at_once_end_it_once() -> None:
+    nobody: Any = None
+    for _ in range(50):
+        pipe, ends, won = Pipe(nobody, nobody, nobody), list[bool](), list[bool]()
+        call_under_way(pipe, ends)
+        together = threading.Barrier(3)
+
+        def race(end: End, pipe: Pipe = pipe, won: Any = won, together: Any = together) -> None:
+            together.wait(10)
+            won.append(end(pipe))
+
+        threads = [threading.Thread(target=race, args=(end,)) for end in (answer, expire, answer)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert sorted(won) == [False, False, True] and len(ends) == 1
+        pipe.break_off(RpcError("the end"))
+        pipe.close()
+
+
+@pytest.mark.seed("T20")
+@pytest.mark.parametrize(
+    ("timeout_s", "ms"), [(0, 0), (1e-9, 1), (0.0019, 1), (0.57, 570), (60, 60_000)]
+)
+def test_a_timeout_is_in_whole_milliseconds(timeout_s: float, ms: int) -> None:
+    assert whole_ms(timeout_s) == ms
+
+
+def test_a_truth_is_no_timeout_though_one_second_was() -> None:
+    assert whole_ms(1.0) == 1000
+    with pytest.raises(TypeError, match="timeout"):
+        whole_ms(True)
+
+
+def test_a_worker_that_answers_with_rubbish_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = object.__new__(Client)
+    for rank in (1, 2, 2):  # the second has a next life
+        info = SimpleNamespace(name=f"w{rank}", id=rank)
+        peer: Any = SimpleNamespace(info=info, takes=DEFAULT, answers_rubbish=False)
+        for _ in range(100):
+            client.late_answer_came(peer, [b"rubbish"])
+    told = [record.getMessage() for record in caplog.records]
+    assert [text[:11] for text in told] == ["worker 'w1'", "worker 'w2'", "worker 'w2'"]
+
+
+def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe: Pipe) -> None:
+    call: Any = call_under_way(pipe, [])
+    call.message_id, call.frames, call.lent_bytes = 5, (b"head", b"tensor"), 1
+
+    def renew(message_id: int) -> bool:
+        # Between the moment in which the request is found to be there and the next.
+        call.frames = ()
+        return True
+
+    call.peer = SimpleNamespace(lender=SimpleNamespace(renew=renew))
+    sent: list[Any] = []
+    peer: Any = SimpleNamespace(
+        takes_findings=lambda serial: serial == 1,
+        name="w1",
+        pipe=SimpleNamespace(pending=pipe.pending, notify=sent.append),
+    )
+    findings = decode(tell(1, Findings([], [5], [])))
+    Client._look_at_findings(object.__new__(Client), peer, findings)
+    assert sent == [[b"head", b"tensor"]]
+
+
+def test_an_answer_without_a_value_is_a_reply_that_holds_nothing() -> None:
+    message = Message(MessageType.RREF_USER_DELETE, 5)
+    call: Any = SimpleNamespace(message=message, undo=None, came=None)
+    reply = open_answer(decode(Message(MessageType.RREF_ACK, 5).encode()), call)
+    assert isinstance(reply, Reply) and not reply.tensors and not reply.metadata

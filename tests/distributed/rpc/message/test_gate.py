@@ -1,0 +1,122 @@
+"""What strict mode lets callers name: what is exported or allowed, and nothing by way of it."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from fastdist.core.errors import ForbiddenFunctionError, MessageError
+from fastdist.distributed.rpc.message import gate
+from fastdist.distributed.rpc.message.body import deserialize
+
+_SOURCE = """
+import os
+from os import system
+from subprocess import run
+CONFIGURATION = {}
+
+class Outer:
+    class Inner:
+        pass
+    def method(self): ...
+
+class Trouble(Exception):
+    pass
+
+def function():
+    return "ran"
+"""
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module as users write them, which is loaded here, in strict mode."""
+    monkeypatch.setattr(gate, "_exported", set(gate._exported))
+    monkeypatch.setattr(gate, "_allowed", set(gate._allowed))
+    made = ModuleType("module_of_a_user")
+    exec(_SOURCE, made.__dict__)
+    monkeypatch.setitem(sys.modules, made.__name__, made)
+    gate.set_mode(gate.STRICT)
+    yield made.__name__
+    gate.set_mode(gate.OPEN)
+
+
+@pytest.mark.parametrize("name", ["function", "Outer", "Outer.Inner", "Outer.method", "Trouble"])
+def test_an_allowed_module_gives_what_it_defines(module: str, name: str) -> None:
+    gate.allow(module)
+    assert gate.find(module, name).__qualname__ == name
+
+
+@pytest.mark.parametrize(
+    "name", ["os", "os.system", "system", "run", "CONFIGURATION", "Outer.__class__", "__builtins__"]
+)
+def test_an_allowed_module_does_not_give_what_it_imported_or_holds(module: str, name: str) -> None:
+    gate.allow(module)
+    with pytest.raises(ForbiddenFunctionError, match=r"@rpc\.export"):
+        gate.find(module, name)
+
+
+def test_a_thing_that_is_allowed_by_its_own_name_may_be_anything(module: str) -> None:
+    gate.allow(f"{module}.CONFIGURATION")
+    assert gate.find(module, "CONFIGURATION") == {}
+
+
+def test_a_command_cannot_be_run_by_way_of_an_allowed_module(module: str) -> None:
+    gate.allow(module)
+    body = pickle.dumps(0, 5)[:2] + _text(module) + _text("os.system") + b"\x93"
+    with pytest.raises(ForbiddenFunctionError):
+        deserialize(body + _text("exit 1") + b"\x85R.", 1, [])
+
+
+def _text(text: str) -> bytes:
+    return b"\x8c" + bytes([len(text)]) + text.encode()
+
+
+def test_exceptions_are_found_where_they_are_defined_without_asking_anybody(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def imports_what_it_is_asked_for(name: str) -> object:
+        raise AssertionError(f"ran for a stranger: {name}")
+
+    loaded = sys.modules[module]
+    monkeypatch.setattr(loaded, "__getattr__", imports_what_it_is_asked_for, raising=False)
+    assert gate.find(module, "Trouble") is loaded.__dict__["Trouble"]
+    assert gate.find("builtins", "ValueError") is ValueError
+    for name in ("missing", "os.error", "Outer.missing", "", "Trouble.args"):
+        with pytest.raises(ForbiddenFunctionError):
+            gate.find(module, name)
+    with pytest.raises(ForbiddenFunctionError):
+        gate.find("no.module.of.ours", "Trouble")
+
+
+def test_a_name_that_is_no_text_is_a_message_error() -> None:
+    with pytest.raises(MessageError, match="is no name of a function"):
+        gate.find_function(b"\xff\xfe:\xff")
+
+
+def test_a_name_that_has_come_to_mean_something_else_is_refused_though_it_was_called(
+    module: str,
+) -> None:
+    loaded = sys.modules[module]
+    gate.export(loaded.function)
+    name = f"{module}:function".encode()
+    assert gate.find_function(name) is loaded.function
+    loaded.function = loaded.system  # type: ignore[attr-defined]
+    with pytest.raises(ForbiddenFunctionError):
+        gate.find_function(name)
+
+
+def test_what_a_body_only_names_it_cannot_change(module: str) -> None:
+    gate.allow(module)
+    named = b"\x80\x05" + _text(module) + _text("Outer") + b"\x93"
+    state = b"}" + _text("method") + b"Ns"
+    for body in (named + state + b"b.", named + b"\x94" + b"N" + state + b"\x86b."):
+        with pytest.raises(MessageError, match="change something that it only names"):
+            deserialize(body, 1, [])
+    # Without the look at the pickle it can: the class is changed for everybody.
+    pickle.loads(named + b"N" + state + b"\x86b.")
+    assert sys.modules[module].__dict__["Outer"].method is None

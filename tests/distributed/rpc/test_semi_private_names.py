@@ -1,0 +1,203 @@
+"""Names with an underscore that code on PyTorch touches: each does here what it does there."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import threading
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist.autograd import profiler
+from fastdist.core.errors import MessageError, RpcError, RpcNotRunningError
+from fastdist.distributed import autograd as dist_autograd
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc import _testing, api, constants, internal
+from fastdist.distributed.rpc.internal import RPCExecMode
+from tests.distributed.members import init
+from tests.distributed.workers import run_group
+
+
+class Celsius:
+    """Not to be pickled but by a reducer."""
+
+    def __init__(self, degrees: float) -> None:
+        self.degrees = degrees
+        self.lock = threading.Lock()
+
+
+def reduce_celsius(value: Celsius) -> tuple[Any, ...]:
+    return Celsius, (value.degrees + 0.5,)
+
+
+def degrees_of(value: Celsius) -> float:
+    return value.degrees
+
+
+def test_a_value_is_serialized_with_its_tensors_apart() -> None:
+    x = fd.ones(2)
+    for value in (None, x, {"x": x, "n": [1, "two"]}):
+        packed, tensors = internal.serialize(value)
+        assert isinstance(packed, bytes) and len(tensors) == (value is not None)
+        found = internal.deserialize(packed, tensors)
+        assert repr(found) == repr(value)
+    with pytest.raises(MessageError, match="no bytes"):
+        internal.deserialize(b"", [])
+    with pytest.raises(RpcError, match="cannot send"):
+        internal.serialize(threading.Lock())
+
+
+def call_with_picklers() -> None:
+    if init() == 0:
+        own = internal._InternalRPCPickler()
+        own._register_reducer(Celsius, reduce_celsius)
+        own._register_reducer(Celsius, lambda value: (Celsius, (0.0,)))  # the first one counts
+        assert api._default_pickler is internal._internal_rpc_pickler
+        with pytest.raises(RpcError, match="cannot send"):
+            rpc.rpc_sync("w1", degrees_of, (Celsius(20.0),))
+        with api._use_rpc_pickler(own):
+            assert api._default_pickler is own
+            assert rpc.rpc_sync("w1", degrees_of, (Celsius(20.0),)) == 20.5
+            assert internal.deserialize(*own.serialize(Celsius(1.0))).degrees == 1.5
+        assert api._default_pickler is internal._internal_rpc_pickler
+        with pytest.raises(RpcError, match="cannot send"):
+            rpc.rpc_sync("w1", degrees_of, (Celsius(20.0),))
+        internal._internal_rpc_pickler._register_reducer(Celsius, reduce_celsius)
+        assert rpc.rpc_sync("w1", degrees_of, (Celsius(20.0),)) == 20.5
+
+        class Other:
+            def serialize(self, obj: object) -> None:
+                """Pack in some way of its own."""
+
+        with pytest.raises(TypeError, match="has a serialize of its own"):
+            api._use_rpc_pickler(Other()).__enter__()
+    rpc.shutdown()
+
+
+def test_reducers_of_a_pickler_are_used_while_it_is() -> None:
+    run_group(call_with_picklers, 2)
+
+
+def test_kinds_of_calls_and_their_keys() -> None:
+    key = internal._build_rpc_profiling_key(RPCExecMode.ASYNC, "f", "w0", "w1")
+    assert key == "rpc_async#f(w0 -> w1)"
+    assert [mode.value for mode in RPCExecMode] == ["sync", "async", "async_jit", "remote"]
+    call = internal.PythonUDF(degrees_of, (1,), {})
+    assert call._fields == ("func", "args", "kwargs") and call.func is degrees_of
+    with pytest.raises(AssertionError, match="profiler should be enabled"):
+        internal._start_record_function(RPCExecMode.SYNC, "f", "w0", "w1")
+    with profiler.profile() as p:
+        event = internal._start_record_function(RPCExecMode.SYNC, "f", "w0", "w1")
+        event.__exit__(None, None, None)
+    assert p.function_events is not None
+    assert [event.name for event in p.function_events] == ["rpc_sync#f(w0 -> w1)"]
+
+
+def test_the_faulty_agent_is_where_pytorchs_tests_look_for_it() -> None:
+    name = "fastdist.distributed.rpc._testing.faulty_agent_backend_registry"
+    assert _testing.is_available() and importlib.import_module(name)
+    assert rpc.backend_registry.backend_registered("FAULTY_TENSORPIPE")
+    options = _testing.FaultyTensorPipeRpcBackendOptions(num_fail_sends=3)
+    assert options.num_fail_sends == 3
+    assert issubclass(_testing.FaultyTensorPipeAgent, rpc.TensorPipeAgent)
+
+
+def test_the_constants_are_pytorchs() -> None:
+    assert datetime.timedelta(milliseconds=2147483647) == constants.DEFAULT_PROCESS_GROUP_TIMEOUT
+    assert (rpc._DEFAULT_RPC_TIMEOUT_SEC, rpc._UNSET_RPC_TIMEOUT) == (60.0, -1.0)
+    assert (rpc._DEFAULT_INIT_METHOD, rpc._DEFAULT_NUM_WORKER_THREADS) == ("env://", 16)
+    assert constants.DEFAULT_SHUTDOWN_TIMEOUT == 0.0
+
+
+def ask_the_agent() -> None:
+    @api._require_initialized
+    def needs_rpc(x: int) -> int:
+        return x + 1
+
+    with pytest.raises(RpcNotRunningError, match=r"^RPC has not been initialized\. Call "):
+        needs_rpc(1)
+    for ask in (rpc.get_debug_info, rpc.get_metrics):
+        with pytest.raises(RpcNotRunningError):
+            ask()
+    rank = init(rpc_timeout=17)
+    assert needs_rpc(1) == 2
+    agent: Any = rpc._get_current_rpc_agent()
+    assert agent.get_timeout() == rpc.get_rpc_timeout() == 17
+    assert [info.name for info in agent.get_worker_infos()] == ["w0", "w1"]
+    # What is told of a peer is told once both have met: from then on nothing more comes.
+    assert rpc.rpc_sync(f"w{1 - rank}", abs, (-1,)) == 1
+    with dist_autograd.context():
+        info, metrics = rpc.get_debug_info(), rpc.get_metrics()
+    assert metrics.keys() == agent.get_metrics().keys() <= agent.get_debug_info().keys()
+    assert int(metrics["agent.thread_pool_size"]) >= 1 and agent.get_debug_info().keys() < {*info}
+    assert info["num_autograd_contexts"] == "1" and info["num_current_backward_passes"] == "0"
+    assert "num_owner_rrefs" in info and {type(value) for value in info.values()} == {str}
+    assert rpc._get_debug_info().keys() == info.keys()
+    if rank == 0:
+        future_list = getattr(api._thread_local_var, "future_list", None)
+        assert future_list is None
+        with api._wait_all():
+            future = rpc.rpc_async("w1", fd.ones, (2,))
+            assert api._thread_local_var.future_list == [future]
+        assert future.done()
+    rpc.shutdown()
+
+
+def test_debug_info_and_metrics_have_a_public_face() -> None:
+    run_group(ask_the_agent, 2)
+
+
+def types_of_references() -> None:
+    if init() == 0:
+        mine, theirs = rpc.RRef(Celsius(1.0)), rpc.remote("w1", Celsius, (2.0,))
+        assert api._rref_typeof_on_owner(mine) is Celsius
+        assert api._rref_typeof_on_owner(mine, blocking=False).wait() is Celsius
+        assert api._rref_typeof_on_user(theirs).__name__ == "Celsius"
+        assert api._rref_typeof_on_user(theirs, blocking=False).wait().__name__ == "Celsius"
+        with pytest.raises(RpcError, match="can't call localValue"):
+            api._rref_typeof_on_owner(theirs)
+        api._delete_all_user_and_unforked_owner_rrefs()
+        with pytest.raises(RpcError, match="has been deleted"):
+            theirs.to_here()
+    rpc.shutdown()
+
+
+def test_types_of_references_and_their_end() -> None:
+    run_group(types_of_references, 2)
+
+
+kept: list[Any] = []
+has_come = threading.Event()
+
+
+def keep(rref: Any) -> None:
+    kept.append(rref)
+    has_come.set()
+
+
+def leave_with_a_leak(ignored: bool) -> str:
+    rank = init()
+    rref = rpc.RRef(5)
+    if rank == 0:
+        rpc.rpc_sync("w1", keep, (rref,))
+    api._ignore_rref_leak = ignored
+    told = ""
+    try:
+        if rank == 0:
+            rpc.shutdown(graceful=False)
+    except RuntimeError as error:
+        told = str(error)
+    assert rank or not rpc._is_current_rpc_agent_set()
+    if rank:
+        assert has_come.wait(20)
+        rpc.shutdown(graceful=False)
+    return told
+
+
+@pytest.mark.parametrize("ignored", [True, False])
+def test_leaks_of_references_are_an_error_where_they_are_not_ignored(ignored: bool) -> None:
+    told, nothing = run_group(leave_with_a_leak, 2, ignored)
+    assert nothing == "" and told.startswith("" if ignored else "Leaking RRef GloballyUniqueId(")
+    assert bool(told) is not ignored

@@ -1,0 +1,123 @@
+"""Whatever breaks: all who live leave together, when no call is under way, and nobody hangs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed import rpc
+from tests.distributed.rpc import simulated_calls
+from tests.distributed.rpc.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
+from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
+from tests.distributed.rpc.simulated_group import (
+    Worker,
+)
+from tests.distributed.rpc.simulated_world import Crashed
+
+# Calls that are under way have this long, and then who waits gives up.
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Leaving:
+    """One worker's shutdown, and what came of it."""
+
+    worker: Worker
+    began: float
+    ended: float = 0.0
+    error: BaseException | None = None
+
+
+class Shutdowns(Calls):
+    """One seed's calls and faults, and the shutdown of all workers some time after they began."""
+
+    kinds = ("static", "restarts", "restarts")
+
+    def __init__(self, seed: int, *, quiet: bool = False) -> None:
+        self.leavings: list[Leaving] = []
+        super().__init__(seed, size=2 + seed % 4, quiet=quiet)
+        rng = self.world.rng
+        self.only_crashes = rng.random() < 0.4
+        for worker in self.group.workers:
+            when = self.world.now + self.busy_s * (rng.choice((0.5, 1.0)) + rng.random() * 0.25)
+            self.world.at(when, worker, self.leave, worker)
+
+    def run(self) -> None:
+        self.world.run_until(self.world.now + BUSY_S + HORIZON_S + PATIENCE_S)
+
+    def break_something(self) -> None:
+        if not self.only_crashes:
+            super().break_something()
+            return
+        not_come = [worker for worker in self.group.living() if not worker.left]
+        if not_come:
+            self.broke.append("crash")
+            self.crash(self.world.rng.choice(not_come))
+
+    def storm(self) -> None:
+        if not self.only_crashes:
+            super().storm()
+
+    def came_back(self, worker: Worker) -> None:
+        rng = self.world.rng
+        when = self.world.now + rng.choice((0.0, 0.3, 3.0)) * rng.random()
+        self.world.at(when, worker, self.leave, worker)
+
+    def leave(self, worker: Worker) -> None:
+        if worker.left:
+            return
+        worker.left = True  # from here on it begins no call
+        leaving = Leaving(worker, self.world.now)
+        self.leavings.append(leaving)
+        try:
+            rpc.shutdown(timeout=PATIENCE_S)
+        except Crashed:
+            raise
+        except RpcError as error:
+            leaving.error = error
+        leaving.ended = self.world.now
+        self.world.at(self.world.now + 0.6, None, worker.crash)
+
+    def check(self) -> None:
+        for leaving in self.leavings:
+            worker = leaving.worker
+            is_gone = worker.died_at is not None and not leaving.ended
+            assert is_gone or leaving.ended, f"{worker.name} is in its shutdown yet"
+        if self.all_come_at_last():
+            self.check_that_all_left_together()
+
+    def all_come_at_last(self) -> bool:
+        """Whether nobody was lost but before it came to its shutdown, and all those came back."""
+        came = [leaving.worker for leaving in self.leavings]
+        lost = {worker for worker in self.group.workers if worker not in came}
+        are_back = all(self.group.present(worker.rank) in came for worker in lost)
+        all_ended = all(leaving.ended for leaving in self.leavings)
+        come_once = len({worker.rank for worker in came}) == len(came)
+        return {*self.broke} <= {"crash"} and are_back and come_once and all_ended
+
+    def check_that_all_left_together(self) -> None:
+        for leaving in self.leavings:
+            assert leaving.error is None, f"{leaving.worker.name}: {leaving.error!r}"
+        ends = [leaving.ended for leaving in self.leavings]
+        last = max(leaving.began for leaving in self.leavings)
+        assert min(ends) >= last, "one has left before the last had come"
+        for op in self.ops:
+            is_over = op.worker.died_at is not None and op.worker.died_at < min(ends)
+            assert is_over or (op.ended and op.ended[0][0] <= min(ends)), (
+                f"call {op.key} was cut off"
+            )
+
+
+def test_whatever_breaks_all_who_live_leave_within_their_patience() -> None:
+    try_seeds(Shutdowns, simulated_calls.scenarios, range(300))
+
+
+# In parts: no test may take longer than pytest's time for one.
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(300, 30_000, 1000))
+def test_whatever_breaks_all_who_live_leave_within_their_patience_for_many_seeds(
+    first: int,
+) -> None:
+    try_seeds(Shutdowns, simulated_calls.scenarios, range(first, first + 1000))

@@ -1,0 +1,207 @@
+"""What nobody waits for is told soon, together, and whatever one telling runs into."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RpcError
+from fastdist.core.future import Future
+from fastdist.distributed.rpc import telling
+from fastdist.distributed.rpc.handlers import Reply
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.telling import _MOST, Teller
+from tests.distributed.lives import Life
+
+KIND = MessageType.RREF_USER_DELETE
+ONE: Any = Life(1)
+TWO: Any = Life(2)
+
+
+class Others:
+    """The other workers: note down what they are told, and may refuse."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Any, int, float]] = []
+        self.answers: dict[int, Future[Reply]] = {}
+        self.told: list[tuple[Any, list[Any]]] = []
+        self.errors: list[Exception] = []
+        self._changed = threading.Condition()
+
+    def send(
+        self,
+        to: Life,
+        message_type: int,
+        tensors: Sequence[Any] = (),
+        metadata: Any = None,
+        timeout_s: float = 0.0,
+        retries: int = 0,
+    ) -> Future[Reply]:
+        if self.errors:
+            raise self.errors.pop()
+        assert message_type == KIND
+        self.sent.append((to.id, metadata, retries, timeout_s))
+        return self.answers.setdefault(to.id, Future())
+
+    def hear(self, addressee: Any, items: Sequence[Any]) -> None:
+        if self.errors:
+            raise self.errors.pop()
+        with self._changed:
+            self.told.append((addressee, [*items]))
+            self._changed.notify_all()
+
+    def hear_otherwise(self, addressee: Any, items: Sequence[Any]) -> None:
+        self.told.append((f"{addressee}'", [*items]))
+
+    def wait_for(self, count: int) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.told) >= count, 5.0)
+
+
+@pytest.fixture
+def others() -> Others:
+    return Others()
+
+
+@pytest.fixture
+def teller(others: Others) -> Iterator[Teller]:
+    teller = Teller(others.send)  # type: ignore[arg-type]
+    teller.start()
+    yield teller
+    teller.close()
+
+
+def test_words_are_sent_at_once_and_repeated_so_often_in_so_long(
+    teller: Teller, others: Others
+) -> None:
+    teller.tell(ONE, KIND, {"fork": 5}, failure="")
+    teller.tell(TWO, KIND, {"fork": 6}, failure="", retries=20, timeout_s=10.0)
+    assert others.sent == [(1, {"fork": 5}, 5, 0.0), (2, {"fork": 6}, 20, 10.0)]
+
+
+def test_a_life_that_is_over_is_told_nothing(teller: Teller, others: Others) -> None:
+    over: Any = Life(1)
+    over.is_dead = True
+    teller.tell(over, KIND, {"fork": 5}, failure="")
+    teller.tell(ONE, KIND, {"fork": 6}, failure="")
+    assert others.sent == [(1, {"fork": 6}, 5, 0.0)]
+
+
+def test_an_answer_is_looked_at(teller: Teller, others: Others) -> None:
+    looked: list[Reply] = []
+    teller.tell(ONE, KIND, {}, failure="", then=looked.append)
+    reply = Reply([], {"held": (3,)})
+    others.answers[1].set_result(reply)
+    assert looked == [reply]
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_a_failure_is_logged_with_the_worker_and_raises_nothing(
+    teller: Teller, others: Others, is_sent: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    error = RpcError("gone")
+    others.errors += [] if is_sent else [error]
+    looked: list[Reply] = []
+    with caplog.at_level(logging.INFO, "fastdist"):
+        teller.tell(Life(7), KIND, {}, failure="Nothing was forgotten", then=looked.append)
+        if is_sent:
+            others.answers[7].set_exception(error)
+    assert [record.message for record in caplog.records] == [
+        "Nothing was forgotten on node 7: worker 'w7' was not told: gone"
+    ]
+    assert looked == []
+
+
+def test_what_comes_together_is_told_together_by_kind_and_addressee(
+    teller: Teller, others: Others
+) -> None:
+    for i in range(3):
+        teller.soon(others.hear, 1, i)
+        teller.soon(others.hear, 2, i)
+        teller.soon(others.hear_otherwise, 1, i)
+    teller.flush()
+    items: dict[Any, list[Any]] = {}
+    for addressee, some in others.told:
+        items.setdefault(addressee, []).extend(some)
+    assert items == {1: [0, 1, 2], 2: [0, 1, 2], "1'": [0, 1, 2]}
+    # At most the first note went alone, before the others had come.
+    assert len(others.told) <= 4
+
+
+def test_what_gathers_is_not_told_before_its_moment_is_over(
+    others: Others, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "TOGETHER_S", 60.0)
+    teller = Teller(others.send)  # type: ignore[arg-type]
+    teller.start()
+    for i in range(3):
+        teller.soon(others.hear, 1, i)
+    assert others.told == []
+    teller.flush()
+    assert [item for _, items in others.told for item in items] == [0, 1, 2]
+    teller.close()
+
+
+@pytest.mark.parametrize("awake_s", [0.0, 60.0])
+def test_a_note_is_told_by_a_thread_that_sleeps_and_by_one_that_is_awake(
+    teller: Teller, others: Others, awake_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "AWAKE_S", awake_s)
+    for i in range(5):
+        teller.soon(others.hear, 1, i)
+        assert others.wait_for(i + 1)
+
+
+def test_one_message_holds_so_much_and_no_more(teller: Teller, others: Others) -> None:
+    for i in range(2 * _MOST + 1):
+        teller.soon(others.hear, 1, i)
+    teller.flush()
+    assert [i for _, items in others.told for i in items] == [*range(2 * _MOST + 1)]
+    assert all(len(items) <= _MOST for _, items in others.told)
+
+
+@pytest.mark.parametrize("error", [RpcError("gone"), KeyError("a mistake of ours")])
+def test_an_error_is_logged_and_the_next_notes_are_told(
+    teller: Teller, others: Others, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    others.errors.append(error)
+    with caplog.at_level(logging.INFO, "fastdist"):
+        teller.soon(others.hear, 1, "lost")
+        teller.flush()
+        teller.soon(others.hear, 1, "told")
+        teller.flush()
+    assert others.told == [(1, ["told"])]
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error]
+
+
+def test_nothing_that_a_note_was_about_outlives_the_telling(teller: Teller) -> None:
+    class Thing:
+        pass
+
+    thing = Thing()
+    ended = threading.Event()
+    weakref.finalize(thing, ended.set)
+    teller.soon(lambda addressee, items: None, None, thing)
+    del thing
+    teller.flush()
+    gc.collect()
+    assert ended.wait(5.0)
+
+
+def test_after_the_end_nothing_is_told_nothing_waits_and_no_thread_is_left(
+    others: Others,
+) -> None:
+    teller = Teller(others.send)  # type: ignore[arg-type]
+    teller.start()
+    teller.close()
+    teller.soon(others.hear, 1, 1)
+    teller.flush()
+    teller.close()
+    assert others.told == []
+    assert telling.NAME not in [thread.name for thread in threading.enumerate()]

@@ -1,0 +1,152 @@
+"""Workers of which nothing runs by itself: their progress thread, their lanes, their owner."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from fastdist.distributed.pipe.lane import READABLE
+from fastdist.distributed.rpc.message.message import decode
+from fastdist.distributed.rpc.workers.group import Group
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.rpc.workers.workers import Workers
+from fastdist.distributed.store import HashStore, Store
+
+ME, OTHER = (
+    Record(f"w{rank}", rank, 2, 100 + rank, {"uv": "somewhere"}, {}, "none") for rank in range(2)
+)
+
+
+class ProgressByHand:
+    """A progress thread that runs when it is told to."""
+
+    def __init__(self) -> None:
+        self.alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self.readers: dict[int, Callable[[], None]] = {}
+        self.skipped_s = 0.0
+
+    def now(self) -> float:
+        return time.monotonic() + self.skipped_s
+
+    def post(self, function: Callable[..., None], *arguments: Any) -> None:
+        function(*arguments)
+
+    def call_at(self, when: float, function: Callable[[], None]) -> None:
+        heapq.heappush(self.alarms, (when, len(self.alarms), function))
+
+    def is_current_thread(self) -> bool:
+        return False
+
+    def stood_still_lately(self) -> bool:
+        return False
+
+    def woke_at(self) -> float:
+        return -math.inf
+
+    def run_alarms(self) -> None:
+        """Let as much time pass as the alarms that are set wait for, and those that these set."""
+        while self.alarms:
+            when, _, function = heapq.heappop(self.alarms)
+            self.skipped_s = max(self.skipped_s, when - time.monotonic())
+            function()
+
+    def run_present_alarms(self) -> None:
+        alarms, self.alarms = self.alarms, []
+        for _, _, function in sorted(alarms):
+            function()
+
+    def watch(self, fd: int, reader: Callable[[], None]) -> None:
+        self.readers[fd] = reader
+
+    def unwatch(self, fd: int) -> None:
+        self.readers.pop(fd, None)
+
+
+class SilentLane:
+    """A lane on which everything can be sent, and what is in `came` has come."""
+
+    is_open = True
+    pulse = None
+    takes_edges = True
+
+    def __init__(self) -> None:
+        self.came: list[Any] = []
+        self.sent: list[Any] = []
+
+    def try_send(self, frames: Any) -> bool:
+        self.sent.append(frames)
+        return True
+
+    def try_receive(self) -> Any:
+        return self.came.pop(0)
+
+    def events(self) -> int:
+        return READABLE if self.came else 0
+
+    def fileno(self) -> int:
+        return -1
+
+    connection_fileno = fileno
+
+    def next_connection_event(self) -> None:
+        return None
+
+    def close(self, linger_s: float = 0.0) -> None:
+        self.is_open = False
+
+
+def kinds_sent(worker: Any) -> list[int]:
+    """Return the types of the messages that went out on lane 0."""
+    return [decode(frames).type for frames in worker._shared.lane.sent]
+
+
+class Caller:
+    """What a caller's lane needs of the worker that calls."""
+
+    lender = None
+    is_self = is_dead = False
+
+    def __init__(self, record: Record) -> None:
+        self.record, self.info = record, record.info
+        self.id, self.name = record.rank, record.name
+        self.lanes: dict[int, Any] = {}
+        self.given_up: dict[int, None] = {}
+
+
+def caller_of(record: Record) -> Any:
+    """Return a worker that calls."""
+    return Caller(record)
+
+
+def workers_of(
+    group: Group,
+    context: Any = None,
+    submit: Callable[..., object] = lambda *_: None,
+) -> Any:
+    """Return the directory of a group whose workers are reached by lanes on which nothing comes."""
+    if context is None:
+        context = SimpleNamespace(
+            choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
+        )
+    some: Any = SimpleNamespace(
+        progress=ProgressByHand(),
+        answer_came=None,
+        late_answer_came=None,
+        lender_to=lambda _: None,
+        forget=lambda *_: None,
+        submit_uncounted=submit,
+        peer_lost=lambda _: None,
+    )
+    workers = Workers(group, context)
+    workers.attend(some, some, some, some)
+    workers.is_open = True
+    return workers
+
+
+def static(me: Record, *others: Record, store: Store | None = None) -> Group:
+    """Return a group in which all are from the beginning."""
+    return Group(store or HashStore(), me, sorted([me, *others], key=lambda one: one.rank))

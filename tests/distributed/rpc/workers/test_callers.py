@@ -1,0 +1,72 @@
+"""Which connection a caller's lane has, when several are read in an order that nobody promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed.rpc.workers.callers import Callers
+
+
+class Life:
+    """One life of a worker, by what Callers keep of it."""
+
+    name = "w1"
+
+    def __init__(self) -> None:
+        self.lanes: dict[int, Any] = {}
+
+
+@pytest.fixture
+def caller() -> Any:
+    return Life()
+
+
+def test_a_later_connection_takes_the_place_of_the_earlier_one(caller: Any) -> None:
+    callers = Callers(9)
+    callers.greeted(caller, 0, b"first", 1)
+    lane = callers.by_route[b"first"]
+    callers.greeted(caller, 0, b"second", 2)
+    assert callers.by_route == {b"second": lane}
+    assert lane.route == b"second"
+
+
+def test_an_earlier_connection_that_is_read_later_is_not_listened_to(caller: Any) -> None:
+    callers = Callers(9)
+    callers.greeted(caller, 0, b"second", 2)
+    callers.greeted(caller, 0, b"first", 1)
+    assert list(callers.by_route) == [b"second"]
+    assert callers.by_route[b"second"].route == b"second"
+
+
+def test_lanes_of_a_caller_have_connections_of_their_own(caller: Any) -> None:
+    callers = Callers(9)
+    callers.greeted(caller, 0, b"shared", 2)
+    callers.greeted(caller, 3, b"own", 1)
+    assert set(callers.by_route) == {b"shared", b"own"}
+
+
+def test_forget_drops_all_of_a_rank_and_drop_routes_what_has_ended(caller: Any) -> None:
+    callers = Callers(9)
+    callers.greeted(caller, 0, b"shared", 1)
+    callers.greeted(caller, 3, b"own", 2)
+    callers.drop_routes(lambda route: route == b"own")
+    assert list(callers.by_route) == [b"own"]
+    callers.forget(Life())  # type: ignore[arg-type]
+    assert callers.by_route
+    callers.forget(caller)
+    assert not callers.by_route
+
+
+def test_a_caller_that_numbers_its_lanes_without_end_is_refused_and_not_remembered(
+    caller: Any,
+) -> None:
+    callers = Callers(9)
+    for number in range(9):
+        callers.greeted(caller, number, b"%d" % number, number)
+    for number in (9, 10, 65_535):
+        with pytest.raises(RpcError, match=f"'w1' greets by lane {number}; a member has 9"):
+            callers.greeted(caller, number, b"%d" % number, number)
+    assert len(callers.by_route) == len(caller.lanes) == 9

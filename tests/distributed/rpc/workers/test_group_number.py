@@ -1,0 +1,57 @@
+"""Which of the groups of a job a process comes to, by how many it has been in and what is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from fastdist.core.errors import RpcError
+from fastdist.distributed.rpc.workers import group_log
+from fastdist.distributed.rpc.workers.group_number import find_number, keys_of_group
+from fastdist.distributed.store import HashStore
+
+NEWEST = "rpc_groups/newest"
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 3), (3, 3), (4, 4)])
+def test_the_first_group_of_a_process_is_the_newest_and_later_ones_are_counted(
+    count: int, expected: int
+) -> None:
+    store = HashStore()
+    store.set(NEWEST, "3")
+    assert find_number(store, count, 1, "w1", is_static=True) == expected
+    assert store.get(NEWEST) == b"%d" % expected
+
+
+def test_who_is_slow_to_come_to_a_group_does_not_lead_others_back_to_it() -> None:
+    store = HashStore()
+    assert find_number(store, 0, 0, "w0", is_static=True) == 0
+    for count in (2, 1):
+        assert find_number(store, count, 0, "w0", is_static=True) == count
+    assert store.get(NEWEST) == b"2"
+
+
+@pytest.mark.parametrize(("end", "expected"), [(None, 2), ("was lost", 2), ("has left", 1)])
+def test_in_a_dynamic_group_it_is_where_the_former_life_was_and_did_not_leave(
+    end: str | None, expected: int
+) -> None:
+    store = HashStore()
+    store.set(NEWEST, "3")
+    for number in (1, 2):
+        assert (
+            group_log.enter(keys_of_group(store, number), group_log.Entry(number, 1, "w1")) is None
+        )
+    assert group_log.enter(keys_of_group(store, 3), group_log.Entry(9, 2, "w2")) is None
+    if end is not None:
+        group_log.leave(keys_of_group(store, 2), 2, 1.0, was_lost=end == "was lost")
+    assert find_number(store, 0, 1, "w1", is_static=False) == expected
+    # Nobody was there under another name or rank.
+    assert find_number(store, 0, 1, "w2", is_static=False) == 0
+    assert find_number(store, 0, 2, "w1", is_static=False) == 0
+
+
+@pytest.mark.parametrize("told", ["-1", "many", "\N{SUPERSCRIPT TWO}"])
+def test_a_number_that_none_of_ours_wrote_is_named(told: str) -> None:
+    store = HashStore()
+    store.set(NEWEST, told)
+    with pytest.raises(RpcError, match="the store holds no number of a group"):
+        find_number(store, 0, 1, "w1", is_static=True)

@@ -1,0 +1,276 @@
+"""The claim: a group is static or dynamic for all of its members, whoever comes first."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RankTakenError, RpcError, StoreTimeoutError
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.workers import group_log
+from fastdist.distributed.rpc.workers.group import Group, write_record
+from fastdist.distributed.rpc.workers.joining import be_in_again, join_dynamic, join_static
+from fastdist.distributed.rpc.workers.predecessor import is_over
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.sockets import attempt
+from fastdist.distributed.store import HashStore
+from tests.distributed.workers import run_group
+
+MIXED = (
+    "RPC group mixes statically and dynamically initialized members which is not supported. "
+    "The group is {group}, this worker would be {worker}: give all of them the same world_size, "
+    "or none of them any"
+)
+
+
+def member(rank: int, world_size: int) -> Record:
+    return Record(f"w{rank}", rank, world_size, 100 + rank, {"uv": "somewhere"}, {}, "none")
+
+
+@pytest.mark.seed("T27")
+def test_who_comes_without_a_world_size_is_refused_by_a_group_that_has_one() -> None:
+    store = HashStore()
+    join_static(store, member(0, 1), 5.0)
+    with pytest.raises(RpcError) as refused:
+        join_dynamic(store, member(1, 0))
+    assert str(refused.value) == MIXED.format(group="static", worker="dynamic")
+
+
+@pytest.mark.seed("T27")
+def test_who_comes_with_a_world_size_is_refused_by_a_group_that_has_none() -> None:
+    store = HashStore()
+    join_dynamic(store, member(0, 0))
+    with pytest.raises(RpcError) as refused:
+        join_static(store, member(1, 2), 5.0)
+    assert str(refused.value) == MIXED.format(group="dynamic", worker="static")
+
+
+@pytest.mark.seed("T27")
+def test_who_was_refused_for_its_kind_is_no_member() -> None:
+    store = HashStore()
+    group = join_dynamic(store, member(0, 0))
+    with pytest.raises(RpcError):
+        join_static(store, member(1, 2), 5.0)
+    assert [record.name for record in group.read()] == ["w0"]
+
+
+def init_with_a_world_size_at_rank_0_alone() -> str:
+    rank = int(os.environ["RANK"])
+    if rank == 1:
+        del os.environ["WORLD_SIZE"]
+    meeting = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
+    options = rpc.TensorPipeRpcBackendOptions(init_method=meeting, init_timeout=5.0)
+    size = {} if rank else {"world_size": 2}
+    try:
+        rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options, **size)
+    except (RpcError, StoreTimeoutError) as refused:
+        return str(refused)
+    rpc.shutdown(graceful=False)
+    return "joined"
+
+
+@pytest.mark.seed("T27")
+def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
+    """The earlier waits for a second static member in vain, or is a dynamic group of one."""
+    told = run_group(init_with_a_world_size_at_rank_0_alone, 2)
+    refused = [text.startswith(MIXED.partition(" The group")[0]) for text in told]
+    assert sorted(refused) == [False, True], told
+
+
+# ---- what a store holds that none of ours wrote -------------------------------------------------
+
+
+@pytest.mark.parametrize("told", ["", "{", "[5]", "7", '["{}"]', "[" * 100_000])
+def test_founders_that_none_of_ours_wrote_are_named_to_who_comes_back(told: str) -> None:
+    store = HashStore()
+    join_static(store, replace(member(0, 1), restarts=True), 5.0, frozen_s=1.0)
+    store.set("rpc_founders", told)
+    with pytest.raises(RpcError, match=r"the store holds no (founders|record) of a "):
+        join_static(store, replace(member(0, 1), incarnation=7, restarts=True), 5.0, frozen_s=1.0)
+
+
+@pytest.mark.parametrize("other", [{"rank": 2}, {"name": "w7"}, {"incarnation": 7}])
+def test_a_record_of_another_than_the_log_tells_of_is_refused(other: dict[str, Any]) -> None:
+    store = HashStore()
+    group = join_dynamic(store, member(1, 0))
+    store.set("members/101", replace(member(1, 0), **other).encode())
+    with pytest.raises(RpcError, match="as the record of Entry"):
+        group.read()
+
+
+@pytest.mark.parametrize("address", ["", "somewhere", "tcp://127.0.0.1:99999", "tcp://:x"])
+def test_an_address_that_is_none_is_named_to_who_comes_back(address: str) -> None:
+    earlier = replace(member(1, 0), addresses={"uv": address}, boot_id="another")
+    with pytest.raises(RpcError, match="a worker's address in the store is none"):
+        is_over(earlier, member(1, 0), 1.0)
+
+
+def test_a_host_whose_name_is_known_no_more_has_the_time_that_silence_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def knows_nobody(address: str) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(attempt, "Attempt", knows_nobody)
+    earlier = replace(member(1, 0), boot_id="another")
+    began = time.monotonic()
+    assert is_over(earlier, member(1, 0), 0.2)
+    assert time.monotonic() - began >= 0.2
+
+
+# ---- lives that are taken back, or are not ------------------------------------------------------
+
+
+def join_with_restarts_at_rank_0_alone() -> str:
+    rank = int(os.environ["RANK"])
+    options = rpc.TensorPipeRpcBackendOptions(restarts=rank == 0, init_timeout=20.0)
+    try:
+        rpc.init_rpc(f"w{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+    except RpcError as error:
+        return str(error)
+    rpc.shutdown()
+    return "joined"
+
+
+def test_workers_of_which_some_take_lives_back_disagree() -> None:
+    text = "the workers disagree on restarts: 'w0' has True, 'w1' has False"
+    assert run_group(join_with_restarts_at_rank_0_alone, 2) == [text, text]
+
+
+# ---- a former life that lives, and does not answer -----------------------------------------------
+
+
+def come_back(store: HashStore, world_size: int, answers: Callable[[Record], bool]) -> Group:
+    """Enter as a second w0 a group in which the first, which is this process, lives."""
+    first = replace(member(0, world_size), restarts=bool(world_size))
+    again = replace(first, incarnation=7)
+    if world_size:
+        join_static(store, first, 5.0, frozen_s=1.0)
+        return join_static(store, again, 5.0, 1.0, answers)
+    join_dynamic(store, first)
+    return join_dynamic(store, again, 1.0, answers)
+
+
+@pytest.mark.parametrize("world_size", [1, 0], ids=["static", "dynamic"])
+def test_one_that_is_silent_leaves_its_place_when_a_member_has_given_it_up(world_size: int) -> None:
+    store = HashStore()
+    asked: list[int] = []
+
+    def answers(first: Record) -> bool:
+        asked.append(first.incarnation)
+        if len(asked) == 2:
+            Group(store, member(1, world_size)).tell_given_up(first, "no sign of life")
+        return False
+
+    group = come_back(store, world_size, answers)
+    assert asked == [100, 100]
+    assert [one.incarnation for one in group.read()] == [7]
+
+
+@pytest.mark.parametrize("world_size", [1, 0], ids=["static", "dynamic"])
+@pytest.mark.parametrize("was_given_up", [True, False])
+def test_one_that_wakes_and_answers_keeps_its_place(world_size: int, was_given_up: bool) -> None:
+    store = HashStore()
+    asked: list[int] = []
+
+    def answers(first: Record) -> bool:
+        asked.append(first.incarnation)
+        is_awake = len(asked) == 2 or was_given_up
+        if was_given_up:
+            Group(store, member(1, world_size)).tell_given_up(first, "it is who was cut off")
+        return is_awake
+
+    with pytest.raises((RpcError, RankTakenError), match=r"rank 0 (is taken|is not unique)"):
+        come_back(store, world_size, answers)
+    assert len(asked) == 2 - was_given_up
+
+
+@pytest.mark.parametrize("world_size", [1, 0], ids=["static", "dynamic"])
+def test_one_that_is_silent_and_given_up_by_nobody_keeps_its_place(world_size: int) -> None:
+    store = HashStore()
+    store.set_timeout(0.3)
+    with pytest.raises((RpcError, RankTakenError), match=r"rank 0 (is taken|is not unique)"):
+        come_back(store, world_size, lambda first: False)
+
+
+# ---- a store that has another host, and knows nothing --------------------------------------------
+
+
+def alive(rank: int, incarnation: int, world_size: int = 2) -> Record:
+    return replace(member(rank, world_size), incarnation=incarnation, restarts=bool(world_size))
+
+
+def ended(world_size: int) -> Record:
+    """Return a rank 0 whose process has ended."""
+    return replace(alive(0, 1, world_size), process_start=1)
+
+
+def incarnations(group: Group) -> list[int]:
+    return [one.incarnation for one in group.read()]
+
+
+def test_all_tell_a_store_of_a_static_group_though_one_knew_an_earlier_life_of_another() -> None:
+    gone, first, again, other = ended(3), alive(1, 2, 3), alive(1, 3, 3), alive(2, 4, 3)
+    store = HashStore()
+    knows_the_first = Group(store, other, [gone, first, other], restarts=True)
+    for _ in range(2):
+        be_in_again(store, knows_the_first, [gone])
+    assert incarnations(knows_the_first) == [1, 2, 4]
+    knows_itself = Group(store, again, [gone, first, other], restarts=True)
+    be_in_again(store, knows_itself, [gone])
+    assert incarnations(knows_the_first) == incarnations(knows_itself) == [1, 3, 4]
+    # An empty store was all that rank 0 could make.
+    back = join_static(store, alive(0, 9, 3), 5.0, 1.0, lambda earlier: True)
+    assert incarnations(back) == incarnations(knows_itself) == [9, 3, 4]
+
+
+def test_who_was_followed_does_not_tell_a_store_that_knows_so() -> None:
+    store = HashStore()
+    group = Group(store, alive(1, 2), [alive(0, 1), alive(1, 2)], restarts=True)
+    be_in_again(store, group, [])
+    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in group.founders]
+    write_record(store, alive(1, 3))
+    assert group_log.follow(store, group_log.Entry(3, 1, "w1"), 2, entries)
+    be_in_again(store, group, [])
+    assert incarnations(group) == [1, 3]
+
+
+def test_who_came_back_and_was_followed_does_not_take_its_place_again() -> None:
+    store = HashStore()
+    group = Group(store, alive(1, 3), [alive(0, 1), alive(1, 2)], restarts=True)
+    be_in_again(store, group, [])
+    assert incarnations(group) == [1, 3]
+    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in group.founders]
+    write_record(store, alive(1, 5))
+    assert group_log.follow(store, group_log.Entry(5, 1, "w1"), 3, entries)
+    be_in_again(store, group, [])
+    assert incarnations(group) == [1, 5]
+
+
+def test_all_tell_a_store_of_a_dynamic_group_and_who_was_lost_is_back_in_it() -> None:
+    store = HashStore()
+    for incarnation in (2, 4):
+        me = alive(incarnation // 2, incarnation, 0)
+        for _ in range(2):
+            be_in_again(store, Group(store, me), [ended(0)])
+    back = join_dynamic(store, alive(0, 9, 0))
+    assert back.came_back and incarnations(back) == [9, 2, 4]
+
+
+def test_who_hosts_a_store_anew_waits_for_nobody_once_it_is_told_of_its_group() -> None:
+    store, others = HashStore(), [ended(2), alive(1, 2)]
+    group = Group(store, others[1], others, restarts=True)
+    with ThreadPoolExecutor(1) as threads:
+        back = threads.submit(join_static, store, alive(0, 9), 30.0, 1.0, lambda earlier: True)
+        while not store.num_keys():
+            pass  # until it is there, and waits
+        be_in_again(store, group, [others[0]])
+        assert incarnations(back.result(20.0)) == [9, 2]
+    assert incarnations(group) == [9, 2]

@@ -1,0 +1,143 @@
+"""What a worker remembers of the calls of others: enough that none runs twice, and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastdist.distributed.rpc.workers.received_calls import MAX_ANSWERS, MAX_BYTES, CallerLane
+
+SHARED, OWN = 0, 3
+
+
+def make_lane(number: int = SHARED) -> CallerLane:
+    lane = CallerLane(None, number)  # type: ignore[arg-type]
+    lane.route = b"first"
+    return lane
+
+
+def request() -> Any:
+    return object()
+
+
+def answer(lane: CallerLane, call_id: int, *frames: bytes) -> bytes:
+    lane.came(call_id, request())
+    return lane.answered(call_id, frames, sum(len(frame) for frame in frames))
+
+
+def test_a_call_that_runs_or_was_answered_does_not_come_again() -> None:
+    lane = make_lane()
+    assert lane.came(1, request())
+    assert not lane.came(1, request())
+    lane.answered(1, [b"one"], 3)
+    assert not lane.came(1, request())
+
+
+def test_look_for_tells_what_runs_from_what_was_answered_and_what_never_came() -> None:
+    lane = make_lane()
+    lane.came(1, request())
+    answer(lane, 2, b"two")
+    findings = lane.look_for([1, 2, 3])
+    assert findings.answers == [(b"two",)]
+    assert findings.never_came == [3]
+    assert findings.answered_before == []
+
+
+def test_an_answer_leaves_by_the_connection_that_the_lane_has_by_then() -> None:
+    lane = make_lane()
+    lane.came(1, request())
+    lane.route = b"second"
+    assert lane.answered(1, [b"one"], 3) == b"second"
+
+
+def test_the_next_answer_on_a_lane_of_ones_own_ends_the_care_for_the_last() -> None:
+    lane = make_lane(OWN)
+    answer(lane, 1, b"one")
+    answer(lane, 2, b"two")
+    assert len(lane._answers) == 1
+    assert lane.look_for([2]).answers == [(b"two",)]
+
+
+def test_a_late_answer_that_nobody_waits_for_does_not_drive_out_the_one_to_a_later_call() -> None:
+    lane = make_lane(OWN)
+    lane.came(1, request())
+    answer(lane, 2, b"two")
+    lane.answered(1, [b"one"], 3)
+    assert lane.look_for([2]).answers == [(b"two",)]
+    assert lane.running(1) is None
+
+
+def test_answers_are_kept_up_to_a_count_and_the_forgotten_are_not_taken_for_new() -> None:
+    lane = make_lane()
+    for call_id in range(MAX_ANSWERS + 5):
+        answer(lane, call_id, b"answer")
+    findings = lane.look_for([4, 5, MAX_ANSWERS + 5])
+    assert findings.answered_before == [4]
+    assert len(findings.answers) == 1
+    assert findings.never_came == [MAX_ANSWERS + 5]
+
+
+def test_answers_are_kept_up_to_a_size() -> None:
+    lane = make_lane()
+    for call_id in range(10):
+        answer(lane, call_id, bytes(MAX_BYTES // 4))
+    assert lane._bytes <= MAX_BYTES
+    assert len(lane.look_for(range(10)).answers) == 4
+
+
+def test_what_others_may_change_and_what_is_too_large_is_not_kept() -> None:
+    for number in (SHARED, OWN):
+        lane = make_lane(number)
+        answer(lane, 1, b"head", b"a tensor that still has an owner")
+        assert lane.look_for([1]).answered_before == [1]
+        answer(lane, 2, bytes(MAX_BYTES + 1))
+        assert lane.look_for([2]).answered_before == [2]
+        assert lane._bytes == 0
+
+
+def test_a_call_that_was_given_up_is_over_and_does_not_come_again() -> None:
+    for number in (SHARED, OWN):
+        lane = make_lane(number)
+        lane.came(1, request())
+        lane.ended_unanswered(1)
+        assert lane.running(1) is None
+        assert not lane.came(1, request())
+
+
+def test_a_call_does_not_come_again_on_a_lane_of_ones_own_when_others_have_come_since() -> None:
+    lane = make_lane(OWN)
+    for call_id in (1, 2, 3):
+        answer(lane, call_id, b"answer")
+    assert not any(lane.came(call_id, request()) for call_id in (1, 2, 3))
+    assert lane.came(4, request())
+
+
+def make_full_lane(number: int = SHARED) -> CallerLane:
+    lane = make_lane(number)
+    lane.answered(0, (), 300 << 20)
+    return lane
+
+
+def test_calls_are_held_while_too_many_answers_are_not_read_and_until_half_of_them_are() -> None:
+    lane, first, second = make_full_lane(), request(), request()
+    assert lane.hold(first) and lane.were_read(60 << 20) == []
+    # Though there is room by now, those that wait come first.
+    answer(lane, 1, b"small")
+    assert lane.hold(second)
+    assert lane.were_read(120 << 20) == [first, second]
+    assert not lane.hold(first) and lane.num_held() == 0
+
+
+def test_nothing_is_held_any_more_once_the_connection_is_another_or_the_caller_has_gone() -> None:
+    lane, held = make_full_lane(), request()
+    assert lane.hold(held)
+    assert lane.moved_to(b"second") == [held]
+    assert not lane.hold(held)
+    gone = make_full_lane()
+    assert gone.hold(held)
+    assert gone.end() == [held]
+    gone.answered(1, (), 300 << 20)
+    assert not gone.hold(held)
+
+
+def test_a_caller_that_blocks_is_never_held_up_by_answers() -> None:
+    assert not make_full_lane(OWN).hold(request())

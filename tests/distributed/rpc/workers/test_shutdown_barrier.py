@@ -1,0 +1,417 @@
+"""The barrier of a graceful shutdown: when it ends, when it gives up, and what it then says."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import (
+    RpcNotRunningError,
+    RpcTimeoutError,
+    ShutdownIncomplete,
+    WorkerLostError,
+)
+from fastdist.core.future import Future
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.handlers import Reply
+from fastdist.distributed.rpc.message.message import Message
+from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.workers import shutdown_barrier
+from fastdist.distributed.rpc.workers.record import WorkerInfo
+from fastdist.distributed.rpc.workers.shutdown_barrier import ShutdownBarrier
+from tests.distributed.workers import run_group
+from tests.standstill import Standstill
+
+
+class Answer(Future[Reply]):
+    """A Future whose wait ends with the call's timeout, as an agent's does."""
+
+    timeout_s: float | None = None
+
+    def wait(self, timeout: float | None = None) -> Reply:
+        try:
+            return super().wait(self.timeout_s)
+        except TimeoutError:
+            raise RpcTimeoutError("too long") from None
+
+
+class Life:
+    """A member as another one sees it."""
+
+    def __init__(self, member: Member, seen_by: Member) -> None:
+        self.member, self.is_self = member, member is seen_by
+        self.id, self.name = member.info.id, member.info.name
+
+    @property
+    def is_dead(self) -> bool:
+        return self.member.dead
+
+
+class Member:
+    """One worker of a group in this process: what a barrier needs of its agent."""
+
+    def __init__(self, group: list[Member], rank: int) -> None:
+        self.group = group
+        self.info = WorkerInfo(f"w{rank}", rank)
+        self.counts = CallCounts()
+        self.dead = False
+        self.num_sent = 0
+        self.before_send: Callable[[], None] = lambda: None
+        self.lives: dict[Member, Any] = {}
+        self.barrier = ShutdownBarrier(self, self.counts, self.members, lambda worker: None)  # type: ignore[arg-type]
+        self.error: BaseException | None = None
+        # Its time at the barrier, in all, and without what the machine took away.
+        self.took_s = self.moved_s = 0.0
+
+    def life_of(self, member: Member) -> Any:
+        return self.lives.setdefault(member, Life(member, self))
+
+    def worker(self) -> Any:
+        return self.life_of(self)
+
+    def members(self) -> list[Any]:
+        return [self.life_of(member) for member in self.group]
+
+    def send(
+        self, to: Life, kind: int, tensors: Any, metadata: dict[str, Any], timeout_s: float
+    ) -> Answer:
+        self.num_sent += 1
+        self.before_send()
+        answer = Answer()
+        answer.timeout_s = timeout_s or None
+        if to.is_dead:
+            answer.set_exception(WorkerLostError(f"{to.name} is gone"))
+            return answer
+        try:
+            report = Message(kind, peer=to.member.life_of(self), metadata=metadata)
+            came = to.member.barrier._report_came(report)
+        except RpcNotRunningError as error:
+            answer.set_exception(error)
+            return answer
+        if isinstance(came, Future):
+            came.add_done_callback(
+                lambda done: answer.try_complete(
+                    None if done.exception() else done.value(), done.exception()
+                )
+            )
+        else:
+            answer.set_result(came)
+        return answer
+
+    def wait(self, timeout_s: float, all_come: threading.Barrier) -> None:
+        all_come.wait(20)
+        began = time.monotonic()
+        with Standstill() as stood:
+            try:
+                self.barrier.wait(timeout_s)
+            except ShutdownIncomplete as error:
+                self.error = error
+        self.took_s = time.monotonic() - began
+        self.moved_s = self.took_s - stood.seconds
+
+
+def make_group(size: int = 3) -> list[Member]:
+    group: list[Member] = []
+    group.extend(Member(group, rank) for rank in range(size))
+    return group
+
+
+def start(members: list[Member], *timeouts_s: float) -> list[threading.Thread]:
+    """Let members come to the barrier at once, with one timeout for all, or with one each."""
+    if len(timeouts_s) == 1:
+        timeouts_s *= len(members)
+    all_come = threading.Barrier(len(members))
+    threads = [
+        threading.Thread(target=member.wait, args=(timeout_s, all_come))
+        for member, timeout_s in zip(members, timeouts_s, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.mark.seed("T30")
+def test_all_leave_when_nothing_is_under_way() -> None:
+    group = make_group()
+    join(start(group, 5.0))
+    assert [member.error for member in group] == [None] * 3
+    assert max(member.moved_s for member in group) < 2
+
+
+@pytest.mark.seed("T30")
+def test_nobody_leaves_while_a_member_runs_a_call() -> None:
+    group = make_group()
+    group[1].counts.request_came()
+    threads = start(group, 10.0)
+    threads[0].join(0.5)
+    assert all(thread.is_alive() for thread in threads)
+    group[1].counts.request_answered()
+    join(threads)
+    assert [member.error for member in group] == [None] * 3
+
+
+def test_a_call_that_does_not_end_is_told_to_all_alike_and_in_time() -> None:
+    group = make_group()
+    group[1].counts.request_came()
+    join(start(group, 0.6))
+    assert len({str(member.error) for member in group}) == 1
+    assert "still under way after 0.6 s: 1 at 'w1'" in str(group[0].error)
+    for member in group:
+        assert member.took_s > 0.5 and member.moved_s < 2
+
+
+def test_rounds_do_not_chase_each_other_while_a_call_runs() -> None:
+    group = make_group()
+    group[1].counts.request_came()
+    join(start(group, 1.0))
+    assert max(member.num_sent for member in group) < 12
+
+
+def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
+    group = make_group()
+    group[2].counts.call_sent("w0", 10)
+    join(start(group, 0.6))
+    assert len({str(member.error) for member in group}) == 1
+    assert "1 at 'w2'" in str(group[0].error)
+
+
+@pytest.mark.seed("T30")
+def test_work_that_wanders_from_call_to_call_is_not_overlooked() -> None:
+    # Between its reports w1 has a call each time, which has ended whenever it reports.
+    group = make_group()
+    calls_left = [5]
+
+    def have_a_call() -> None:
+        if calls_left[0]:
+            calls_left[0] -= 1
+            group[1].counts.request_came()
+            group[1].counts.request_answered()
+
+    group[1].before_send = have_a_call
+    join(start(group, 5.0))
+    assert [member.error for member in group] == [None] * 3
+    assert calls_left == [0]
+
+
+def test_a_group_that_never_falls_quiet_is_left_at_the_timeout() -> None:
+    group = make_group()
+
+    def have_a_call() -> None:
+        group[1].counts.request_came()
+        group[1].counts.request_answered()
+
+    group[1].before_send = have_a_call
+    join(start(group, 0.5))
+    for member in group:
+        assert "new ones begin all the time" in str(member.error)
+
+
+def test_a_member_that_does_not_come_is_named() -> None:
+    group = make_group()
+    join(start(group[:2], 0.4))
+    for member in group[:2]:
+        assert "missing: w2" in str(member.error)
+        assert member.moved_s < 2
+
+
+def test_the_next_rank_leads_when_the_leader_dies() -> None:
+    group = make_group()
+    threads = start(group[1:], 10.0)
+    threads[0].join(0.2)
+    waiting, group[0].barrier._waiting = group[0].barrier._waiting, []
+    group[0].dead = True
+    for _, answer in waiting:
+        answer.set_exception(WorkerLostError("w0 is gone"))
+    join(threads)
+    assert [member.error for member in group] == [None] * 3
+
+
+def test_a_leader_that_has_left_already_means_the_end_for_all() -> None:
+    # w0 has told w1 that all is over, and both have gone before w2 could read it.
+    group = make_group()
+    group[0].dead = True
+
+    def no_longer_running(message: Message) -> Reply:
+        raise RpcNotRunningError("RPC is no longer running on this node")
+
+    group[1].barrier._report_came = no_longer_running  # type: ignore[method-assign]
+    join(start(group[2:], 0.0))
+    assert group[2].error is None and group[2].num_sent == 1
+
+
+def test_a_member_whose_time_runs_out_in_a_round_does_not_go_unannounced() -> None:
+    # w0 reports just before its time is over, and hears just after: w1 and w2 have a little left.
+    group = make_group()
+    group[1].counts.request_came()
+    threads = start(group, 0.5, 0.7, 0.7)
+    deadline = time.monotonic() + 0.5
+
+    def be_late() -> None:
+        if 0 < deadline - time.monotonic() < 0.3:
+            threading.Event().wait(deadline + 0.05 - time.monotonic())
+
+    group[2].before_send = be_late
+    join(threads)
+    for member in group:
+        assert "1 at 'w1'" in str(member.error)
+    assert len({member.num_sent for member in group}) == 1
+
+
+def test_a_member_that_is_held_up_at_its_last_report_is_waited_for() -> None:
+    # As where its processor is taken away: all still tell the same.
+    group = make_group()
+    group[1].counts.request_came()
+
+    def stand_still() -> None:
+        if group[2].num_sent == 2:
+            threading.Event().wait(1.7)
+
+    group[2].before_send = stand_still
+    join(start(group, 0.4))
+    text = (
+        "all workers have reached the shutdown barrier, but calls are still under way after "
+        "0.4 s: 1 at 'w1'"
+    )
+    assert [str(member.error) for member in group] == [text] * 3
+    assert all(member.took_s > 1.5 and member.moved_s < 3 for member in group)
+
+
+def test_what_was_under_way_is_told_though_all_others_have_given_up_and_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutdown_barrier, "_HELD_UP_S", 0.2)
+    group = make_group()
+    group[1].counts.request_came()
+    *threads, late = start(group, 0.4, 0.4, 1.6)
+    join(threads)
+    # w0 has said goodbye; w1 still waits for its function, and takes no request any more.
+    group[1].barrier._report_came = lambda request: Future()  # type: ignore[method-assign]
+    group[0].dead = True
+    join([late])
+    assert "still under way after 1.6 s: 1 at 'w1'" in str(group[2].error)
+
+
+def test_a_member_that_stops_answering_after_it_has_come_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shutdown_barrier, "_HELD_UP_S", 0.2)
+    group = make_group()
+    thawed = threading.Event()
+
+    def freeze_at_the_second_report() -> None:
+        if group[2].num_sent == 2:
+            thawed.wait(20)
+
+    group[2].before_send = freeze_at_the_second_report
+    threads = start(group, 0.4)
+    join(threads[:2])
+    thawed.set()
+    join(threads)
+    for member in group[:2]:
+        assert "not all answered there until its end, within 0.4 s; missing: w2" in str(
+            member.error
+        )
+        assert member.moved_s < 2.5
+
+
+def test_the_late_end_of_a_life_takes_nothing_from_the_report_of_the_next() -> None:
+    group = make_group(2)
+    group[1].dead, former = True, group[1]
+    group[1] = Member(group, 1)
+    waits = [threading.Thread(target=group[1].wait, args=(20.0, threading.Barrier(1)))]
+    waits[0].start()
+    while not group[0].barrier._reported:
+        pass
+    # What waits for the next life to be heard of is told of the end of the former only now.
+    group[0].barrier._member_lost(group[0].life_of(former))
+    waits.append(threading.Thread(target=group[0].wait, args=(20.0, threading.Barrier(1))))
+    waits[1].start()
+    join(waits)
+    assert [member.error for member in group] == [None] * 2
+
+
+# ---- over processes -----------------------------------------------------------------------------
+
+
+begun = threading.Event()
+all_came = threading.Barrier(3)
+
+
+def hold(seconds: float) -> None:
+    begun.set()
+    threading.Event().wait(seconds)
+
+
+def has_begun() -> bool:
+    return begun.is_set()
+
+
+def wait_for_all() -> None:
+    all_came.wait(20)
+
+
+def forget_a_call() -> None:
+    """Have w1 run a function that this worker has given up."""
+    timeout_s = 0.1
+    while not rpc.rpc_sync("w1", has_begun):
+        with pytest.raises(RpcTimeoutError):
+            rpc.rpc_sync("w1", hold, (4.0,), timeout=timeout_s)
+        timeout_s *= 2
+
+
+def shut_down_while_a_forgotten_call_runs() -> tuple[str, float, float, float]:
+    rpc.init_rpc(f"w{os.environ['RANK']}")
+    if os.environ["RANK"] == "0":
+        forget_a_call()
+    rpc.rpc_sync("w0", wait_for_all)
+    busy_before, began = time.process_time(), time.monotonic()
+    with pytest.raises(ShutdownIncomplete) as raised, Standstill() as stood:
+        rpc.shutdown(timeout=1.5)
+    took_s = time.monotonic() - began
+    return str(raised.value), took_s, took_s - stood.seconds, time.process_time() - busy_before
+
+
+def test_a_shutdown_ends_in_time_though_a_call_that_nobody_waits_for_still_runs() -> None:
+    answers = run_group(shut_down_while_a_forgotten_call_runs, 3)
+    text = (
+        "all workers have reached the shutdown barrier, but calls are still under way after "
+        "1.5 s: 1 at 'w1'"
+    )
+    assert [answer[0] for answer in answers] == [text] * 3
+    for rank, (_, took_s, moved_s, busy_s) in enumerate(answers):
+        # The worker itself waits a little longer for the function to end.
+        assert took_s > 1
+        assert moved_s < (6 if rank == 1 else 3.5)
+        assert busy_s < 0.5
+
+
+def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() -> None:
+    group = make_group()
+    group[0].dead = True
+    came = threading.Barrier(2)
+    waits = [threading.Thread(target=group[1].wait, args=(20.0, came), daemon=True)]
+    waits[0].start()
+    came.wait(20)
+    while not group[1].barrier._reported:
+        pass  # it leads now, and waits for the third
+    group[0] = Member(group, 0)
+    group[1].barrier.member_returned(group[1].life_of(group[0]))
+    together = threading.Barrier(2)
+    for rank in (0, 2):
+        waits.append(threading.Thread(target=group[rank].wait, args=(20.0, together), daemon=True))
+        waits[-1].start()
+    for thread in waits:
+        thread.join(10.0)
+        assert not thread.is_alive(), "one waits for a leader that nobody else reports to"
+    assert [member.error for member in group] == [None] * 3

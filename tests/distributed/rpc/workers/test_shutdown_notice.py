@@ -1,0 +1,159 @@
+"""A shutdown that lasts says for whom it waits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import RpcError, ShutdownIncomplete
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc import constants
+from fastdist.distributed.rpc.workers import shutdown_notice
+from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_arrivals
+
+FIRST_S = 0.2
+
+
+class Lines(logging.Handler):
+    """What was told, and that something was."""
+
+    def __init__(self, number: int = 1) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        self.came = threading.Event()
+        self.number = number
+        logging.getLogger(shutdown_notice.__name__).addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        if len(self.lines) >= self.number:
+            self.came.set()
+
+
+told = Lines(2)
+
+
+def wait_until_told() -> list[str]:
+    assert told.came.wait(20)
+    return told.lines[:2]
+
+
+def shut_down_early() -> list[str]:
+    shutdown_notice.FIRST_S = FIRST_S
+    rank = os.environ["RANK"]
+    os.environ.pop("LOCAL_RANK", None)
+    rpc.init_rpc(f"w{rank}")
+    found = rpc.rpc_sync("w1", wait_until_told) if rank == "0" else []
+    rpc.shutdown()
+    return found
+
+
+def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> None:
+    (found, _) = run_group(shut_down_early, 2)
+    assert found == [
+        f"worker 'w1' has waited in shutdown() for {seconds:g} s: these have not come to theirs "
+        "yet: 'w0'"
+        for seconds in (FIRST_S, 2 * FIRST_S)
+    ]
+
+
+def shut_down_while_a_call_runs() -> list[str]:
+    shutdown_notice.FIRST_S = FIRST_S
+    rank = os.environ["RANK"]
+    lines = Lines()
+    rpc.init_rpc(f"w{rank}")
+    if rank == "0":
+        future = rpc.rpc_async("w1", wait_at, ("a gate",))
+        rpc.rpc_sync("w1", wait_for_arrivals, ("a gate", 1))
+        agent: Any = rpc._get_current_rpc_agent()
+        deadline = time.monotonic() + 20
+        while "w1" in agent.leaving.absent():
+            assert time.monotonic() < deadline
+        opener = threading.Thread(target=lambda: lines.came.wait(20) and open_gate_of_w1())
+        opener.start()
+        rpc.shutdown()
+        opener.join()
+        assert future.value() == "a gate"
+    else:
+        rpc.shutdown()
+    return lines.lines[:1]
+
+
+def open_gate_of_w1() -> None:
+    rpc.rpc_sync("w1", open_gate, ("a gate",))
+
+
+def test_whose_answer_is_missing_is_named() -> None:
+    (found, _) = run_group(shut_down_while_a_call_runs, 2)
+    (line,) = found
+    assert line.startswith(f"worker 'w0' has waited in shutdown() for {FIRST_S:g} s: ")
+    assert line.endswith("calls of its own have no answer yet, from 'w1'")
+
+
+def serve_while_the_leader_works() -> list[str]:
+    """Be in the barrier, whose leader has not come: its request of that is a call as well."""
+    shutdown_notice.FIRST_S = FIRST_S
+    rank = os.environ["RANK"]
+    os.environ.pop("LOCAL_RANK", None)
+    rpc.init_rpc(f"w{rank}")
+    found = [rpc.rpc_sync(to, wait_until_told)[-1] for to in ("w1", "w2")] if rank == "0" else []
+    rpc.shutdown()
+    return found
+
+
+def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
+    found = run_group(serve_while_the_leader_works, 3)[0]
+    assert [line.rpartition(": ")[2] for line in found] == ["'w0'", "'w0'"]
+    assert all("these have not come to theirs yet" in line for line in found)
+
+
+class Alarms:
+    """What a progress thread is asked to do later, for the test to do."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def post(self, function: Callable[..., None], *args: Any) -> None:
+        function(*args)
+
+    def call_at(self, when: float, function: Callable[[], None]) -> None:
+        self.due.append(function)
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_nothing_is_told_of_a_shutdown_that_is_over(
+    is_over: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    alarms: Any = Alarms()
+    notice = shutdown_notice.ShutdownNotice("w0", alarms, lambda tell: tell(), lambda: "for w1")
+    with notice:
+        if not is_over:
+            alarms.due.pop()()
+    for alarm in list(alarms.due):
+        alarm()
+    assert len(caplog.records) == (not is_over)
+
+
+def leave_a_dynamic_group(path: str) -> str:
+    constants.SHUTDOWN_TIMEOUT_S = 0.3  # type: ignore[misc]
+    del os.environ["WORLD_SIZE"]
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{path}")
+    rpc.init_rpc("w0", rank=0, rpc_backend_options=options)
+    future = rpc.rpc_async("w0", wait_at, ("a gate",))
+    with pytest.raises(ShutdownIncomplete) as found:
+        rpc.shutdown()
+    open_gate("a gate")
+    with pytest.raises(RpcError):
+        future.wait()
+    return str(found.value)
+
+
+def test_how_long_it_waited_is_told_where_nobody_said_how_long(tmp_path: object) -> None:
+    (text,) = run_group(leave_a_dynamic_group, 1, f"{tmp_path}/store")
+    assert text.startswith("worker 'w0' has calls under way after 0.3 s: ")

@@ -1,0 +1,76 @@
+"""Who keeps the store of a group looks after it when a member was lost, once for all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import StoreError
+from fastdist.distributed.rpc.workers.group import Group
+from fastdist.distributed.rpc.workers.group_number import keys_of_group
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.rpc.workers.store_keeper import StoreKeeper
+from fastdist.distributed.sockets import JobSecret
+from fastdist.distributed.store import HashStore, PrefixStore, TCPStore
+from tests.standstill import Standstill
+
+LOST = [Record(f"w{rank}", rank, 0, 100 + rank, {}, {}, "none") for rank in range(2)]
+
+
+class Alarms(list[Callable[[], None]]):
+    """What is asked to be done later, for the test to do."""
+
+    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
+        self.append(function)
+
+
+def test_who_is_lost_during_a_look_is_looked_after_next_and_nobody_after_that() -> None:
+    alarms = Alarms()
+    keys = PrefixStore("group", HashStore())
+    looks: list[int] = []
+
+    def is_needed() -> bool:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            keeper.was_lost(LOST[1])
+        return False
+
+    unused: Any = None
+    keeper = StoreKeeper(keys, unused, unused, alarms.call_after, is_needed, lambda: None)
+    keeper.was_lost(LOST[0])
+    for expected in (1, 2):
+        (look,) = alarms
+        alarms.clear()
+        look()
+        assert len(looks) == expected
+    assert not alarms
+    keeper.was_lost(LOST[0])
+    assert len(alarms) == 1
+
+
+def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cannot(store: TCPStore) -> bool:
+        raise StoreError("its port is that of a process that is still ending")
+
+    alarms, secret = Alarms(), JobSecret.generate()
+    host = TCPStore("127.0.0.1", 0, is_master=True, secret=secret)
+    # Far longer than a look may take: who comes back waits for the one after it.
+    with closing(TCPStore("127.0.0.1", host.port, timeout=120, secret=secret)) as served:
+        host.close()
+        keys = keys_of_group(served, 0)
+        group = Group(keys, LOST[1])
+        keeper = StoreKeeper(keys, served, group, alarms.call_after, lambda: True, lambda: None)
+        keeper.was_lost(LOST[0])
+        began = time.monotonic()
+        with monkeypatch.context() as patch, Standstill() as stood:
+            patch.setattr(TCPStore, "host_instead", cannot)
+            alarms.pop()()
+        assert time.monotonic() - began - stood.seconds < 30
+        alarms.pop()()
+        assert [member.name for member in group.read()] == ["w1"]

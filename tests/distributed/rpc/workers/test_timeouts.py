@@ -1,0 +1,94 @@
+"""Deadlines expire in order, never early, and leave nothing behind."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from fastdist.distributed.rpc.metrics import TimeSeriesMetricsTracker
+from fastdist.distributed.rpc.workers.timeouts import BUCKET_S, Timeouts
+
+
+@pytest.mark.seed("T19")
+def test_calls_expire_at_their_deadline_and_not_before() -> None:
+    timeouts = Timeouts()
+    timeouts.add(1, 10.0)
+    timeouts.add(2, 10.005)
+    timeouts.add(3, 20.0)
+    assert timeouts.expire(9.999) == []
+    assert timeouts.expire(10.0) == [1]
+    assert timeouts.expire(10.02) == [2]
+    assert len(timeouts) == 1
+
+
+def test_a_removed_call_does_not_expire() -> None:
+    timeouts = Timeouts()
+    timeouts.add(1, 10.0)
+    timeouts.remove(1)
+    timeouts.remove(1)
+    assert timeouts.expire(11.0) == [] and len(timeouts) == 0
+    assert timeouts.sleep_until() == math.inf
+
+
+def test_only_an_earlier_deadline_wakes_the_sleeper() -> None:
+    timeouts = Timeouts()
+    assert timeouts.add(1, 60.0)
+    assert timeouts.sleep_until() == 60.0
+    assert not timeouts.add(2, 61.0)
+    assert timeouts.add(3, 5.0)
+    assert not timeouts.add(4, 5.0)
+    assert timeouts.sleep_until() == 5.0
+
+
+def test_a_sleeper_that_looks_up_before_a_deadline_is_not_woken_for_it() -> None:
+    timeouts = Timeouts()
+    assert timeouts.sleep_until(alarm=5.0) == 5.0
+    assert not timeouts.add(1, 60.0)
+    assert timeouts.add(2, 4.0)
+    assert timeouts.sleep_until(alarm=5.0) == 4.0
+    timeouts.expire(4.0)
+    # Nothing but the call is there to wake it.
+    assert timeouts.sleep_until() == 60.0 and not timeouts.add(3, 61.0)
+
+
+def test_any_mixture_ends_empty() -> None:
+    rng = random.Random(3)
+    timeouts, alive, now = Timeouts(), dict[int, float](), 0.0
+    for call_id in range(5000):
+        deadline = now + rng.random() * 3
+        timeouts.add(call_id, deadline)
+        alive[call_id] = deadline
+        if rng.random() < 0.5:
+            gone = rng.choice(list(alive))
+            timeouts.remove(gone)
+            del alive[gone]
+        now += rng.random() * 0.01
+        for expired in timeouts.expire(now):
+            deadline = alive.pop(expired)
+            assert deadline <= now
+        assert all(deadline + BUCKET_S > now for deadline in alive.values())
+    timeouts.expire(now + 10)
+    assert len(timeouts) == 0 and not timeouts._ids_at and not timeouts._times
+
+
+@pytest.mark.seed("T19", "T32")
+def test_nothing_expires_once_all_calls_are_to_hear_of_the_end() -> None:
+    timeouts = Timeouts()
+    timeouts.add(1, 10.0)
+    timeouts.close()
+    assert not timeouts.add(2, 11.0)
+    timeouts.remove(1), timeouts.remove(2)
+    assert timeouts.expire(20.0) == [] and len(timeouts) == 0
+    assert timeouts.sleep_until() == math.inf
+
+
+@pytest.mark.seed("T22")
+def test_an_average_over_time_is_zero_while_empty() -> None:
+    tracker = TimeSeriesMetricsTracker()
+    assert tracker.compute_average() == 0
+    tracker.add_data(2)
+    tracker.add_data(5)
+    assert tracker.compute_average() == 3.5
+    assert TimeSeriesMetricsTracker(10, 4).compute_average() == 2.5

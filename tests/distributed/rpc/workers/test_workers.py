@@ -1,0 +1,389 @@
+"""How other workers are found, met and followed, and what becomes of who has ended."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fastdist.core.errors import (
+    FastdistError,
+    GivenUpError,
+    RpcError,
+    StaleIncarnationError,
+    WorkerLostError,
+)
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.distributed.rpc.workers import group_log
+from fastdist.distributed.rpc.workers import workers as workers_module
+from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group, write_record
+from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.rpc.workers.session import Event
+from fastdist.distributed.store import HashStore, PrefixStore, Store
+from tests.distributed.rpc.workers.by_hand import (
+    ME,
+    OTHER,
+    SilentLane,
+    kinds_sent,
+    static,
+    workers_of,
+)
+
+EARLIER = replace(OTHER, world_size=0)
+LATER = replace(EARLIER, incarnation=201)
+DYNAMIC = replace(ME, world_size=0)
+
+
+@pytest.fixture(autouse=True)
+def nobody_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no room above hear of losses: autograd may be loaded, and is not in a group here."""
+    monkeypatch.setattr("fastdist.distributed.rpc.workers.workers.lost_hooks", [])
+
+
+class NoDescriptorLeft:
+    """A context that cannot make a lane; somebody has found the worker when it finds out."""
+
+    def __init__(self) -> None:
+        self.workers: Any = None
+        self.pipe: Any = None
+
+    def choose(self, *_: Any, **__: Any) -> str:
+        return "uv"
+
+    def connect(self, *_: Any, **__: Any) -> Any:
+        self.pipe = self.workers.known(OTHER.rank).pipe
+        raise FastdistError("no descriptor is left for a socket")
+
+
+def test_a_worker_that_could_not_be_met_is_met_anew_by_the_next_who_wants_it() -> None:
+    context = NoDescriptorLeft()
+    context.workers = workers = workers_of(static(ME, OTHER), context)
+    for _ in range(2):
+        with pytest.raises(FastdistError, match="no descriptor is left"):
+            workers.reach(OTHER.rank)
+        # It would have taken calls whose answers nobody reads.
+        with pytest.raises(FastdistError, match="no descriptor is left"):
+            context.pipe.add_pending(1, None)
+    assert workers.met() == []
+
+
+def enter(store: Store, record: Record) -> None:
+    """Let a worker be in a dynamic group, in the place of all who have its rank or its name."""
+    for other in group_log.read_present(store):
+        if other.rank == record.rank or other.name == record.name:
+            group_log.leave(store, other.incarnation, 1.0)
+    write_record(store, record)
+    assert (
+        group_log.enter(store, group_log.Entry(record.incarnation, record.rank, record.name))
+        is None
+    )
+
+
+@pytest.fixture
+def store() -> Store:
+    store = HashStore()
+    for record in (DYNAMIC, EARLIER):
+        enter(store, record)
+    return store
+
+
+def meet(workers: Any, rank: int) -> Any:
+    worker = workers.reach(rank)
+    worker._step(Event.CONNECTED)
+    return worker
+
+
+def test_who_has_the_rank_now_is_met_though_the_end_of_who_had_it_is_not_noticed_yet(
+    store: Store,
+) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    before = meet(workers, 1)
+    assert not before.is_dead
+    enter(store, LATER)
+    workers.find("a stranger")
+    now = workers.reach(1)
+    assert before.is_dead and now is not before and now is workers.reach(1)
+    assert now.record.incarnation == LATER.incarnation
+    now.close(RpcError("the test is over"))
+
+
+@pytest.mark.parametrize("is_first_to_call", [False, True])
+def test_who_has_a_rank_now_does_not_wait_until_all_have_heard_the_end_of_who_had_it(
+    store: Store, is_first_to_call: bool
+) -> None:
+    jobs, told = list[Any](), list[object]()
+    workers = workers_of(Group(store, DYNAMIC), submit=lambda *job: jobs.append(job) or True)
+    workers.add_lost_callback(told.append)
+    workers.add_lost_callback(told.append)
+    before = meet(workers, 1)
+    before.said_goodbye()
+    enter(store, LATER)
+    if is_first_to_call:
+        now = workers.admit(LATER.rank, LATER.incarnation, f"{DYNAMIC.incarnation:x}")
+    else:
+        workers.find("a stranger")
+        now = workers.reach(LATER.rank)
+    assert before.is_dead and now.record.incarnation == LATER.incarnation and told == []
+    run(jobs)
+    assert told == [before, before] and before.end_was_told.done()
+    now.close(RpcError("the test is over"))
+
+
+def run(jobs: list[Any]) -> None:
+    """Do what the pool does, the last job first."""
+    while jobs:
+        function, *arguments = jobs.pop()
+        function(*arguments)
+
+
+def test_what_is_for_a_life_does_not_go_to_the_next(store: Store) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    never_met = workers.get(1)
+    enter(store, LATER)
+    with pytest.raises(WorkerLostError, match="has gone: the rank is that of worker 'w1' now"):
+        workers.reach(never_met)
+    before = meet(workers, 1)
+    enter(store, replace(LATER, incarnation=LATER.incarnation + 1))
+    workers.find("a stranger")
+    now = meet(workers, 1)
+    assert workers.reach(before) is before and before.is_dead and not now.is_dead
+    now.close(RpcError("the test is over"))
+
+
+def test_a_life_that_was_followed_is_refused_and_so_is_one_that_is_lost(store: Store) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    meant_for = f"{DYNAMIC.incarnation:x}"
+    assert workers.admit(1, EARLIER.incarnation, meant_for) is workers.known(1)
+    with pytest.raises(StaleIncarnationError, match="its earlier life, or for one of ours"):
+        workers.admit(1, EARLIER.incarnation, "0")
+    enter(store, LATER)
+    later = workers.admit(1, LATER.incarnation, meant_for)
+    # It may have been frozen, and has woken.
+    with pytest.raises(GivenUpError, match="another life of its rank has come") as told:
+        workers.admit(1, EARLIER.incarnation, meant_for)
+    assert told.value.incarnation == EARLIER.incarnation
+    meet(workers, 1)._step(Event.REJECTED, "it speaks another language")
+    with pytest.raises(GivenUpError, match="was declared lost by worker 'w0'"):
+        workers.admit(1, LATER.incarnation, meant_for)
+    assert later.is_dead and workers.lost() == ["'w1' (rank 1): it speaks another language"]
+
+
+def test_one_that_went_before_it_was_met_is_lost_to_who_calls_it_then() -> None:
+    workers = workers_of(static(ME, OTHER))
+    workers.get(1).said_goodbye()
+    with pytest.raises(
+        WorkerLostError, match="has gone before this one could speak with it"
+    ) as lost:
+        workers.reach(1)
+    assert not lost.value.may_have_run
+
+
+def test_one_that_was_lost_does_not_seem_new_as_long_as_the_group_has_it_and_is_then_forgotten(
+    store: Store,
+) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    lost = meet(workers, 1)
+    lost._step(Event.REJECTED, "it speaks another language")
+    assert workers.find("w1") is lost and lost.is_dead
+    assert [worker.name for worker in workers.all()] == ["w0", "w1"]
+    group_log.leave(store, EARLIER.incarnation, 1.0)
+    assert workers.find("w1") is None and workers.find(1) is None
+    assert [worker.name for worker in workers.all()] == ["w0"]
+    with pytest.raises(RpcError, match="could not find destination name w1; the group has: w0"):
+        workers.get("w1")
+
+
+@pytest.mark.parametrize("event", [Event.PROCESS_ENDED, Event.REJECTED])
+def test_one_whose_end_is_certain_is_taken_out_of_the_group_by_who_notices(
+    store: Store, event: Event
+) -> None:
+    jobs: list[Any] = []
+    workers = workers_of(Group(store, DYNAMIC), submit=lambda *job: jobs.append(job) or True)
+    meet(workers, 1)._step(event, "it speaks another language")
+    for function, *arguments in jobs:
+        function(*arguments)
+    present = [entry.name for entry in group_log.read_present(store)]
+    assert present == (["w0"] if event is Event.PROCESS_ENDED else ["w0", "w1"])
+
+
+def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: Store) -> None:
+    store = HashStore()
+    workers = workers_of(Group(store, ME, [ME, OTHER], restarts=True))
+    before = meet(workers, 1)
+    before._step(Event.PROCESS_ENDED)
+    assert workers.reach(1) is before  # nobody has come back
+    again = replace(OTHER, incarnation=301)
+    write_record(store, again)
+    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in (ME, OTHER)]
+    entry = group_log.Entry(301, 1, "w1")
+    assert group_log.follow(store, entry, OTHER.incarnation, entries)
+    now = workers.reach(1)
+    assert now.record.incarnation == 301 and not now.is_dead and workers.get("w1") is now
+    now.close(RpcError("the test is over"))
+
+
+@pytest.mark.parametrize(
+    ("is_looked_for_meanwhile", "event", "name", "told"),
+    [
+        (False, Event.PROCESS_ENDED, "w1", ["w1"]),
+        (True, Event.PROCESS_ENDED, "w1", ["w1"]),
+        (True, Event.PROCESS_ENDED, "other", []),
+        (True, Event.LEFT, "w1", []),
+    ],
+)
+def test_of_who_was_lost_and_comes_back_all_hear_also_who_looked_for_it_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+    store: Store,
+    is_looked_for_meanwhile: bool,
+    event: Event,
+    name: str,
+    told: list[str],
+) -> None:
+    module, returned, jobs = "fastdist.distributed.rpc.workers.workers", list[Any](), list[Any]()
+    heard: list[object] = []
+
+    def run_hooks(info: Any) -> None:
+        assert heard or is_looked_for_meanwhile  # what was kept of the former life is gone
+        returned.append(info)
+
+    monkeypatch.setattr(f"{module}.run_restart_hooks", run_hooks)
+    workers = workers_of(Group(store, DYNAMIC), submit=lambda *job: jobs.append(job) or True)
+    workers.add_lost_callback(heard.append)
+    lost = meet(workers, 1)
+    lost._step(event)
+    if event is Event.LEFT:
+        workers.progress.run_alarms()
+    assert lost.is_dead
+    if is_looked_for_meanwhile:
+        group_log.leave(store, EARLIER.incarnation, 1.0, was_lost=True)
+        assert workers.find(1) is None
+    enter(store, replace(LATER, name=name))
+    assert workers.find(1).record.incarnation == LATER.incarnation
+    run(jobs)
+    assert heard == [lost] and [info.name for info in returned] == told
+
+
+def test_who_leaves_waits_until_its_peers_have_read_what_it_sent_or_have_gone() -> None:
+    workers = workers_of(static(ME, OTHER))
+    worker = workers.reach(OTHER.rank)
+    with ThreadPoolExecutor(1) as pool:
+        parting = pool.submit(workers.part, 30)
+        with pytest.raises(TimeoutError):
+            parting.result(0.05)
+        workers.has_parted(worker)
+        parting.result(10)
+        assert kinds_sent(worker).count(MessageType.BYE) == 1
+    worker.close(RpcError("the test is over"))
+    workers = workers_of(static(ME, OTHER))
+    lost = workers.reach(OTHER.rank)
+    with ThreadPoolExecutor(1) as pool:
+        parting = pool.submit(workers.part, 30)
+        lost._step(Event.PROCESS_ENDED)
+        parting.result(10)
+
+
+def test_a_life_that_was_never_met_is_looked_up_again_before_the_first_call_to_it(
+    store: Store,
+) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    enter(store, LATER)
+    now = workers.reach(1)
+    assert now.record.incarnation == LATER.incarnation
+    now.close(RpcError("the test is over"))
+
+
+def test_a_call_to_a_name_does_not_go_to_another_that_has_its_rank_by_now(store: Store) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    info = workers.info_of("w1")
+    enter(store, replace(LATER, name="another"))
+    with pytest.raises(WorkerLostError, match=r"'w1' .* has gone: the rank is that of worker 'an"):
+        workers.reach(info.id)
+    assert workers.met() == []
+
+
+@pytest.mark.parametrize("is_met", [True, False], ids=["met", "by the thread that reads for all"])
+def test_the_store_is_not_asked_again_for_a_worker_that_is_met_or_where_it_would_hold_up_all(
+    monkeypatch: pytest.MonkeyPatch, store: Store, is_met: bool
+) -> None:
+    workers = workers_of(Group(store, DYNAMIC))
+    if is_met:
+        meet(workers, 1)
+    else:
+        monkeypatch.setattr(workers.progress, "is_current_thread", lambda: True)
+    monkeypatch.setattr(store, "_ask", None)
+    worker = workers.reach(1)
+    assert worker.record.incarnation == EARLIER.incarnation
+    worker.close(RpcError("the test is over"))
+
+
+def test_each_worker_is_made_once_when_the_group_is_met(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(
+        workers_module,
+        "Worker",
+        lambda record, *_: made.append(record.rank) or record.info,
+    )
+    workers_of(Group(store, DYNAMIC))
+    assert sorted(made) == [0, 1]
+
+
+class ClosedMeanwhile:
+    """A context that makes a lane while the group is left."""
+
+    def __init__(self) -> None:
+        self.workers: Any = None
+        self.is_closed = threading.Event()
+        self.closer = threading.Thread(target=self.close)
+
+    def choose(self, *_: Any, **__: Any) -> str:
+        self.closer.start()
+        assert not self.is_closed.wait(0.1)
+        return "uv"
+
+    def close(self) -> None:
+        self.workers.close()
+        self.is_closed.set()
+
+    def connect(self, *_: Any, **__: Any) -> SilentLane:
+        return SilentLane()
+
+
+def test_who_leaves_finds_all_that_were_met_before() -> None:
+    context = ClosedMeanwhile()
+    context.workers = workers = workers_of(static(ME, OTHER), context)
+    # Else a lane could be made that nobody closes any more.
+    workers.reach(OTHER.rank)
+    context.closer.join(20)
+    assert context.is_closed.is_set() and len(workers.met()) == 1
+
+
+def test_nobody_tells_the_store_of_a_worker_that_has_left_that_it_was_given_up(
+    store: Store,
+) -> None:
+    jobs = list[Any]()
+    workers = workers_of(Group(store, DYNAMIC), submit=lambda *job: jobs.append(job) or True)
+    other = meet(workers, 1)
+    other.said_goodbye()
+    other._step(Event.DISCONNECTED)
+    assert other.is_dead and not other.why_lost
+    run(jobs)
+    assert not PrefixStore(GIVEN_UP, store).check([str(other.record.incarnation)])
+
+
+def test_a_worker_in_touch_with_a_third_is_not_out_by_the_word_of_one() -> None:
+    me, other, third = (
+        replace(ME, name=f"w{rank}", rank=rank, world_size=3, incarnation=100 + rank)
+        for rank in range(3)
+    )
+    workers: Any = workers_of(static(me, other, third))
+    workers._server.fence = lambda error: None
+    first, second = workers.reach(1), workers.reach(2)
+    workers.were_given_up(first, GivenUpError("worker 'w1' has given up worker 'w0'"))
+    assert workers.given_up is None
+    workers.were_given_up(second, GivenUpError("worker 'w2' has given up worker 'w0'"))
+    assert workers.given_up is not None

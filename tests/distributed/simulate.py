@@ -1,0 +1,65 @@
+"""Tries seeds of the simulator, and goes on where one fails: python -m tests.distributed.simulate.
+
+Usage: python -m tests.distributed.simulate SCENARIO FIRST [BEHIND THE LAST]
+where SCENARIO is Calls, Passes, References or Shutdowns. It tells now and then how far it is: a run
+that was interrupted goes on from the seed behind that.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+import time
+import traceback
+
+from tests.distributed.autograd import test_simulated_passes
+from tests.distributed.rpc import (
+    simulated_calls,
+    test_simulated_references,
+    test_simulated_shutdown,
+)
+from tests.distributed.rpc.simulated_group import end_group
+
+# A seed takes a small part of a second; one that stands still shows where, and ends the run.
+_STANDS_STILL_S = 300.0
+_TOLD_EVERY = 500  # seeds
+
+SCENARIOS = {
+    "Calls": (simulated_calls.Calls, simulated_calls.scenarios),
+    "Passes": (test_simulated_passes.Passes, test_simulated_passes.scenarios),
+    "References": (test_simulated_references.References, test_simulated_references.scenarios),
+    "Shutdowns": (test_simulated_shutdown.Shutdowns, simulated_calls.scenarios),
+}
+
+
+def main(name: str, first: int, behind: int) -> int:
+    """Try seeds, and return how many failed."""
+    make, current = SCENARIOS[name]
+    failed, began = 0, time.process_time()
+    with test_simulated_passes.machine_of_passes():
+        for seed in range(first, behind):
+            faulthandler.dump_traceback_later(_STANDS_STILL_S, exit=True)
+            try:
+                simulated_calls.try_seeds(make, current, range(seed, seed + 1))  # type: ignore[arg-type]
+            except AssertionError as error:
+                failed += 1
+                print(error, flush=True)
+                if behind - first == 1:
+                    traceback.print_exc()
+            if (seed + 1 - first) % _TOLD_EVERY == 0:
+                _tell(name, first, seed, failed, began)
+        faulthandler.cancel_dump_traceback_later()
+        end_group()
+    if (behind - first) % _TOLD_EVERY:
+        _tell(name, first, behind - 1, failed, began)
+    return failed
+
+
+def _tell(name: str, first: int, last: int, failed: int, began: float) -> None:
+    took_s = time.process_time() - began
+    print(f"{name} {first} to {last}: {failed} failed, {took_s:.1f} s of CPU time", flush=True)
+
+
+if __name__ == "__main__":
+    which, start, *end = sys.argv[1:]
+    sys.exit(1 if main(which, int(start), int(end[0]) if end else int(start) + 1) else 0)

@@ -1,0 +1,92 @@
+"""Each job of `fastdist demo NAME`: its workers meet, learn, keep its promise, and end."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import fastdist
+from fastdist.examples import catalogue
+from fastdist.examples.digits_data import load_digits
+from fastdist.examples.job import endless
+
+_ROOT = str(Path(fastdist.__file__).parents[1])
+
+# name: steps that a test has time for, the bound that the result then keeps, and whether the loss
+# falls, or something else rises.
+SHORT: dict[str, tuple[int, str, float, bool]] = {
+    "parameter-server": (40, "at most", 1e-9, True),
+    "batch-parameter-server": (40, "at most", 1e-9, True),
+    "rnn": (30, "at most", 1e-8, True),
+    "pipeline": (12, "at most", 1e-9, True),
+    "rl": (12, "at least", 40.0, False),
+    "batch-rl": (12, "at least", 40.0, False),
+}
+
+
+def start(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if key != "RANK"}
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": _ROOT},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_every_job_is_tested() -> None:
+    assert [*SHORT, "resume"] == list(catalogue.JOBS)  # test_resume.py has that
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_job_learns_and_keeps_its_promise(name: str, tmp_path: Path) -> None:
+    steps, word, bound, falls = SHORT[name]
+    done = start(tmp_path, "fastdist.cli", "demo", name, "--steps", str(steps))
+    assert done.returncode == 0, done.stdout + done.stderr
+    watched = re.search(r" from (\S+) to (\S+) in (\d+) steps, ", done.stdout)
+    result = re.search(r"result: .* (\S+)\n", done.stdout)
+    assert watched and result and int(watched[3]) == steps, done.stdout
+    early, late, found = float(watched[1]), float(watched[2]), float(result[1])
+    assert (late < early) == falls, done.stdout
+    assert found <= bound if word == "at most" else found >= bound, done.stdout
+    picture = ElementTree.parse(tmp_path / "fastdist-demo" / f"{name}.svg")
+    assert picture.getroot().tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_batched_decisions_are_those_of_the_agent_alone(tmp_path: Path) -> None:
+    one, other = (
+        re.search(r"result: (.*)\n", start(tmp_path, "fastdist.cli", *arguments).stdout)
+        for arguments in (["demo", name, "--steps", "3"] for name in ("rl", "batch-rl"))
+    )
+    assert one and other and one[1] == other[1]
+
+
+def test_a_mistake_is_told_once_and_before_anything_starts(tmp_path: Path) -> None:
+    done = start(tmp_path, "fastdist.cli", "demo", "pipeline", "--steps", "0")
+    assert done.returncode == 2
+    assert done.stderr.count("--steps must be at least 1, got 0") == 1
+    assert "rank" not in done.stderr + done.stdout
+
+
+def test_a_job_alone_says_how_to_start_it(tmp_path: Path) -> None:
+    done = start(tmp_path, "fastdist.examples.rnn")
+    assert done.returncode == 1
+    words = "start it with `fastdist run -n 2 -m fastdist.examples.rnn`, or `fastdist demo rnn`"
+    assert words in done.stderr
+
+
+def test_endless_batches_are_whole_and_go_on_after_an_epoch() -> None:
+    training = load_digits().training
+    data = endless(training, 500)  # two whole ones an epoch
+    batches = [next(data) for _ in range(5)]
+    assert {len(labels) for _, labels in batches} == {500}
+    assert not bool((batches[0][1] == batches[2][1]).all())

@@ -1,0 +1,164 @@
+"""The claim that a job which is killed twenty times ends with the numbers of one that was not."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import fastdist
+from fastdist.distributed import checkpoint
+from fastdist.examples import catalogue
+from fastdist.examples.resume import WORKERS
+
+_ROOT = str(Path(fastdist.__file__).parents[1])
+STEPS, EVERY = 48, 2
+# Five times so many steps, and two each, are less than all.
+MOST_STEPS_A_LIFE = 7
+KILLS = 5
+VICTIMS = (*WORKERS, "launcher")
+
+
+class Life:
+    """One start of the job, by the launcher, until it ends or something of it is killed."""
+
+    def __init__(self, folder: Path, every: int = EVERY) -> None:
+        self.folder = folder
+        self.started_at = 0
+        self.result: str | None = None
+        arguments = ["--steps", str(STEPS), "--every", str(every), "--folder", str(folder)]
+        self._mark = f"{folder}-{random.random()}"
+        self._launcher = subprocess.Popen(
+            [sys.executable, "-m", "fastdist.cli", "demo", "resume", *arguments],
+            env={**os.environ, "PYTHONPATH": _ROOT, "FASTDIST_TEST_LIFE": self._mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def live_on(self, steps: int | None = None) -> None:
+        """Wait until so many steps were made, or the job ends."""
+        assert self._launcher.stdout is not None
+        while steps is None or steps > 0:
+            line = self._launcher.stdout.readline()
+            if not line:
+                return
+            if found := re.search(r"goes on at step (\d+)", line):
+                self.started_at = int(found[1])
+            if found := re.search(r"result: after \d+ steps (\w+)", line):
+                self.result = found[1]
+            if steps is not None and re.search(r"\bstep \d+ loss", line):
+                steps -= 1
+
+    def live_on_until_it_saves(self, most_steps: int) -> None:
+        """Wait until a checkpoint is being written, but for so many steps at most."""
+        for _ in range(most_steps):
+            if self.is_saving():
+                return
+            self.live_on(1)
+
+    def is_saving(self) -> bool:
+        """Return whether the folder of some checkpoint has no manifest yet."""
+        folders = self.folder.glob("step-*")
+        return any(not (path / "manifest.json").exists() for path in folders)
+
+    def kill(self, victim: str) -> None:
+        """Kill one process, and wait until the launcher and all workers are gone."""
+        processes = self._processes()
+        pids = {self._launcher.pid: "launcher", **processes}
+        descriptors = [os.pidfd_open(pid) for pid in pids]
+        try:
+            found = [pid for pid, name in pids.items() if name == victim]
+            assert found, f"{victim} is not among {pids}: the job has ended before it was killed"
+            os.kill(found[0], signal.SIGKILL)
+            for descriptor in descriptors:
+                assert select.select([descriptor], [], [], 30)[0], f"{pids} live on"
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _processes(self) -> dict[int, str]:
+        """Return the workers of this life."""
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                variables = path.read_bytes().split(b"\0")
+            except OSError:
+                continue  # another's, or ended
+            if f"FASTDIST_TEST_LIFE={self._mark}".encode() in variables:
+                ranks = [word[5:] for word in variables if word.startswith(b"RANK=")]
+                if ranks:
+                    found[int(path.parent.name)] = WORKERS[int(ranks[0])]
+        return found
+
+    def end(self) -> str:
+        """Wait for the end, and return what was said of errors."""
+        _, errors = self._launcher.communicate(timeout=60)
+        return errors
+
+    def close(self) -> None:
+        """Leave nothing running."""
+        if self._launcher.poll() is None:
+            os.killpg(self._launcher.pid, signal.SIGKILL)
+        self._launcher.communicate()
+
+
+@contextmanager
+def life(folder: Path, every: int = EVERY) -> Iterator[Life]:
+    """Start the job, and leave nothing of it."""
+    started = Life(folder, every)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    with life(tmp_path_factory.mktemp("undisturbed"), every=STEPS + 1) as whole:
+        whole.live_on()
+        errors = whole.end()
+        assert whole.result is not None, errors
+        return whole.result
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_job_killed_five_times_ends_with_the_numbers_of_one_that_was_not(
+    seed: int, undisturbed: str, tmp_path: Path
+) -> None:
+    moments = random.Random(seed)
+    starts = []
+    for kill in range(KILLS):
+        with life(tmp_path) as shortened:
+            shortened.live_on(moments.randint(1, MOST_STEPS_A_LIFE))
+            if moments.random() < 0.5:
+                shortened.live_on_until_it_saves(most_steps=2)
+            shortened.kill(VICTIMS[(seed + kill) % len(VICTIMS)])
+            starts.append(shortened.started_at)
+    with life(tmp_path) as last:
+        last.live_on()
+        errors = last.end()
+    assert last.result == undisturbed, (starts, errors)
+    assert last.started_at > 0
+    # A kill between making a folder and writing to it leaves that folder, empty.
+    assert len([path for path in tmp_path.iterdir() if any(path.iterdir())]) == 2
+    assert checkpoint.latest(tmp_path, verify=True) == str(tmp_path / f"step-{STEPS}")
+
+
+def test_the_demo_reads_its_options_before_it_starts_a_job(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as told:
+        catalogue.run_by_name(["resume", "--every", "0"])
+    assert told.value.code == 2
+    assert "fastdist demo resume: --steps and --every must be 1 or more" in capsys.readouterr().err

@@ -1,0 +1,26 @@
+"""The claim: who watches recordings hears of all that begin and end, whoever else comes or goes."""
+
+from __future__ import annotations
+
+from fastdist.core.time_ranges import Recording
+from fastdist.graph import recordings
+from tests.interleaving import Step, each_interleaving
+
+
+def test_all_who_stay_hear_of_a_recording_while_another_goes() -> None:
+    told: list[bool] = []
+    open_ones: list[Recording] = []
+
+    def prepare() -> tuple[Step, Step]:
+        told.clear()
+        goes: list[bool] = []
+        open_ones[:] = [Recording()]
+        leave = goes.append
+        recordings.watch(leave)
+        recordings.watch(told.append)
+        return lambda: recordings.begin(open_ones[0]), lambda: recordings.unwatch(leave)
+
+    for _ in each_interleaving(prepare, "graph/recordings.py"):
+        recordings.end(open_ones[0])
+        recordings.unwatch(told.append)
+        assert told == [True, False]

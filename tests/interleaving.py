@@ -1,0 +1,101 @@
+"""Two threads, one of which is stopped at each of its instructions in turn while the other runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+_DEADLINE_S = 20.0
+# The other one has run long before, unless it waits for a lock that the first one holds.
+_BLOCKED_S = 0.005
+
+Step = Callable[[], object]
+
+
+class _Stop:
+    """Stops a thread before its instruction of a number, from 0, in the files that are watched."""
+
+    def __init__(self, number: int, within: tuple[str, ...]) -> None:
+        self.reached = threading.Event()
+        self.may_go_on = threading.Event()
+        self._left = number
+        self._within = within
+        self._before: Callable[[FrameType, str, Any], Any] | None = None
+
+    def watch(self) -> None:
+        """Begin to count, in the thread that calls this."""
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+
+    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(self._within):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if self._before is not None:
+            # Who looked before, for the lines that a test runs, goes on to see them.
+            look = self._before(frame, event, None)
+            if look is not None:
+                look(frame, "line", None)
+        if event == "opcode" and not self.reached.is_set():
+            self._left -= 1
+            if self._left < 0:
+                self.reached.set()
+                assert self.may_go_on.wait(_DEADLINE_S)
+        return self._trace
+
+
+def interleave(first: Step, second: Step, number: int, *within: str) -> bool:
+    """Run first, and second as a whole where first is about to do its instruction `number`.
+
+    Counts in files whose name ends with one of `within`. Where second needs a lock of first's it
+    waits, and first goes on.
+
+    Raises  what either has raised; returns False if first has fewer instructions
+    """
+    stop, errors = _Stop(number, within), list[BaseException]()
+
+    def run(step: Step, *, is_first: bool) -> None:
+        try:
+            if is_first:
+                stop.watch()
+            step()
+        except BaseException as error:  # raised again where the test sees it
+            errors.append(error)
+        finally:
+            sys.settrace(None)
+            if is_first:
+                is_over.set()
+
+    is_over = threading.Event()
+    threads = [
+        threading.Thread(target=run, args=(step,), kwargs={"is_first": is_first})
+        for step, is_first in ((first, True), (second, False))
+    ]
+    threads[0].start()
+    while not (stop.reached.wait(0.001) or is_over.is_set()):
+        pass
+    threads[1].start()
+    threads[1].join(_BLOCKED_S)
+    stop.may_go_on.set()
+    for thread in threads:
+        thread.join(_DEADLINE_S)
+        assert not thread.is_alive(), f"neither goes on, stopped at instruction {number}"
+    for error in errors:
+        raise error
+    return stop.reached.is_set()
+
+
+def each_interleaving(prepare: Callable[[], tuple[Step, Step]], *within: str) -> Iterator[int]:
+    """Let the second of two steps come between any two instructions of the first; yield after each.
+
+    `prepare` returns both, made anew each time.
+    """
+    number, goes_on = 0, True
+    while goes_on:
+        first, second = prepare()
+        goes_on = interleave(first, second, number, *within)
+        yield number
+        number += 1

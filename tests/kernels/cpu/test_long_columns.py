@@ -1,0 +1,59 @@
+"""Sums and means over the first axes, of many numbers, held against float64 NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.kernels.cpu import long_columns
+
+SHAPES = [((1, 5000), (0,)), ((70, 64), (0,)), ((33, 1001), (0,)), ((7, 50, 130), (0, 1))]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("shape", "axes"), SHAPES)
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_sums_and_means_of_columns(
+    shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool, dtype: Any
+) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    wide, near = x.astype(np.float64), 1e-5 if dtype is np.float32 else 1e-13
+    for name in ("sum", "mean"):
+        found = getattr(fd.tensor(x), name)(axes, keepdim=keepdim).numpy()
+        expected = getattr(wide, name)(axes, keepdims=keepdim)
+        assert found.dtype == dtype and found.shape == expected.shape
+        assert np.abs(found - expected).max() < near
+
+
+def test_many_ones_are_added_up_exactly() -> None:
+    # In float32 alone they would stop at 2**24.
+    x = fd.ones(1, 64).expand(1 << 10, 64).contiguous() * 2.0**18 + 1
+    assert x.sum(0).tolist() == [2.0**28 + 1024] * 64
+
+
+def test_nan_and_infinities_stay_in_their_columns_and_nobody_is_warned() -> None:
+    x = np.full((100, 64), 3e38, np.float32)
+    x[:, 0], x[5, 1], x[6, 2], x[7, 2] = 1, math.nan, math.inf, -math.inf
+    found = fd.tensor(x).sum(0).numpy()
+    assert found[0] == 100 and np.isnan(found[1:3]).all() and np.isinf(found[3:]).all()
+
+
+def test_the_loop_serves_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    loop_of = long_columns.loop_of
+
+    def spy(name: str, dtype: Any) -> Any:
+        asked.append(name)
+        return loop_of(name, dtype)
+
+    # The function has globals of its own: see silence.py.
+    monkeypatch.setitem(long_columns.sum.__globals__, "loop_of", spy)
+    fd.ones(83, 211).sum(0)
+    assert asked == ["sum_of_columns"]
+    fd.ones(8311, 3).sum(0)
+    fd.ones(211, 83).t().sum(0)
+    assert asked == ["sum_of_columns"]

@@ -1,0 +1,146 @@
+"""One launch over many tensors leaves the bits that its lines leave, one tensor after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.core.program import Program, read_program
+from fastdist.kernels.cpu import launch, multi_tensor
+from fastdist.kernels.cpu.multi_tensor import LIMIT
+from fastdist.kernels.cpu.pointwise import kernel_for
+
+ADAM = read_program(
+    """
+    m = m + new * (g - m)
+    v = v * keep + spread * g * g
+    top = maximum(top, v)
+    p = p - rate * (m / (sqrt(top) / root + eps))
+    """,
+    ("p", "g", "m", "v", "top"),
+    ("new", "keep", "spread", "rate", "root", "eps"),
+)
+NUMBERS = [0.1, 0.999, 0.001, 1e-3, 0.9, 1e-8]
+LENGTHS = [(LIMIT // 3, 1), (7,), (0, 4), (LIMIT // 2,), (1, 3, LIMIT // 2), ()]
+
+Rows = list[list[Any]]
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = launch.get_num_threads()
+    launch.set_num_threads(request.param)
+    yield request.param
+    launch.set_num_threads(before)
+
+
+def rows_of(program: Program, shapes: list[tuple[int, ...]], dtype: str) -> Rows:
+    rng = np.random.default_rng(3)
+    rows = [[rng.random(shape).astype(dtype) for _ in program.arrays] for shape in shapes]
+    for array in rows[0]:
+        array.reshape(-1)[:4] = [np.nan, np.inf, -np.inf, -0.0]
+    return [[np.asarray(array, dtype) for array in row] for row in rows]
+
+
+def copied(rows: Rows) -> Rows:
+    return [[array.copy() for array in row] for row in rows]
+
+
+def by_lines(program: Program, numbers: list[list[float]], rows: Rows) -> None:
+    for given, row in zip(numbers, rows, strict=True):
+        for target, body in program.lines:
+            values = dict(zip(program.arrays, row, strict=True))
+            for name, number in zip(program.numbers, given, strict=True):
+                values[name] = np.asarray(number, row[0].dtype)
+            kernel_for(body).run([values[name] for name in body.names], values[target])
+
+
+def apply(program: Program, numbers: list[list[float]], rows: Rows) -> None:
+    multi_tensor.apply(program, numbers, *[row[i] for i in range(len(rows[0])) for row in rows])
+
+
+def bits(rows: Rows) -> list[bytes]:
+    return [array.tobytes() for row in rows for array in row]
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return what the launches of ADAM say, in order."""
+    told: list[bool] = []
+    compile_program = multi_tensor._compile
+
+    def spy(program: Program, dtype: Any) -> Callable[..., bool]:
+        run = compile_program(program, dtype)
+        program.readings.pop(dtype)
+
+        def launch_it(*arguments: Any) -> bool:
+            told.append(run(*arguments))
+            return told[-1]
+
+        return launch_it
+
+    monkeypatch.setattr(multi_tensor, "_compile", spy)
+    monkeypatch.setattr(ADAM, "readings", {})
+    return told
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_launch_leaves_the_bits_of_its_lines(
+    dtype: str, threads: int, launches: list[bool]
+) -> None:
+    # Enough for two threads, which meet within a row.
+    rows = rows_of(ADAM, [*LENGTHS, (3 * 65536,)], dtype)
+    numbers = [[*NUMBERS[:-1], 1e-8 * (1 + i)] for i in range(len(rows))]
+    expected = copied(rows)
+    by_lines(ADAM, numbers, expected)
+    apply(ADAM, numbers, rows)
+    assert bits(rows) == bits(expected)
+    assert launches == [True]
+
+
+def test_one_row_of_numbers_serves_all(launches: list[bool]) -> None:
+    rows = rows_of(ADAM, LENGTHS, "float32")
+    expected = copied(rows)
+    by_lines(ADAM, [NUMBERS] * len(rows), expected)
+    apply(ADAM, [NUMBERS] * len(rows), rows)
+    assert bits(rows) == bits(expected)
+    assert launches == [True]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_few_elements_and_float16_go_by_lines(dtype: str, launches: list[bool]) -> None:
+    rows = rows_of(ADAM, LENGTHS if dtype == "float16" else [(5,), (LIMIT - 5,)], dtype)
+    expected = copied(rows)
+    by_lines(ADAM, [NUMBERS] * len(rows), expected)
+    apply(ADAM, [NUMBERS] * len(rows), rows)
+    assert bits(rows) == bits(expected)
+    assert not launches
+
+
+@pytest.mark.parametrize("shared", ["a row twice", "parts of two rows", "within a row", "moved"])
+def test_what_shares_memory_changes_one_after_the_other(
+    shared: str, threads: int, launches: list[bool]
+) -> None:
+    size = 2 * 65536
+
+    def rows_that_share() -> Rows:
+        memory = np.random.default_rng(4).random(12 * size).astype("float32")
+        first, second = ([memory[(6 * r + i) * size :][:size] for i in range(5)] for r in (0, 1))
+        if shared == "a row twice":
+            second = first
+        elif shared == "parts of two rows":
+            second[0] = memory[size // 2 :][:size]  # half a p, and half a g
+        elif shared == "within a row":
+            first[4] = first[3]
+        else:
+            first[4] = memory[3 * size + 1 :][:size]
+        return [first, second]
+
+    rows, expected = rows_that_share(), rows_that_share()
+    by_lines(ADAM, [NUMBERS] * 2, expected)
+    apply(ADAM, [NUMBERS] * 2, rows)
+    assert bits(rows) == bits(expected)
+    assert launches == [False]

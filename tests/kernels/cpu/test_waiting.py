@@ -1,0 +1,259 @@
+"""Who waits for the compiler is told so, once; threads, forks and processes wait for each other."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import select
+import subprocess
+import sys
+import threading
+import tty
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+
+from fastdist.kernels.cpu import waiting
+from tests.kernels.cpu.processes import ROOT, run_script
+
+DEADLINE_S = 60
+
+
+class Told(logging.Handler):
+    """What the log was told, to wait for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.came = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        self.came.set()
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
+    """The log of waits, each of which is too long at once."""
+    monkeypatch.setattr(waiting, "TELL_AFTER_S", 0)
+    monkeypatch.setattr(waiting._State, "was_told", False)
+    handler, logger = Told(), logging.getLogger(waiting.__name__)
+    logger.addHandler(handler)
+    monkeypatch.setattr(logger, "level", logging.INFO)
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+    yield handler
+    logger.removeHandler(handler)
+    logger.manager._clear_cache()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, TextIO]]:
+    """Be both ends of a terminal, that to read what is written and that to write."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    with os.fdopen(theirs, "w") as stderr:
+        yield ours, stderr
+    os.close(ours)
+
+
+def read_line(terminal: int) -> str:
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([terminal], [], [], DEADLINE_S)[0], line
+        line += os.read(terminal, 1)
+    return line.decode()
+
+
+def wait_for(what: str, told: Told) -> None:
+    told.came.clear()
+    with waiting.compiling(what):
+        assert told.came.wait(DEADLINE_S)
+
+
+def test_a_person_is_told_once_and_the_log_each_time(
+    told: Told, terminal: tuple[int, TextIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen, stderr = terminal
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with waiting.compiling("the kernel x + y"):
+        line = read_line(screen)
+    assert line.startswith("fastdist: waiting for the compiler: the kernel x + y; ")
+    assert "`fastdist info --warm`" in line
+    wait_for("the kernel x * y", told)
+    assert [words.split("; ")[0] for words in told.lines] == [
+        "waiting for the compiler: the kernel x + y",
+        "waiting for the compiler: the kernel x * y",
+    ]
+    assert not select.select([screen], [], [], 0)[0]
+
+
+def test_what_is_no_terminal_gets_no_line(told: Told, capfd: pytest.CaptureFixture[str]) -> None:
+    wait_for("the kernel x + y", told)
+    assert capfd.readouterr() == ("", "")
+    assert len(told.lines) == 1
+
+
+def test_waits_inside_a_wait_are_of_it(told: Told) -> None:
+    with waiting.waiting_for("all"):
+        assert told.came.wait(DEADLINE_S)
+        with waiting.compiling("a part"):
+            names = [thread.name for thread in threading.enumerate()]
+    assert names.count("fastdist-waiting") <= 1
+    assert [line.split("; ")[0] for line in told.lines] == ["waiting for the compiler: all"]
+
+
+def test_short_wait_is_not_told(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "TELL_AFTER_S", 3600)
+    with waiting.compiling("the kernel x + y"):
+        pass
+    assert told.lines == []
+
+
+def test_it_says_where_nothing_can_be_kept(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "cache_directory", lambda name: None)
+    wait_for("the kernel x + y", told)
+    assert "each process compiles it anew" in told.lines[0]
+
+
+FIRST_CALLS = """
+import logging
+import fastdist as fd
+from fastdist.kernels.cpu import waiting
+waiting.TELL_AFTER_S, told = 0, []
+class Told(logging.Handler):
+    def emit(self, record):
+        told.append(record.getMessage().split(": ")[1].split("; ")[0])
+logger = logging.getLogger(waiting.__name__)
+logger.addHandler(Told())
+logger.setLevel(logging.INFO)
+x = fd.ones(1, 1, 256, 256, requires_grad=True)
+x.grad = fd.ones(1, 1, 256, 256)
+%s
+print(told)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        ("x.detach().softmax(-1)", "softmax of float32 along rows"),
+        ("fd.optim.SGD([x], 0.1).step()", "a step over many tensors of float32"),
+    ],
+)
+def test_first_call_of_all_is_one_wait_with_the_loading_of_numba(
+    call: str, what: str, tmp_path: Path
+) -> None:
+    assert run_script(FIRST_CALLS % call, FASTDIST_CACHE_DIR=str(tmp_path)) == str([what])
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_collector_rests_meanwhile_and_is_as_before_after_it(was_enabled: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        with waiting.compiling("it"), waiting.compiling("a part"):
+            assert not gc.isenabled()
+        assert gc.isenabled() is was_enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+TWO_THREADS = """
+import threading
+import numpy as np
+from fastdist.core.scalar import parse
+from fastdist.kernels.cpu import numba_pointwise
+from fastdist.kernels.cpu.pointwise import kernel_for
+compile_loop, compiled = numba_pointwise.compile_loop, []
+def counted(*args):
+    compiled.append(args)
+    return compile_loop(*args)
+numba_pointwise.compile_loop = counted
+kernel, gate, x = kernel_for(parse("x * T(7)", ("x",))), threading.Barrier(2), np.ones(100_000)
+def run(out):
+    gate.wait(60)
+    kernel.run([x], out)
+outs = [np.empty_like(x) for _ in range(2)]
+threads = [threading.Thread(target=run, args=(out,)) for out in outs]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(compiled), all((out == 7).all() for out in outs))
+"""
+
+
+def test_two_threads_that_want_one_kernel_compile_it_once(tmp_path: Path) -> None:
+    assert run_script(TWO_THREADS, FASTDIST_CACHE_DIR=str(tmp_path)) == "1 True"
+
+
+PROCESS = """
+import sys
+import numpy as np
+from fastdist.core.scalar import parse
+from fastdist.kernels.cpu.pointwise import kernel_for
+kernel, x = kernel_for(parse("x * T(7)", ("x",))), np.ones(100_000)
+print("ready", flush=True)
+sys.stdin.readline()
+kernel.run([x], x)
+[launch] = kernel._loops.values()
+print((x == 7).all(), launch.loop.was_cached)
+"""
+
+
+def test_two_processes_that_want_one_kernel_at_once_both_get_it(tmp_path: Path) -> None:
+    environment = {**os.environ, "FASTDIST_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", PROCESS]
+    both = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for process in both:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    ends = []
+    for process in both:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in both:
+        ends.append(process.communicate(timeout=100)[0].split()[0])
+    assert ends == ["True", "True"]
+    assert run_script(f"import io, sys; sys.stdin = io.StringIO('\\n'){PROCESS}",
+                      FASTDIST_CACHE_DIR=str(tmp_path)) == "ready\nTrue True"  # fmt: skip
+
+
+FORK = """
+import os, threading, warnings
+import numpy as np
+from fastdist.core.scalar import parse
+from fastdist.kernels.cpu import waiting
+from fastdist.kernels.cpu.pointwise import kernel_for
+warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
+inside, over, x = threading.Event(), [], np.ones(100_000)
+def compile_it(number):
+    out = np.empty_like(x)
+    kernel_for(parse(f"x * T({number})", ("x",))).run([x], out)
+    return (out == number).all()
+def other():
+    with waiting.compiling("what another thread wants"):
+        inside.set()
+        compile_it(7)
+        over.append(True)
+thread = threading.Thread(target=other)
+thread.start()
+inside.wait(60)
+child = os.fork()
+if child == 0:
+    os._exit(0 if over and compile_it(9) else 1)
+thread.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), compile_it(5))
+"""
+
+
+def test_fork_waits_for_the_kernel_that_another_thread_compiles(tmp_path: Path) -> None:
+    assert run_script(FORK, FASTDIST_CACHE_DIR=str(tmp_path)) == "0 True"

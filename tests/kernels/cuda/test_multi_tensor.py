@@ -1,0 +1,94 @@
+"""Programs over many tensors, run on the CPU by fibres, against the CPU's own kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.core.program import read_program
+from fastdist.kernels.cpu import multi_tensor as cpu
+from fastdist.kernels.cuda.multi_tensor import plan
+from tests.fibre_shim.driver import run
+
+PROGRAM = read_program(
+    "m = m + new * (g - m)\np = p * keep - rate * m",
+    ("p", "g", "m"),
+    ("new", "keep", "rate"),
+)
+
+
+TWO_OF_THEM = "p = p * keep - rate * g"
+
+
+def both(
+    program: Any, numbers: list[list[float]], given: list[np.ndarray]
+) -> tuple[list[np.ndarray], list[np.ndarray], list[str]]:
+    """Return what the CPU's kernel and the launches make of arrays, and the kernels' names."""
+    on_cpu, on_cuda = ([one.copy() for one in given] for _ in range(2))
+    cpu.apply(program, numbers, *on_cpu)
+    launches = plan(program, numbers, on_cuda)
+    run(launches, 0)
+    return on_cpu, on_cuda, [step.name for step in launches]
+
+
+def arrays(shapes: Sequence[tuple[int, ...]], count: int, dtype: str) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.random(shape).astype(dtype) for _ in range(count) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_each_row_runs_all_lines_in_order(dtype: str) -> None:
+    shapes = [(5,), (2, 3), (0,), (300,), (9000,)]
+    numbers = [[0.1, 0.9, 0.5]] * len(shapes)
+    on_cpu, on_cuda, names = both(PROGRAM, numbers, arrays(shapes, 3, dtype))
+    tolerance = 2e-3 if dtype == "float16" else 1e-6
+    for one, other in zip(on_cpu, on_cuda, strict=True):
+        np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance)
+    assert names == ["multi_tensor"]
+
+
+def test_rows_of_other_numbers_are_another_launch() -> None:
+    shapes = [(5,), (6,), (7,), (8,)]
+    numbers = [[0.1, 0.9, rate] for rate in (0.5, 0.5, 0.25, 0.5)]
+    on_cpu, on_cuda, names = both(PROGRAM, numbers, arrays(shapes, 3, "float32"))
+    for one, other in zip(on_cpu, on_cuda, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-6)
+    assert names == ["multi_tensor"] * 3
+
+
+def test_more_rows_than_a_table_holds_are_several_launches() -> None:
+    program = read_program(TWO_OF_THEM, ("p", "g"), ("keep", "rate"))
+    shapes = [(n % 7,) for n in range(250)]
+    on_cpu, on_cuda, names = both(program, [[0.5, 0.1]] * 250, arrays(shapes, 2, "float32"))
+    for one, other in zip(on_cpu, on_cuda, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-6)
+    assert names == ["multi_tensor"] * 3
+
+
+def test_memory_that_is_not_aligned_is_moved_element_by_element() -> None:
+    program = read_program(TWO_OF_THEM, ("p", "g"), ("keep", "rate"))
+    memory = np.random.default_rng(0).random(64).astype("float32")
+    p, g = memory[1:20], memory[40:59]
+    expected = p * np.float32(0.5) - np.float32(0.1) * g
+    (step,) = plan(program, [[0.5, 0.1]], [p, g])
+    assert "PACK = 1" in step.source
+    run([step], 0)
+    np.testing.assert_allclose(p, expected, rtol=1e-6)
+
+
+def test_rows_that_share_memory_come_one_after_the_other() -> None:
+    program = read_program(TWO_OF_THEM, ("p", "g"), ("keep", "rate"))
+    p, g = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    launches = plan(program, [[0.5, 0.0]] * 2, [p, p, g, g])
+    assert len(launches) == 2
+    run(launches, 0)
+    assert p.tolist() == [0.25] * 8
+
+
+def test_nothing_is_launched_for_empty_rows() -> None:
+    program = read_program(TWO_OF_THEM, ("p", "g"), ("keep", "rate"))
+    empty = [np.empty(0, np.float32) for _ in range(2)]
+    assert plan(program, [[0.5, 0.1]], empty) == []

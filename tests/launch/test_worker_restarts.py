@@ -1,0 +1,171 @@
+"""`fastdist run --restart=worker`: only the lost worker starts again, while the others live on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from tests.launch.test_nodes import job_at
+from tests.launch.test_restarts import WORKER
+
+_AGAIN = "python -m fastdist.run: rank {} is started again (restart {} of {})\n"
+_STARTS = ((0, 0), (1, 0), (1, 1), (1, 2), (2, 0))
+# Who waits for the key ends well once somebody has set it.
+_WAITS = (
+    WORKER
+    + """
+    from fastdist.distributed.rendezvous import rendezvous
+    store = rendezvous("env://").store
+    print(f"joined {count} of {rank} is", os.environ["FASTDIST_ALLOW_RESTART"])
+    store.wait(["go"], 60)
+"""
+)
+
+
+def _joined(run: Any, rank: int, count: int) -> int:
+    pid = int(run.number_after(f"start {count} of {rank} is"))
+    run.wait_for(f"joined {count} of {rank} is worker\n")
+    return pid
+
+
+def test_only_the_lost_worker_comes_back_and_meets_those_who_live_on(start_run: Any) -> None:
+    text = _WAITS.replace(
+        "store.wait", 'store.set("go", "") if rank and count == 2 else store.wait'
+    )
+    run = start_run(text, "-n", "3", "--max-restarts=2", "--restart=worker")
+    for rank in (0, 2):
+        _joined(run, rank, 0)
+    for count in (0, 1):
+        os.kill(_joined(run, 1, count), signal.SIGKILL)
+    assert run.end() == 0
+    started = [line[9:].split(" is ")[0] for line in run.out.decode().splitlines()]
+    starts = {f"start {count} of {rank}" for rank, count in _STARTS}
+    assert sorted(line for line in started if line.startswith("start")) == sorted(starts)
+    err = run.err.decode()
+    assert err.count("rank 1 was killed by SIGKILL; if nobody") == 2
+    assert _AGAIN.format(1, 1, 2) in err and _AGAIN.format(1, 2, 2) in err
+
+
+def test_what_a_lost_worker_raised_is_shown_when_it_is_lost(start_run: Any) -> None:
+    text = '    if not count: raise ValueError("first")\n    signal.pause()\n'
+    run = start_run(WORKER + text, "--max-restarts=1", "--restart", "worker")
+    run.number_after("start 1 of 0 is")
+    assert run.err.decode().splitlines()[-2:] == [
+        "ValueError: first",
+        _AGAIN.format(0, 1, 1).strip(),
+    ]
+
+
+def test_each_worker_may_come_back_so_often_and_the_next_failure_ends_the_job(
+    start_run: Any,
+) -> None:
+    text = """
+    from fastdist.distributed.rendezvous import rendezvous
+    with rendezvous("env://").store as store:
+        store.wait(["the other is up"], 60) if rank == 0 else store.set("the other is up", "")
+    rank or sys.exit(10 + count)
+    signal.pause()
+    """
+    run = start_run(WORKER + text, "-n", "2", "--max-restarts=2", "--restart=worker")
+    other = run.number_after("start 0 of 1 is")
+    assert run.end() == 12
+    assert b"start 2 of 0 is" in run.out and b"start 1 of 1" not in run.out
+    lines = run.err.decode().splitlines()
+    assert [line.partition("exit status ")[2][:2] for line in lines[::2]] == ["10", "11", "12"]
+    assert other
+
+
+def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
+    text = "    rank or count or os.kill(os.getpid(), signal.SIGSEGV)\n"
+    run = start_run(WORKER + text, "-n", "2", "--max-restarts=1", "--restart=worker")
+    assert run.end() == 0
+    assert run.out.count(b"start") == 3
+
+
+def test_a_worker_that_lies_stopped_while_others_have_ended_comes_back(start_run: Any) -> None:
+    text = "    if rank and not count: os.kill(os.getpid(), signal.SIGSTOP)\n"
+    flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
+    run = start_run(WORKER + text, *flags, environment={"FASTDIST_FROZEN_S": "3"})
+    assert run.end() == 0
+    assert b"start 1 of 1 is" in run.out
+    stopped, again = run.err.decode().splitlines(keepends=True)
+    assert "has been stopped by a signal for 3 s while others have ended" in stopped
+    assert again == _AGAIN.format(1, 1, 1)
+
+
+def test_a_ctrl_c_ends_a_job_whose_workers_come_back(start_run: Any) -> None:
+    text = """
+    if rank == 0:
+        sys.exit(1)  # at once, and again and again
+    signal.pause()
+    """
+    run = start_run(WORKER + text, "-n", "2", "--max-restarts=100000", "--restart=worker")
+    run.number_after("start 0 of 1 is")
+    run.number_after("start 3 of 0 is")
+    run.process.send_signal(signal.SIGINT)
+    assert run.end(2.0) == 130
+
+
+def test_a_worker_that_is_lost_while_all_still_meet_takes_its_own_place(start_run: Any) -> None:
+    text = """
+    from fastdist.distributed import rpc
+    from fastdist.distributed.rendezvous import rendezvous
+    from fastdist.distributed.store import Store, waiting_line
+    waiting_line._FIRST_S = 0.2
+    if count == 1:
+        def withdraw(self, *which, take_back=Store.withdraw):
+            take_back(self, *which)
+            with rendezvous("env://").store as store:
+                store.set("the other is back", "")
+        Store.withdraw = withdraw
+    with rendezvous("env://").store as store:
+        if rank == 0:
+            store.wait(["the other is back"], 60)
+    rpc.init_rpc(f"worker{rank}")
+    assert rpc.rpc_sync(f"worker{1 - rank}", pow, (2, 3)) == 8
+    rpc.shutdown()
+    """
+    run = start_run(WORKER + text, "-n", "2", "--max-restarts=1", "--restart=worker")
+    pid = run.number_after("start 0 of 1 is")
+    run.wait_for("'worker1' (rank 1) waits for rank 0 of 2", of="err")
+    os.kill(pid, signal.SIGKILL)
+    assert run.end() == 0
+    assert b"start 1 of 1 is" in run.out and b"start 1 of 0" not in run.out
+
+
+def test_a_worker_of_one_node_comes_back_while_those_of_the_other_live_on(
+    start_run: Any, port: int
+) -> None:
+    start = job_at(port, start_run)
+    text = _WAITS.replace(
+        "store.wait", 'store.set("go", "") if rank == 2 and count else store.wait'
+    )
+    flags = ("--max-restarts=1", "--restart=worker")
+    first, second = [start(node, text, flags=flags) for node in (0, 1)]
+    for rank in (0, 1):
+        _joined(first, rank, 0)
+    os.kill(_joined(second, 2, 0), signal.SIGKILL)
+    assert [first.end(), second.end()] == [0, 0]
+    assert first.err == b""
+    assert _AGAIN.format(2, 1, 1).encode() in second.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--restart=worker"], "--restart worker needs --max-restarts: how often each may come"),
+        (["--restart=worker", "--max-restarts=00"], "--restart worker needs --max-restarts: how"),
+        (["--restart=all", "--max-restarts=1"], "--restart must be group or worker, got 'all'"),
+        (["--max-restarts=-1"], "--max-restarts must be a whole number from 0 up, got '-1'"),
+    ],
+)
+def test_a_restart_that_makes_no_sense_is_an_error_before_anything_starts(
+    start_run: Any, flags: list[str], message: str
+) -> None:
+    run = start_run(WORKER, *flags)
+    assert run.end() == 2
+    assert message.encode() in run.err
+    assert run.out == b""

@@ -1,0 +1,262 @@
+"""Break a room in small ways, run its tests against each break, and tell which nobody noticed.
+
+Usage: python -m tests.mutate ROOM [--breaks 200] [--seed 0] [--jobs 2] [--only TEXT]
+                              [--without TEXT] [--within SECONDS]
+
+Works in copies of the tree. A run of the room's tests finds which of them run which line; a break
+is then held against the tests of its lines alone, until one fails, twice, or the time is up. First
+come those that are near it, are quick, or noticed others there. What was found out is kept in the
+folder .mutate: a run that was ended goes on where it was. What survives, and is the same to
+everybody who could ask, is explained in tests/mutants_explained.toml; an explanation that fits no
+break any more is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from queue import Queue
+from typing import Final
+
+from tests.mutants import Break, breaks_of, is_another_program
+from tests.mutate_copy import Copy
+from tests.mutate_log import Lines, Log, Verdict
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+EXPLAINED: Final = ROOT / "tests" / "mutants_explained.toml"
+
+
+@dataclass(frozen=True)
+class Room:
+    """A folder of the product, and where its tests are."""
+
+    folder: str
+    tests: tuple[str, ...]
+    without: str = ""  # in the names of files of tests that are left out
+    within_s: float = math.inf  # how long the tests may take that are held against one break
+
+    def test_files(self, root: Path) -> list[str]:
+        """Return the files of its tests."""
+        found = set[Path]()
+        for name in self.tests:
+            path = root / name
+            found |= {path} if path.is_file() else set(path.rglob("test_*.py"))
+        names = [path.relative_to(root).as_posix() for path in sorted(found)]
+        return [name for name in names if not self.without or self.without not in name]
+
+
+_DISTRIBUTED: Final = "tests/distributed/autograd"
+_AUTOGRAD: Final = (
+    *("tests/engine", "tests/graph", "tests/autograd", "tests/profiler"),
+    # Of these passes one worker's part alone.
+    *(f"{_DISTRIBUTED}/test_{name}.py" for name in ("engine", "passes", "devices", "arrivals")),
+    f"{_DISTRIBUTED}/test_root_gradients.py",
+)
+# Leaves, their gradients and the modes, as tensors show them; sparse gradients.
+_LEAVES: Final = (
+    *("tests/tensor", "tests/namespace", "tests/ops/test_sparse_rules.py"),
+    *("tests/nn/test_sparse_embedding.py", "tests/optim/test_sparse_steps.py"),
+)
+ROOMS: Final = {
+    "engine": Room("fastdist/engine", _AUTOGRAD),
+    "graph": Room("fastdist/graph", (*_AUTOGRAD, *_LEAVES)),
+    "distributed/autograd": Room(
+        # What it says at DEBUG stands beside what rpc says.
+        "fastdist/distributed/autograd",
+        (_DISTRIBUTED, "tests/distributed/rpc/test_debug_log.py"),
+    ),
+    "rpc": Room("fastdist/distributed/rpc", ("tests/distributed/rpc",)),
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A break of a file, in words."""
+
+    file: str
+    change: Break
+    old: str
+    new: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What an explanation names."""
+        return self.file, self.change.within, self.old, self.new
+
+    def describe(self) -> str:
+        """Return where it is and what it does."""
+        where = f"{self.file}:{self.change.first} in {self.change.within or 'the module'}"
+        return f"{where} ({self.change.kind})\n    - {self.old}\n    + {self.new}"
+
+
+def mutants_of(root: Path, room: Room) -> list[Mutant]:
+    """Return every break of a room."""
+    found = []
+    for path in sorted((root / room.folder).rglob("*.py")):
+        source = path.read_bytes()
+        name = path.relative_to(root).as_posix()
+        found += [Mutant(name, change, *change.lines(source)) for change in breaks_of(source)]
+    return found
+
+
+def draw(root: Path, mutants: Sequence[Mutant], number: int, seed: int) -> list[Mutant]:
+    """Return some of the breaks, the same for the same seed: those that come first in an order that
+    a change elsewhere in the room leaves as it is.
+    """
+    order: dict[bytes, Mutant] = {}
+    likes = Counter[tuple[str, ...]]()
+    for mutant in mutants:
+        likes[mutant.key] += 1
+        name = repr((seed, *mutant.key, likes[mutant.key]))
+        order[hashlib.sha256(name.encode()).digest()] = mutant
+    drawn: list[Mutant] = []
+    for _, mutant in sorted(order.items()):
+        if len(drawn) == number:
+            break
+        source = (root / mutant.file).read_bytes()
+        if is_another_program(source, mutant.change.of(source)):
+            drawn.append(mutant)
+    return drawn
+
+
+def explanations(path: Path, room: str) -> dict[tuple[str, str, str, str], str]:
+    """Return why breaks of a room may survive, by what they are."""
+    entries = tomllib.loads(path.read_text()).get(room, [])
+    return {(one["file"], one["within"], one["old"], one["new"]): one["why"] for one in entries}
+
+
+def look_at(
+    root: Path, room: Room, drawn: Sequence[Mutant], jobs: int
+) -> Iterator[tuple[Mutant, Verdict]]:
+    """Yield each break, and what became of it.
+
+    Raises  SystemExit where no test passes without a break
+    """
+    log = Log(root, room.folder, room.test_files(root), room.within_s)
+    lines, unknown = log.lines()
+    known = log.verdicts()
+    with tempfile.TemporaryDirectory(prefix="mutate-") as folder, ThreadPoolExecutor(jobs) as pool:
+        copies: Queue[Copy] = Queue()
+        for number in range(jobs):
+            copies.put(Copy(root, Path(folder) / str(number)))
+
+        def look_at_lines(file: str) -> str:
+            with _taken_from(copies) as copy:
+                found, output = copy.look_at_lines(room.folder, file)
+            if output:
+                _say(f"{file}, of which not all pass without a break:\n{output}")
+            lines.add(found)
+            log.add_lines(found)
+            return output
+
+        def look(mutant: Mutant) -> Verdict:
+            if (verdict := known.get(log.name(mutant))) is None:
+                verdict = _look(copies, lines, mutant, room.within_s)
+                log.add_verdict(mutant, verdict)
+            if verdict.killed:
+                lines.add_kill(mutant, verdict.word)
+            return verdict
+
+        try:
+            outputs = list(pool.map(look_at_lines, unknown))
+            if not lines.seconds:
+                said = "".join(outputs)
+                raise SystemExit(f"no test of {room.folder} passes without a break:\n{said}")
+            files = sorted({test.partition("::")[0] for test in lines.seconds})
+            for copy in list(copies.queue):
+                copy.warm_up(files)
+            yield from zip(drawn, pool.map(look, drawn), strict=True)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for copy in list(copies.queue):
+                copy.cool_down()
+
+
+def _look(copies: Queue[Copy], lines: Lines, mutant: Mutant, within_s: float) -> Verdict:
+    all_tests = lines.tests_of(mutant)
+    if not all_tests:
+        return Verdict(False, "no test runs it")
+    tests = lines.first_of(all_tests, within_s)
+    some = "" if len(tests) == len(all_tests) else f", and {len(all_tests) - len(tests)} others"
+    with _taken_from(copies) as copy:
+        begin = time.monotonic()
+        killer, unsure = copy.killer(mutant, lines, tests)
+        seconds = round(time.monotonic() - begin, 2)
+    if unsure:
+        _say(f"failed, but not again, in {mutant.describe()}\n    " + "\n    ".join(unsure))
+    return Verdict(bool(killer), killer or f"{len(tests)} tests run it{some}", seconds)
+
+
+@contextmanager
+def _taken_from(copies: Queue[Copy]) -> Iterator[Copy]:
+    copy = copies.get()
+    try:
+        yield copy
+    finally:
+        copies.put(copy)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Look at a room; return how many breaks survived that nobody explains, or are explained in
+    vain.
+    """
+    parser = argparse.ArgumentParser(prog="python -m tests.mutate", description=__doc__)
+    parser.add_argument("room", choices=ROOMS)
+    parser.add_argument("--breaks", type=int, default=200, help="how many (default 200)")
+    parser.add_argument("--seed", type=int, default=0, help="which of them (default 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="how many at a time (default 2)")
+    parser.add_argument("--only", default="", help="breaks whose file and function hold this text")
+    parser.add_argument("--without", default="", help="leave out files of tests that are named so")
+    parser.add_argument(
+        "--within", type=float, default=math.inf, help="seconds of tests for a break (default all)"
+    )
+    given = parser.parse_args(arguments)
+    room = replace(ROOMS[given.room], without=given.without, within_s=given.within)
+    mutants = mutants_of(ROOT, room)
+    why = explanations(EXPLAINED, given.room)
+    in_vain = why.keys() - {mutant.key for mutant in mutants}
+    for file, within, old, new in sorted(in_vain):
+        _say(f"explained in vain, no such break: {file} in {within}\n    - {old}\n    + {new}")
+    chosen = [one for one in mutants if given.only in f"{one.file} {one.change.within}"]
+    drawn = draw(ROOT, chosen, given.breaks, given.seed)
+    _say(f"{len(drawn)} of {len(chosen)} breaks of {room.folder}, seed {given.seed}")
+    num_looked = num_explained = num_alive = 0
+    seconds = 0.0
+    try:
+        for mutant, verdict in look_at(ROOT, room, drawn, given.jobs):
+            num_looked += 1
+            seconds += verdict.seconds
+            if not verdict.killed and mutant.key in why:
+                num_explained += 1
+            elif not verdict.killed:
+                num_alive += 1
+                _say(f"{mutant.describe()}\n    survives: {verdict.word}, {verdict.seconds:.0f} s")
+    except KeyboardInterrupt:
+        _say(f"stopped after {num_looked} of them")
+    total = num_looked - num_explained
+    killed = total - num_alive
+    _say(
+        f"killed {killed} of {total} ({killed / max(total, 1):.1%}); {num_explained} explained; "
+        f"{seconds / max(num_looked, 1):.1f} s each"
+    )
+    return num_alive + len(in_vain)
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 1))

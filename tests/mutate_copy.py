@@ -1,0 +1,275 @@
+"""A throw-away copy of the tree, in which tests.mutate makes one break at a time and runs tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tests import mutate_lines, mutate_warm
+from tests.mutate_log import Lines, TestFile
+
+if TYPE_CHECKING:
+    from tests.mutate import Mutant
+
+_COPIED: Final = ("fastdist", "kernels", "bench", "tests", "pyproject.toml")
+_CACHE: Final = ".kernel-cache"
+_PYTEST: Final = ("-n", "0", "-q", "-p", "no:cacheprovider", "-p", "tests.mutate_lines")
+_IN_CHILDREN: Final = f"""
+import os
+if {mutate_lines.MOMENT!r} in os.environ:
+    from tests.mutate_lines import start_in_child
+    start_in_child()
+"""
+_TO_SEE_LINES_S: Final = 1800.0
+_AT_LEAST_S: Final = 20.0
+_FIRST_S: Final = 10.0  # of tests that are run before the others are as much as looked at
+
+
+class Copy:
+    """A copy of the tree."""
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder = folder
+        skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        for name in _COPIED:
+            if (root / name).is_dir():
+                shutil.copytree(root / name, folder / name, ignore=skip)
+            elif (root / name).exists():
+                shutil.copy(root / name, folder)
+        (root / _CACHE).mkdir(exist_ok=True)
+        (folder / _CACHE).symlink_to(root / _CACHE)
+        self._stamp = int(time.time()) - 1_000_000
+        self._warm: Warm | None = None
+        self._not_in_forks: set[str] = set()
+
+    def run(self, arguments: Sequence[str], within_s: float, **told: str) -> tuple[int | None, str]:
+        """Run pytest; return its exit code and output, None where it took too long."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *_PYTEST, *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(self.folder), **told},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=within_s)
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            return None, "the time was up"
+        finally:
+            self._end(process)
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # and what its tests have left
+        except ProcessLookupError:
+            return
+        finally:
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+
+    # ---- which lines tests run ------------------------------------------------------------------
+
+    def look_at_lines(self, folder: str, file: str) -> tuple[TestFile, str]:
+        """Run a file of tests; return what those do that pass, in the lines of a folder, and what
+        pytest says where one does not.
+        """
+        notes, children = self.folder / "notes", self.folder / "sitecustomize.py"
+        notes.write_text("")
+        children.write_text(_IN_CHILDREN)
+        looked_at = f"{self.folder / folder}{os.sep}"
+        told = {mutate_lines.FOLDER: looked_at, mutate_lines.NOTES: str(notes)}
+        code, output = self.run([file], _TO_SEE_LINES_S, **told)
+        children.unlink()
+        seconds: dict[str, float] = {}
+        moments: dict[int, str] = {}
+        ran: dict[str, dict[str, set[int]]] = {}
+        has_processes = False
+        for text in notes.read_text().splitlines():
+            entry: dict[str, Any] = json.loads(text)
+            if "test" in entry:
+                seconds[entry["test"]] = entry["seconds"]
+            elif "of" in entry:
+                moments[entry["moment"]] = entry["of"]
+            else:
+                of_test = ran.setdefault(moments[entry["moment"]], {})
+                has_processes |= "process" in entry
+                for path, line in entry["lines"]:
+                    name = Path(path).relative_to(self.folder).as_posix()
+                    of_test.setdefault(name, set()).add(line)
+        sorted_lines = {
+            test: {name: sorted(lines) for name, lines in files.items()}
+            for test, files in ran.items()
+            if test in seconds or "::" not in test
+        }
+        found = TestFile(file, seconds, sorted_lines, has_processes)
+        return found, "" if code in (0, 5) else output  # 5: all are deselected
+
+    # ---- breaks ---------------------------------------------------------------------------------
+
+    def killer(self, mutant: Mutant, lines: Lines, tests: Sequence[str]) -> tuple[str, list[str]]:
+        """Return the first of the tests that a break makes fail or take too long, or nothing; and
+        those that failed, but not when they, and what had been run before, were run again.
+
+        Note    only tests with processes of their own are doubted: on a busy machine these may fail
+                by themselves
+        """
+        path, unsure = self.folder / mutant.file, list[str]()
+        source = path.read_bytes()
+        try:
+            self._write(path, mutant.change.of(source))
+            killer, is_sure = self._warm_killer(mutant, source, lines, tests)
+            if is_sure:
+                return killer, unsure
+            for some in _first_and_rest(lines, tests):
+                left = some
+                while left and (killer := self._first_to_fail(lines, left)):
+                    end = left.index(killer) + 1
+                    is_sure = killer.partition("::")[0] not in lines.with_processes
+                    if is_sure or self._first_to_fail(lines, left[:end]):
+                        return killer, unsure
+                    unsure.append(killer)
+                    left = left[end:]
+            return "", unsure
+        finally:
+            self._write(path, source)
+
+    def warm_up(self, files: Sequence[str]) -> None:
+        """Collect the tests of files once for many breaks."""
+        self.cool_down()
+        self._warm = Warm(self.folder, files)
+
+    def cool_down(self) -> None:
+        """Let go of what is warm."""
+        if self._warm is not None:
+            self._warm.close()
+            self._warm = None
+
+    def _warm_killer(
+        self, mutant: Mutant, source: bytes, lines: Lines, tests: Sequence[str]
+    ) -> tuple[str, bool]:
+        """Return the same of the process that is warm, and whether that is the last word."""
+        some = [test for test in tests if test.partition("::")[0] not in self._not_in_forks]
+        if self._warm is None or not some:
+            return "", False
+        killer = self._warm.killer(mutant, source, lines, some)
+        if not killer:
+            # What a call at import has returned is that of the old function.
+            is_sure = killer is not None and len(some) == len(tests)
+            return "", is_sure and not lines.is_import(mutant)
+        if self._first_to_fail(lines, [killer]):
+            return killer, True
+        # A fork is not the process that it was made of: what failed there may fail by that.
+        self._not_in_forks.add(killer.partition("::")[0])
+        return killer, False
+
+    def _first_to_fail(self, lines: Lines, tests: Sequence[str]) -> str:
+        chosen, begun = self.folder / "chosen_tests", self.folder / "begun"
+        begun.write_text(tests[0])
+        chosen.write_text(json.dumps(_bounds(lines, tests)))
+        files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
+        told = {mutate_lines.CHOSEN: str(chosen), mutate_lines.BEGUN: str(begun)}
+        code, output = self.run(["-x", *files], _bound(lines, tests), **told)
+        if code not in (0, 1, 2, 3, 4, None):
+            # 5: nothing was collected; or a signal, where a break led into C code.
+            assert code is not None and code < 0, f"pytest ended with {code}:\n{output}"
+        return "" if code == 0 else begun.read_text()
+
+    def _write(self, path: Path, source: bytes) -> None:
+        path.write_bytes(source)
+        # A compiled file is known by its time: no two of these may have the same.
+        self._stamp += 1
+        os.utime(path, (self._stamp, self._stamp))
+
+
+class Warm:
+    """A process that has collected tests, and runs some of them for a break in forks of itself."""
+
+    def __init__(self, folder: Path, files: Sequence[str]) -> None:
+        self._folder = folder
+        theirs, requests = os.pipe()
+        answers, mine = os.pipe()
+        told = {mutate_warm.SERVE: f"{theirs} {mine}", "PYTHONPATH": str(folder)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *_PYTEST, "-p", "tests.mutate_warm", "-x", *files],
+            cwd=folder,
+            env={**os.environ, **told},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(theirs, mine),
+            start_new_session=True,
+        )
+        os.close(theirs), os.close(mine)
+        self._requests, self._answers = os.fdopen(requests, "w", buffering=1), os.fdopen(answers)
+        self._is_there = self._answers.readline() == "ready\n"
+
+    def killer(
+        self, mutant: Mutant, source: bytes, lines: Lines, tests: Sequence[str]
+    ) -> str | None:
+        """Return the first test that fails or takes too long, nothing where none does; None where
+        the break cannot be made here.
+        """
+        if not self._is_there:
+            return None
+        begun = self._folder / "begun"
+        begun.write_text("")
+        request = {
+            "path": str(self._folder / mutant.file),
+            "before": source.decode(),
+            "after": mutant.change.of(source).decode(),
+            "within": mutant.change.within,
+            "bounds": _bounds(lines, tests),
+            "within_s": _bound(lines, tests),
+            "begun": str(begun),
+        }
+        try:
+            self._requests.write(f"{json.dumps(request)}\n")
+            answer = self._answers.readline()
+        except BrokenPipeError:
+            answer = ""
+        self._is_there = bool(answer)
+        if answer.strip() in ("", str(mutate_warm.UNABLE)):
+            return None
+        return "" if answer.strip() == "0" else begun.read_text()
+
+    def close(self) -> None:
+        """End the process."""
+        with suppress(BrokenPipeError):
+            self._requests.close()
+        self._answers.close()
+        self._process.wait()
+
+
+def _bounds(lines: Lines, tests: Sequence[str]) -> dict[str, float]:
+    return {test: _AT_LEAST_S + 3 * lines.seconds[test] for test in tests}
+
+
+def _bound(lines: Lines, tests: Sequence[str]) -> float:
+    """Return how long all of them may take."""
+    return _AT_LEAST_S + 3 * lines.total(tests)
+
+
+def _first_and_rest(lines: Lines, tests: Sequence[str]) -> list[Sequence[str]]:
+    """Return the tests of the first files, which most breaks do not survive, and all others: to
+    collect a room's tests takes longer than these.
+    """
+    spent, files = 0.0, set[str]()
+    for place, test in enumerate(tests):
+        file = test.partition("::")[0]
+        if spent > _FIRST_S and file not in files:
+            return [tests[:place], tests[place:]]
+        files.add(file)
+        spent += lines.seconds[test]
+    return [tests]

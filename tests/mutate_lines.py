@@ -1,0 +1,186 @@
+"""A plugin of pytest for tests.mutate: which lines each test runs, and a run of chosen tests."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import pytest
+
+# What is told by environment variables, since processes that tests start are to hear it, too. Those
+# of pytest are among the ones that a run keeps.
+FOLDER = "PYTEST_MUTATE_FOLDER"  # whose lines are noted
+NOTES = "PYTEST_MUTATE_NOTES"  # the file where they are: one JSON object a line
+CHOSEN = "PYTEST_MUTATE_CHOSEN"  # JSON: the ids of the tests that shall run, and their bounds in s
+BEGUN = "PYTEST_MUTATE_BEGUN"  # the file with the id of the test that began last
+MOMENT = "PYTEST_MUTATE_MOMENT"  # in children: the file that holds the number of what runs now
+
+Line = tuple[str, int]
+# After so many calls of a function in one test that ran no new line of it, there will be none.
+_CALLS_TO_SEE_ALL: Final = 3_000
+
+
+class Tracer:
+    """Notes the lines of a folder that run, in all threads from now on."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.seen: set[Line] = set()
+        self._calls: Counter[CodeType] = Counter()
+
+    def start(self) -> None:
+        """Begin to look."""
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+
+    def begin_anew(self) -> None:
+        """Forget what was seen."""
+        self.seen = set()
+        self._calls = Counter()
+
+    def _call(self, frame: FrameType, event: str, _: Any) -> Any:
+        code = frame.f_code
+        if not code.co_filename.startswith(self._folder):
+            return None
+        self.keep_up()
+        if event == "call":  # and not another tracer that hands on what it gets
+            self._calls[code] += 1
+        return self._line if self._calls[code] < _CALLS_TO_SEE_ALL else None
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and frame.f_lineno is not None:  # as it is in code of no line
+            self.keep_up()
+            line = (frame.f_code.co_filename, frame.f_lineno)
+            if line not in self.seen:
+                self._calls[frame.f_code] = 0
+                self.seen.add(line)
+                self.note(line)
+        return self._line
+
+    def keep_up(self) -> None:
+        """Begin anew where another test has begun."""
+
+    def note(self, line: Line) -> None:
+        """Take note of a line that runs for the first time."""
+
+
+class ChildTracer(Tracer):
+    """Notes each line at once, when it first runs: the process may be killed at any moment."""
+
+    def __init__(self, folder: str, notes: str, moment: str) -> None:
+        super().__init__(folder)
+        self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND)
+        with open(moment, "rb") as file:
+            self._now = memoryview(mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)).cast("q")
+        self._moment = self._now[0]
+
+    def keep_up(self) -> None:
+        """Begin anew where another test has begun."""
+        if self._now[0] != self._moment:
+            self._moment = self._now[0]
+            self.begin_anew()
+
+    def note(self, line: Line) -> None:
+        """Write it down, with what was running in the process of the tests."""
+        told = {"moment": self._moment, "lines": [line], "process": os.getpid()}
+        os.write(self._notes, f"{json.dumps(told)}\n".encode())
+
+
+def start_in_child() -> None:
+    """Note what a process runs that a test has started, for the test that runs at that time."""
+    ChildTracer(os.environ[FOLDER], os.environ[NOTES], os.environ[MOMENT]).start()
+
+
+class Noting:
+    """Writes down, for each test that passes, how long it took and which lines it ran.
+
+    Time is cut into moments. A test's call is one of its own; what fixtures do before and after it
+    may serve others of its file, and is noted for the file.
+    """
+
+    def __init__(self, folder: str, notes: str) -> None:
+        self._tracer = Tracer(folder)
+        self._notes = open(notes, "a", buffering=1)  # noqa: SIM115  # open as long as the process
+        moment = f"{notes}.moment"
+        Path(moment).write_bytes(bytes(8))
+        with open(moment, "r+b") as file:
+            self._now = memoryview(mmap.mmap(file.fileno(), 8)).cast("q")
+        os.environ[MOMENT] = moment
+        self._seconds: dict[str, float] = {}
+        self._failed: set[str] = set()
+        # What runs when modules are imported, which happens once, is of all tests.
+        self._write({"moment": 0, "of": ""})
+        self._tracer.start()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        self._begin(item.nodeid.partition("::")[0])
+        result = yield
+        self._begin(item.nodeid.partition("::")[0])
+        if item.nodeid not in self._failed:
+            self._write({"test": item.nodeid, "seconds": self._seconds[item.nodeid]})
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        self._begin(item.nodeid)
+        try:
+            return (yield)
+        finally:
+            self._begin(item.nodeid.partition("::")[0])
+
+    def _begin(self, what: str) -> None:
+        """Begin a moment, and write down what was seen in the one before."""
+        self._write({"moment": self._now[0], "lines": sorted(self._tracer.seen)})
+        self._tracer.begin_anew()
+        self._write({"moment": self._now[0] + 1, "of": what})
+        self._now[0] += 1
+        self._tracer.start()
+
+    def _write(self, told: dict[str, Any]) -> None:
+        self._notes.write(f"{json.dumps(told)}\n")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        before = self._seconds.get(report.nodeid, 0.0)
+        self._seconds[report.nodeid] = before + report.duration
+        if not report.passed:
+            self._failed.add(report.nodeid)
+
+
+class Choosing:
+    """Runs the chosen tests alone, in the order given; one that is over its bound ends the run."""
+
+    def __init__(self, chosen: str, begun: str) -> None:
+        self._bounds: dict[str, float] = dict(json.loads(Path(chosen).read_text()))
+        self._place = {nodeid: place for place, nodeid in enumerate(self._bounds)}
+        self._begun = Path(begun)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        kept = [item for item in items if item.nodeid in self._place]
+        items[:] = sorted(kept, key=lambda item: self._place[item.nodeid])
+        for item in items:
+            # Not by a thread, which the tests of a file would have left behind.
+            bound = pytest.mark.timeout(self._bounds[item.nodeid], method="signal")
+            item.add_marker(bound, append=False)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._begun.write_text(nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Do what the environment says, before anything of the product is imported."""
+    told = os.environ
+    if NOTES in told:
+        early_config.pluginmanager.register(Noting(told[FOLDER], told[NOTES]))
+    if CHOSEN in told:
+        early_config.pluginmanager.register(Choosing(told[CHOSEN], told[BEGUN]))

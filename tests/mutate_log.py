@@ -1,0 +1,224 @@
+"""What tests.mutate has found out already, in a folder of the checkout: an interrupted run goes on.
+
+Which lines a test file runs holds while it is the same; of a file of the room that has changed
+since, it is known only that it was run. A break that was killed is not made again while its own
+file is the same; one that survived is, once the room or a test has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from tests.mutate import Mutant
+
+FOLDER: Final = ".mutate"
+_TO_START_S: Final = 3.0
+AT_IMPORT: Final = ""  # in the place of a test: what runs lines when their module is imported
+
+# By test, or by file where what fixtures did is meant: the lines of each file of the room.
+Ran = dict[str, dict[str, list[int]]]
+
+
+@dataclass(frozen=True)
+class TestFile:
+    """What the tests of a file do that pass."""
+
+    __test__ = False  # for pytest
+
+    file: str
+    seconds: dict[str, float]
+    ran: Ran
+    has_processes: bool
+
+
+@dataclass
+class Lines:
+    """Which tests run which lines of a room, how long they take, and what they have killed."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    by_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    changed: set[str] = field(default_factory=set)  # files whose lines are not all known
+    with_processes: set[str] = field(default_factory=set)  # files of tests that start some
+    # By file and function of the break, and by its file alone.
+    kills: dict[tuple[str, str], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, found: TestFile, changed: Container[str] = ()) -> None:
+        """Take note of the tests of a file; of changed files of the room, that they were run."""
+        self.seconds |= found.seconds
+        if found.has_processes:
+            self.with_processes.add(found.file)
+        for test, files in found.ran.items():
+            for file, lines in files.items():
+                self.by_file[file].add(test)
+                if file in changed:
+                    self.changed.add(file)
+                    continue
+                for line in lines:
+                    self.by_line[file, line].add(test)
+
+    def add_kill(self, mutant: Mutant, test: str) -> None:
+        """Take note of a test that a break did not survive."""
+        for within in {"", mutant.change.within}:
+            self.kills[mutant.file, within].update({test: 1, _file_of(test): 1})
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that run a break's lines; where an import does, all of its file.
+
+        A file's tests stay together, since they may share workers. First come those that are the
+        least time for the chance that one notices.
+        """
+        found = self._that_run(mutant)
+        if AT_IMPORT in found or mutant.file in self.changed:
+            found = found | self.by_file[mutant.file]
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for test in self.seconds:
+            if test in found or _file_of(test) in found:
+                by_file[_file_of(test)].append(test)
+        # Those that ran the lines themselves, and their files; of others a fixture did.
+        ran = {name for one in found if "::" in one for name in (one, _file_of(one))}
+        costs = {}
+        for file, tests in by_file.items():
+            each = {test: self.seconds[test] / self._chance(mutant, test, ran) for test in tests}
+            tests.sort(key=each.__getitem__)
+            seconds = self.total(tests) / len(tests)
+            # Other processes are started anew, for whichever test of a file comes first.
+            seconds += _TO_START_S if file in self.with_processes else 0.01
+            costs[file] = seconds / self._chance(mutant, file, ran)
+        return [test for file in sorted(costs, key=costs.__getitem__) for test in by_file[file]]
+
+    def _that_run(self, mutant: Mutant) -> set[str]:
+        change, found = mutant.change, set[str]()
+        # Of a jump Python tells no line of its own: what leads to it is on the line before.
+        for line in range(change.first - (change.kind == "drop"), change.last + 1):
+            found |= self.by_line.get((mutant.file, line), set())
+        return found
+
+    def is_import(self, mutant: Mutant) -> bool:
+        """Return whether a break's lines run when a module is imported."""
+        return AT_IMPORT in self._that_run(mutant)
+
+    def first_of(self, tests: Sequence[str], within_s: float) -> list[str]:
+        """Return as many tests as take no longer than that, at least one."""
+        spent, files, found = 0.0, set[str](), list[str]()
+        for test in tests:
+            starts = _file_of(test) in self.with_processes and _file_of(test) not in files
+            spent += self.seconds[test] + _TO_START_S * starts
+            if found and spent > within_s:
+                break
+            files.add(_file_of(test))
+            found.append(test)
+        return found
+
+    def _chance(self, mutant: Mutant, test: str, ran: set[str]) -> float:
+        """Return a guess at how much likelier than others a test, or one of a file, notices."""
+        near = self.kills[mutant.file, mutant.change.within][test]
+        far = self.kills[mutant.file, ""][test]
+        of_its_own = f"test_{Path(mutant.file).stem}.py" in test
+        return (1 + 10 * near + 3 * far + 5 * of_its_own) * (10 if test in ran else 1)
+
+    def total(self, tests: Sequence[str]) -> float:
+        """Return how long tests take."""
+        return sum(self.seconds[test] for test in tests)
+
+
+def _file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a break: the test that killed it, or, with a word on who looked, none."""
+
+    killed: bool
+    word: str
+    seconds: float = 0.0
+
+
+class Log:
+    """The notes on one room."""
+
+    def __init__(
+        self, root: Path, folder: str, test_files: Sequence[str], within_s: float = math.inf
+    ) -> None:
+        self._lock = Lock()
+        self._folder = root / FOLDER / folder.replace("/", "-")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        sources = sorted((root / folder).rglob("*.py"))
+        self._hashes = {path.relative_to(root).as_posix(): _hash([path]) for path in sources}
+        self._of_test = {name: _hash([root / name]) for name in test_files}
+        self._of_all = _hash([*sources, *(root / name for name in test_files)])
+        if within_s != math.inf:
+            self._of_all += f" within {within_s} s"  # others may notice what survives these
+
+    # ---- lines ----------------------------------------------------------------------------------
+
+    def lines(self) -> tuple[Lines, list[str]]:
+        """Return what is known of which tests run which lines, and the files it is not known of."""
+        known: dict[str, tuple[TestFile, set[str]]] = {}
+        for one in self._read("lines"):
+            if self._of_test.get(one["file"]) == one.pop("hash"):
+                before: dict[str, str] = one.pop("sources")
+                changed = {name for name, was in before.items() if was != self._hashes.get(name)}
+                known[one["file"]] = TestFile(**one), changed
+        lines = Lines()
+        for found, changed in known.values():
+            lines.add(found, changed)
+        return lines, [name for name in self._of_test if name not in known]
+
+    def add_lines(self, found: TestFile) -> None:
+        """Take note of a file of tests."""
+        told = {"hash": self._of_test[found.file], "sources": self._hashes, **vars(found)}
+        self._write("lines", told)
+
+    # ---- verdicts -------------------------------------------------------------------------------
+
+    def verdicts(self) -> dict[tuple[Any, ...], Verdict]:
+        """Return what is known of breaks, by what `name` says of them."""
+        found = {}
+        for one in self._read("verdicts"):
+            if one["killed"] or one["hash"] == self._of_all:
+                verdict = Verdict(one["killed"], one["word"], one["seconds"])
+                found[tuple(one["name"])] = verdict
+            else:
+                found.pop(tuple(one["name"]), None)
+        return found
+
+    def name(self, mutant: Mutant) -> tuple[Any, ...]:
+        """Return what a break is called while its file is the same."""
+        change = mutant.change
+        return mutant.file, self._hashes[mutant.file], change.start, change.end, change.text
+
+    def add_verdict(self, mutant: Mutant, verdict: Verdict) -> None:
+        """Take note of what became of a break."""
+        told = {"name": self.name(mutant), "hash": self._of_all, **vars(verdict)}
+        self._write("verdicts", told)
+
+    def _read(self, what: str) -> Iterable[dict[str, Any]]:
+        path = self._folder / f"{what}.jsonl"
+        for text in path.read_text().splitlines() if path.exists() else ():
+            try:
+                yield json.loads(text)
+            except ValueError:
+                continue  # what a run was writing when it was ended
+
+    def _write(self, what: str, told: dict[str, Any]) -> None:
+        with self._lock, (self._folder / f"{what}.jsonl").open("a") as file:
+            # A line that a run before this had no time to end is none.
+            file.write(f"\n{json.dumps(told)}\n")
+
+
+def _hash(paths: Iterable[Path]) -> str:
+    found = hashlib.sha256()
+    for path in paths:
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]

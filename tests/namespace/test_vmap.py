@@ -1,0 +1,268 @@
+"""vmap: what goes in and out, levels, randomness, derivatives, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.func import (
+    functional_call,
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    vjp,
+    vmap,
+)
+from fastdist.nn import functional as F
+
+X, Y = fd.randn(5, 3), fd.randn(5, 3)
+
+
+def close(found: Any, expected: Any, tolerance: float = 1e-6) -> None:
+    fd.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+# ---- In and out ---------------------------------------------------------------------------------
+
+
+def test_each_argument_is_sliced_along_its_in_dim() -> None:
+    close(vmap(fd.dot)(X, Y), (X * Y).sum(1))
+    close(vmap(fd.dot, in_dims=(1, 0))(X.t(), Y), (X * Y).sum(1))
+    close(vmap(fd.mv, in_dims=(None, -2))(Y, X), X @ Y.t())
+
+
+def test_results_are_put_together_along_out_dims() -> None:
+    both = vmap(lambda x: (x * 2, [x.sum()]), out_dims=(1, 0))(X)
+    close(both[0], (X * 2).t())
+    close(both[1], [X.sum(1)])
+    assert vmap(lambda x: x, out_dims=-1)(X).shape == (3, 5)
+    assert vmap(lambda x: (x, 3), out_dims=(0, None))(X)[1] == 3
+
+
+def test_trees_of_tuples_lists_and_dicts_are_taken_and_given() -> None:
+    def scaled(tree: Any, more: Any) -> Any:
+        return {"sum": tree["x"] + more[0], "parts": (tree["scale"] * more[1],)}
+
+    given = ({"x": X, "scale": Y[0]}, [X, Y])
+    found = vmap(scaled, in_dims=({"x": 0, "scale": None}, 0))(*given)
+    close(found, {"sum": X + X, "parts": (Y[0] * Y,)})
+
+
+def test_keyword_arguments_go_to_each_call_whole() -> None:
+    close(vmap(lambda x, *, by: x @ by)(X, by=Y.t()), X @ Y.t())
+
+
+def test_a_result_that_depends_on_no_slice_is_repeated() -> None:
+    assert vmap(lambda x: fd.zeros(2))(X).shape == (5, 2)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 5, 7])
+def test_chunks_give_what_all_at_once_give(chunk_size: int) -> None:
+    def both(x: Any, y: Any) -> Any:
+        return (x * y).exp(), x.sum()
+
+    found = vmap(both, in_dims=(0, None), out_dims=(1, 0), chunk_size=chunk_size)(X, Y[0])
+    close(found, vmap(both, in_dims=(0, None), out_dims=(1, 0))(X, Y[0]))
+
+
+def test_levels_nest() -> None:
+    outer = vmap(vmap(lambda a, b: a * b, (None, 0)), (0, None))
+    close(outer(X[0], Y[0]), X[0][:, None] * Y[0])
+    close(vmap(vmap(lambda a: a.softmax(0)))(fd.stack([X, Y])), fd.stack([X, Y]).softmax(2))
+    close(vmap(lambda a: vmap(lambda b: a @ b)(Y))(X), X @ Y.t())
+
+
+def test_places_and_in_place_changes_may_be_batches() -> None:
+    rows = fd.tensor([0, 2, 1, 1, 0])
+
+    def changed(x: Any, i: Any) -> Any:
+        y = x * 1
+        y[0] = 7.0
+        y.add_(x).mul_(2)
+        y[1:] = x[:2]
+        return y, x[i], Y[i], Y[i, :2]
+
+    found = vmap(changed)(X, rows)
+    for n in range(5):
+        close([one[n] for one in found], list(changed(X[n], rows[n])))
+
+
+def test_dtypes_are_those_of_each_call() -> None:
+    halves, numbers = fd.ones(4, dtype=fd.float64), fd.ones(4, 3)
+    assert vmap(lambda a, b: a * b)(halves, numbers).dtype is fd.float32
+    assert vmap(lambda a: a > 1)(X).dtype is fd.bool
+
+
+# ---- Random numbers -----------------------------------------------------------------------------
+
+
+def test_each_call_draws_its_own_numbers_or_all_the_same() -> None:
+    different = vmap(lambda x: x * 0 + fd.rand(3), randomness="different")(X)
+    assert len({tuple(row) for row in different.tolist()}) == 5
+    same = vmap(lambda x: x * 0 + fd.rand(3) + fd.rand_like(x), randomness="same")(X)
+    close(same, same[:1].expand(5, 3), 0.0)
+
+
+def test_dropout_draws_as_it_is_told() -> None:
+    ones = fd.ones(4, 64)
+    different = vmap(F.dropout, randomness="different")(ones)
+    assert len({tuple(row) for row in different.tolist()}) == 4
+    same = vmap(F.dropout, randomness="same")(ones)
+    close(same, same[:1].expand(4, 64), 0.0)
+
+
+@pytest.mark.parametrize("draw", [lambda x: fd.rand(2), F.dropout, lambda x: (x * 1).normal_()])
+def test_a_draw_without_word_of_it_is_an_error(draw: Callable[..., Any]) -> None:
+    with pytest.raises(RuntimeError, match="called random operation while in randomness error"):
+        vmap(draw)(X)
+
+
+# ---- Derivatives --------------------------------------------------------------------------------
+
+
+def test_gradients_flow_through_a_batch() -> None:
+    x, w = X.clone().requires_grad_(), Y[0].clone().requires_grad_()
+    vmap(lambda a: (a * w).tanh().sum())(x).sum().backward()
+    xs, ws = X.clone().requires_grad_(), Y[0].clone().requires_grad_()
+    (xs * ws).tanh().sum().backward()
+    close((x.grad, w.grad), (xs.grad, ws.grad))
+
+
+def test_gradients_of_each_sample_are_those_of_a_loop() -> None:
+    model = fd.nn.Sequential(
+        fd.nn.Linear(3, 8), fd.nn.LayerNorm(8), fd.nn.Tanh(), fd.nn.Linear(8, 4)
+    )
+    parameters = {name: p.detach() for name, p in model.named_parameters()}
+    targets = fd.tensor([0, 3, 1, 2, 3])
+
+    def loss(parameters: Any, x: Any, target: Any) -> Any:
+        prediction = functional_call(model, parameters, (x.unsqueeze(0),))
+        return F.cross_entropy(prediction, target.unsqueeze(0))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = vmap(grad(loss), in_dims=(None, 0, 0))(parameters, X, targets)
+    for i in range(5):
+        expected = grad(loss)(parameters, X[i], targets[i])
+        close({name: g[i] for name, g in found.items()}, expected, 1e-5)
+
+
+def wave(x: Any) -> Any:
+    return (x * x).sin().sum() * x[0]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [grad, jacrev, jacfwd, hessian, grad_and_value, lambda f: grad(lambda x: grad(f)(x).sum())],
+)
+def test_derivatives_inside_of_a_batch_are_those_of_each_call(transform: Any) -> None:
+    inner = transform(wave)
+    found = vmap(inner)(X)
+    for i in range(5):
+        expected = inner(X[i])
+        part = [one[i] for one in found] if isinstance(found, tuple) else found[i]
+        close(part, list(expected) if isinstance(expected, tuple) else expected, 1e-5)
+
+
+def test_products_with_jacobians_run_on_batches() -> None:
+    found = vmap(lambda x, t: jvp(wave, (x,), (t,))[1])(X, Y)
+    close(found, fd.stack([jvp(wave, (x,), (t,))[1] for x, t in zip(X, Y)]), 1e-5)
+    pulled = vmap(lambda x: vjp(wave, x)[1](fd.ones(()))[0])(X)
+    close(pulled, fd.stack([grad(wave)(x) for x in X]), 1e-5)
+
+
+def test_a_gradient_of_a_batch_of_gradients_is_a_second_derivative() -> None:
+    def total(x: Any) -> Any:
+        return vmap(grad(wave))(x).sum()
+
+    expected = fd.stack([hessian(wave)(x).sum(0) for x in X])
+    close(grad(total)(X), expected, 1e-4)
+
+
+def test_a_jacobian_by_vmap_is_jacrev_s() -> None:
+    _, pull = vjp(lambda x: (x * x).cumsum(0), X[0])
+    with pytest.warns(UserWarning, match="aten::backward"):
+        found = vmap(lambda row: pull(row)[0])(fd.eye(3))
+    close(found, jacrev(lambda x: (x * x).cumsum(0))(X[0]))
+
+
+def test_tensors_of_a_batch_show_what_they_are() -> None:
+    seen: list[Any] = []
+
+    def look(x: Any) -> Any:
+        seen.append((x.shape, x.ndim, x.numel(), len(x), x.requires_grad, repr(x)[:28]))
+        return x
+
+    vmap(look)(X)
+    assert seen == [((3,), 1, 3, 3, False, "BatchedTensor(lvl=1, bdim=0,")]
+
+
+def test_nothing_is_batched_after_an_error() -> None:
+    from fastdist.dispatch.batched_tensor import levels
+    from fastdist.graph.modes import modes
+
+    with pytest.raises(ZeroDivisionError):
+        vmap(lambda x: 1 // 0)(X)
+    assert (levels.depth, modes.tracers, modes.special) == (0, 0, 0)
+
+
+def test_a_trace_of_a_batch_shows_the_ops_of_all_calls_at_once() -> None:
+    trace = fd.trace(vmap(lambda a: (a * 2).sum()))(X)
+    assert [call.op for call in trace] == ["mul", "sum"]
+    close(trace(Y), (Y * 2).sum(1))
+
+
+# ---- What is refused, and what is slow ----------------------------------------------------------
+
+
+def add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda: vmap(add, in_dims="a")(X), ValueError, r"expected `in_dims` to be int or a"),  # type: ignore[arg-type]
+        (vmap(add), ValueError, r"vmap\(add\)\(<inputs>\): got no inputs"),
+        (
+            lambda: vmap(add, (0,))(X, X),
+            ValueError,
+            r"in_dims is not compatible with the structure",
+        ),
+        (lambda: vmap(add, (0, 1.5))(X, X), ValueError, r"Got in_dim=1.5 for an input but in_dim"),
+        (lambda: vmap(add)(X, 2), ValueError, r"the input is of type <class 'int'>. We cannot"),
+        (lambda: vmap(add, 2)(X, X), ValueError, r"expected in_dim to satisfy -2 <= in_dim < 2"),
+        (lambda: vmap(add, (0, 1))(X, X), ValueError, r"same size in the mapped dimension, got"),
+        (lambda: vmap(add, (None, None))(X, X), ValueError, r"at least one Tensor to vmap over"),
+        (lambda: vmap(lambda x: 3)(X), ValueError, r"must only return Tensors, got type"),
+        (lambda: vmap(add, out_dims=None)(X, X), ValueError, r"can not return a BatchedTensor"),
+        (lambda: vmap(add, out_dims=(0, 0))(X, X), ValueError, r"out_dims is not compatible"),
+        (lambda: vmap(add, randomness="x"), RuntimeError, r"Only allowed values for randomness"),
+        (lambda: vmap(add, chunk_size=0), ValueError, r"chunk_size should be None or greater"),
+        (lambda: vmap(lambda x: x.sum().item())(X), RuntimeError, r"you're calling .item\(\)"),
+        (lambda: vmap(lambda x: x if x.sum() > 0 else -x)(X), RuntimeError, r"data-dependent"),
+        (lambda: vmap(lambda x: x.nonzero())(X), RuntimeError, r"dynamic shape.*aten::nonzero"),
+        (lambda: vmap(Y[0].add_)(X), RuntimeError, r"inplace arithmetic\(add_\) is"),
+        (lambda: vmap(lambda x: x.requires_grad_())(X), RuntimeError, r"attempting to call Tensor"),
+        (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, r"no batching rule reads the numbers"),
+        (lambda: vmap(lambda x: x.unsqueeze(3))(X), IndexError, r"range of \[-2, 1\], but got 3"),
+    ],
+)
+def test_mistakes_are_told_in_pytorch_s_words(call: Any, kind: Any, text: str) -> None:
+    with pytest.raises(kind, match=text):
+        call()
+
+
+def test_what_has_no_rule_is_named_and_runs_one_call_after_the_other() -> None:
+    matrices = fd.stack([fd.eye(2) * n for n in (1.0, 2.0, 3.0)])
+    with pytest.warns(UserWarning, match="not yet implemented the batching rule for aten::inv"):
+        found = vmap(fd.linalg.inv)(matrices)
+    np.testing.assert_allclose(found.numpy(), fd.linalg.inv(matrices).numpy())

@@ -1,0 +1,113 @@
+"""vmap over every op and composite of the tables: what it gives is what a loop does."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.func import vmap
+from tests.ops.cases import Case, as_tensors
+from tests.ops.pointwise_rows import ROWS, Row
+from tests.ops.test_pointwise import function_of, sample, shapes_for, tensors_of
+from tests.ops.test_table import ALL, CASES
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Using a target size:UserWarning"),
+]
+
+
+REFUSED = {"as_strided", "as_strided_scatter", "argwhere", "masked_select", "nonzero"} | {
+    *("unique", "unique_consecutive")
+}
+
+
+def is_refused(name: str, one: Case) -> bool:
+    """Return whether a call gives what depends on numbers, or on places in memory."""
+    return name in REFUSED or one is CASES["where"][0]
+
+
+def batches(name: str, one: Case) -> list[list[fd.Tensor]]:
+    """Return the inputs of two calls."""
+    return [as_tensors(one.arrays(f"{name} {seed}"), fd.float64) for seed in ("first", "second")]
+
+
+@pytest.mark.parametrize(("name", "one"), ALL)
+def test_a_batch_of_calls_gives_what_each_call_gives(name: str, one: Case) -> None:
+    first, second = batches(name, one)
+    if is_refused(name, one):
+        with pytest.raises(RuntimeError, match="vmap: "):
+            vmap(one.ours)(*[fd.stack([a, a]) for a in first])
+        return
+    stacked = [fd.stack([a, b]) for a, b in zip(first, second, strict=True)]
+    fd.manual_seed(3)
+    expected = fd.stack([one.ours(*first), one.ours(*second)])
+    fd.manual_seed(3)
+    found = vmap(one.ours, randomness="different")(*stacked)
+    assert found.shape == expected.shape and found.dtype is expected.dtype
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
+def test_a_batch_of_a_pointwise_op_is_one_call(row: Row) -> None:
+    function = function_of(row)
+    for shapes in shapes_for(row):
+        first, second = [
+            tensors_of(sample(row, shapes, seed), fd.float64) for seed in ("first", "second")
+        ]
+        for which in range(len(first)):
+            given = [
+                fd.stack([a, b]) if i >= which else a
+                for i, (a, b) in enumerate(zip(first, second, strict=True))
+            ]
+            dims = tuple(0 if i >= which else None for i in range(len(first)))
+            other = [*first[:which], *second[which:]]
+            expected = fd.stack([function(*first), function(*other)])
+            with warnings.catch_warnings():
+                if not row.public.startswith("binary"):  # these look whether chances are chances
+                    warnings.filterwarnings("error", message="There is a performance drop")
+                found = vmap(function, in_dims=dims)(*given)
+            fd.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+def test_a_condition_and_a_number_in_a_tensor_may_be_batches() -> None:
+    x, mask = fd.randn(2, 3), fd.randn(2, 3) > 0
+    found = vmap(lambda a, m: fd.where(m, a, -1.0) + a.masked_fill(m, 2.0))(x, mask)
+    assert fd.equal(found, fd.where(mask, x, -1.0) + x.masked_fill(mask, 2.0))
+
+
+# What of the table runs one call after the other: this list may only shrink.
+LOOPED = frozenset(
+    """
+    add_patches add_slices binary_cross_entropy bincount cholesky cholesky_inverse cond
+    convolve convolve_back correlate eigh eigvalsh embedding_bag frexp gather_add histogramdd
+    index index_copy index_fill index_put_ inv inverse largest lay_out_patches linalg_cholesky
+    linalg_matrix_exp linalg_matrix_power linalg_svd lstsq lu_factor masked_fill
+    masked_scatter matrix_exp matrix_norm matrix_rank max_unpool1d nonzero_static
+    normalize_channels one_hot pad pinv pinverse place place_diagonal pseudo_inverse put
+    recurrent_sequence reduced reflectors repeat_interleave roll scatter_src searchsorted
+    select_slices solve svd svdvals take take_along_dim tensorinv tensorsolve windows
+    """.split()  # noqa: SIM905
+)
+
+
+def test_only_these_functions_run_one_call_after_the_other() -> None:
+    looped = set()
+    for param in ALL:
+        name, one = param.values
+        if is_refused(name, one):
+            continue
+        first, second = batches(name, one)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            stacked = [fd.stack([a, b]) for a, b in zip(first, second, strict=True)]
+            vmap(one.ours, randomness="different")(*stacked)
+        texts = [str(one.message) for one in told]
+        looped |= {t.partition("aten::")[2].partition(":")[0] for t in texts if "aten::" in t}
+    assert looped == LOOPED, (
+        "this list may only shrink: strike what has a rule now; write the rule of what is new with "
+        "@batching_rule, beside it or in dispatch/batching.py"
+    )

@@ -1,0 +1,186 @@
+"""What pointwise ops give at special numbers, in dtypes and of integers, beside PyTorch."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from tests.ops.make_torch_results import NOT_IN_PYTORCH, NUMBERS, count_of
+from tests.ops.pointwise_rows import INTEGER_ROWS, ROWS
+from tests.ops.test_pointwise import DTYPES, function_of
+
+# PyTorch broadcasts on purpose, and the losses warn of it.
+pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
+TORCH = json.loads((Path(__file__).parent / "torch_results.json").read_text())
+# Where PyTorch's own numbers are an accident: op -> what -> point -> what is right instead. All
+# other points are PyTorch's.
+POLES = (-1.0, -3.0, -25.0, -120.0)
+BESIDE_NAN = ((math.nan, math.inf), (math.nan, 0.0), (math.inf, math.nan))
+RIGHT: dict[str, dict[str, dict[Any, float]]] = {
+    # At a pole it is inf, not 1 / sin(rounded pi)**2.
+    "digamma": {"gradient 0": dict.fromkeys(POLES, math.inf)},
+    "polygamma": {
+        "value": dict.fromkeys(POLES, math.inf),
+        "gradient 0": {math.inf: -0.0, -math.inf: math.nan},
+        "int8": dict.fromkeys((-128, -7, -1), math.inf),
+        "int64": dict.fromkeys((-9, -7, -1), math.inf),
+    },
+    # The gradient is no inf / inf, and integers become floating before 1 is added.
+    "softsign": {
+        "gradient 0": {math.inf: 0.0, -math.inf: 0.0},
+        "int8": {-128: -128 / 129, 127: 127 / 128},
+    },
+    # 1/6 in float64 has its own digits, not those of float32.
+    "hardsigmoid": {
+        "gradient 0": dict.fromkeys((0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5), 1 / 6),
+    },
+    # The divisor is never negative.
+    "gcd": {"int8": {(-128, 127): 1.0, (127, -128): 1.0}},
+    # The smallest divisor is 1e-12 itself, not what float32 has for it.
+    "binary_entropy": {
+        "gradient 0": {
+            (x, y): (x - y) * 1e12 for x in (0.0, 1.0) for y in (0.0, 0.25, 0.5, 1.0) if x != y
+        }
+    },
+    # NaN stays NaN, whatever stands beside it.
+    "i1": {"gradient 0": {math.nan: math.nan}},
+    "i1e": {"gradient 0": {math.nan: math.nan}},
+    "igamma": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
+    "igammac": {"value": dict.fromkeys(BESIDE_NAN, math.nan)},
+    # Nor is it 0 or inf where there is no limit; and there is one at inf.
+    "zeta": {
+        "value": {
+            **dict.fromkeys([(math.nan, x) for x in (-math.inf, 0.0, -2.0)], math.nan),
+            **dict.fromkeys([(math.inf, -math.inf), (math.inf, -2.0)], math.nan),
+            (2.5, -math.inf): math.nan,
+            **dict.fromkeys([(math.inf, math.inf), (math.inf, 2.5), (2.5, math.inf)], 0.0),
+        }
+    },
+    # The density over the chance grows with the distance.
+    "log_ndtr": {"gradient 0": {-math.inf: math.inf}},
+    # The far tail is not 0.
+    "ndtr": {
+        "int8": {-7: 1.2798125438858352e-12},
+        "int64": {-7: 1.2798125438858352e-12, -9: 1.1285884059538408e-19},
+    },
+}
+# What PyTorch cuts the fraction off of, in silence: op -> what is said here of it.
+REFUSED_INTEGERS = {"addcmul": "argument value must not be a floating point number"}
+# PyTorch computes in room made like the target, and so in its dtype: op -> operands -> dtype.
+RIGHT_DTYPES = {
+    "logit_entropy": {
+        "float32 float16": "float32",
+        "float64 float16": "float64",
+        "float64 float32": "float64",
+    }
+}
+
+
+def expected_at(name: str, what: str, points: list[Any], theirs: np.ndarray) -> np.ndarray:
+    """Return PyTorch's values, with what is right where it is not right."""
+    right = {str(point): value for point, value in RIGHT.get(name, {}).get(what, {}).items()}
+    # As text, in which NaN is itself, and 0 has one sign.
+    words = [str(point).replace("-0.0", "0.0") for point in points]
+    values = [right.get(word, value) for word, value in zip(words, theirs)]
+    assert len(values) == len(theirs)
+    return np.array(values, np.float64)
+
+
+def numbers(values: list[Any]) -> np.ndarray:
+    return np.array([float(value) for value in values])
+
+
+def test_pytorch_s_results_are_there_for_every_row() -> None:
+    """`python -m tests.ops.make_torch_results torch` writes them, where there is PyTorch."""
+    assert ROWS.keys() - {*NOT_IN_PYTORCH} == TORCH["special"].keys()
+    assert TORCH["integers"].keys() == TORCH["special"].keys() | INTEGER_ROWS
+
+
+@pytest.mark.parametrize("name", TORCH["special"])
+def test_special_values_and_gradients_are_pytorch_s(name: str) -> None:
+    row, expected = ROWS[name], TORCH["special"][name]
+    count = len(row.domains)
+    usual = TORCH[("unary_at", "binary_at", "ternary_at")[count - 1]]
+    at = numbers(TORCH["bounded_at"].get(name, usual))
+    arrays = [a.ravel() for a in np.meshgrid(*[at] * count, indexing="ij")]
+    leaves = [fd.tensor(a, dtype=fd.float64, requires_grad=True) for a in arrays]
+    found = function_of(row)(*leaves)
+    points = points_of(arrays)
+    wanted = expected_at(name, "value", points, numbers(expected["value"]))
+    compare(found.detach().numpy(), wanted, points, "value")
+    if "gradients" not in expected or not row.differentiable:
+        return
+    found.backward(fd.ones_like(found))
+    for i, (one, theirs) in enumerate(zip(leaves, expected["gradients"])):
+        if theirs is not None:
+            wanted = expected_at(name, f"gradient {i}", points, numbers(theirs))
+            compare(one.grad.numpy(), wanted, points, f"gradient {i}")
+
+
+def points_of(arrays: list[Any]) -> list[Any]:
+    """Return a number, or a pair of them, for each element."""
+    pairs = [tuple(column) for column in zip(*[np.asarray(a).tolist() for a in arrays])]
+    return [pair[0] if len(pair) == 1 else pair for pair in pairs]
+
+
+def compare(found: np.ndarray, expected: np.ndarray, at: list[Any], what: str) -> None:
+    found = found.astype(np.float64)
+    same = np.isclose(found, expected, rtol=1e-9, atol=1e-14, equal_nan=True)
+    wrong = [
+        f"{what} at {point}: {ours}, not {theirs}"
+        for point, ours, theirs, fine in zip(at, found, expected, same)
+        if not fine
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", TORCH["dtypes"])
+def test_result_dtypes_are_pytorch_s(name: str) -> None:
+    table = TORCH["dtype_tables"][TORCH["dtypes"][name]] | RIGHT_DTYPES.get(name, {})
+    function = function_of(ROWS[name]) if name in ROWS else getattr(fd, name)
+    wrong = []
+    for key, expected in table.items():
+        first, *others = key.split()
+        operands: list[Any] = [fd.ones(3, dtype=DTYPES[first])]
+        if others == ["()"]:
+            operands = [fd.ones((), dtype=DTYPES[first])]
+        elif others and others[0] in NUMBERS:
+            operands.append(NUMBERS[others[0]])
+        elif others:
+            operands.append(fd.ones(() if others[1:] else 3, dtype=DTYPES[others[0]]))
+        if expected is None:
+            continue  # where PyTorch refuses, more may be allowed here
+        found = function(*operands).dtype.name
+        if found != expected:
+            wrong.append(f"{key}: {found}, not {expected}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", [n for n, found in TORCH["integers"].items() if found])
+def test_integer_values_are_pytorch_s(name: str) -> None:
+    function = function_of(ROWS[name]) if name in ROWS else getattr(fd, name)
+    for dtype, (result_dtype, expected) in TORCH["integers"][name].items():
+        values = TORCH["integer_values"][dtype]
+        count = count_of(name)
+        seconds = values if dtype == "bool" else [v for v in values if v]
+        if "shift" in name:
+            seconds = [0, 1, 3]
+        axes = [values, seconds, seconds][:count]
+        grid = [a.ravel() for a in np.meshgrid(*axes, indexing="ij")]
+        given = [fd.tensor(np.asarray(a), dtype=DTYPES[dtype]) for a in grid]
+        if name in REFUSED_INTEGERS:
+            with pytest.raises(RuntimeError, match=REFUSED_INTEGERS[name]):
+                function(*given)
+            continue
+        found = function(*given)
+        assert found.dtype.name == result_dtype
+        wanted = expected_at(name, dtype, points_of(grid), numbers(expected))
+        np.testing.assert_allclose(
+            found.numpy().astype(np.float64), wanted, rtol=1e-5, err_msg=dtype
+        )

@@ -1,0 +1,113 @@
+"""`fastdist info --warm` compiles what is common, here or into a folder that an image can ship."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from fastdist import cli, warm
+from tests.kernels.cpu.processes import run_script
+
+NAMES = [
+    *warm._FORWARD_AND_BACKWARD,
+    *warm._FORWARD,
+    *(f"a step of {name}" for name in warm._OPTIMIZERS),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_step_runs(name: str) -> None:
+    dict(warm._steps())[name]()
+
+
+FEW = """
+import sys
+from fastdist import cli, warm
+warm._FORWARD_AND_BACKWARD, warm._FORWARD, warm._OPTIMIZERS = [], ["x.detach() + y"], ()
+sys.exit(cli.main(["info", "--warm"{arguments}]))
+"""
+USE = """
+import fastdist as torch
+from fastdist.kernels.cpu import compiler
+loops, init = [], compiler.Loop.__init__
+def noted(loop, *args):
+    loops.append(loop)
+    init(loop, *args)
+compiler.Loop.__init__ = noted
+x = torch.ones(300, 300)
+x + x
+print([loop.was_cached for loop in loops])
+"""
+
+
+def test_next_process_finds_what_was_compiled(tmp_path: Path) -> None:
+    environment = {"FASTDIST_CACHE_DIR": str(tmp_path)}
+    told = run_script(FEW.format(arguments=""), **environment)
+    assert told.startswith("compiled ")
+    assert told.endswith(f"0 were there: {tmp_path}")
+    assert run_script(USE, **environment) == "[True]"
+    assert run_script(FEW.format(arguments=""), **environment).startswith("compiled 0 kernels")
+
+
+def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path: Path) -> None:
+    folder, own = tmp_path / "shipped", tmp_path / "own"
+    told = run_script(
+        FEW.format(arguments=f', "--into", {str(folder)!r}'), FASTDIST_CACHE_DIR=str(own)
+    )
+    assert told.endswith(f"0 were there: {folder}")
+    assert not own.exists()
+    assert {path.stat().st_mode & 0o777 for path in folder.rglob("*.nb?")} == {0o644}
+    assert folder.stat().st_mode & 0o777 == (folder / "numba").stat().st_mode & 0o777 == 0o755
+    shipped = {"FASTDIST_SHIPPED_CACHE_DIR": str(folder), "FASTDIST_CACHE_DIR": str(own)}
+    assert run_script(USE, **shipped) == "[True]"
+    assert list((own / "numba").iterdir()) == []
+
+
+class Screen(io.StringIO):
+    """A terminal that notes what was drawn."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_bar_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FASTDIST_TERMINAL_WIDTH", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(warm, "_FORWARD_AND_BACKWARD", ["x + y"])
+    monkeypatch.setattr(warm, "_FORWARD", ["i + i"])
+    monkeypatch.setattr(warm, "_OPTIMIZERS", ())
+    screen = Screen()
+    warm.warm(screen)
+    drawn = screen.getvalue().split("\r")
+    assert [line.split()[0] for line in drawn[:2]] == ["0/2", "1/2"]
+    assert [line.split("  ")[-1].strip() for line in drawn[:2]] == ["x + y", "i + i"]
+
+
+@pytest.mark.parametrize("arguments", [["--into"], ["--into", "a", "b"], ["--to", "a"]])
+def test_other_arguments_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["info", "--warm", *arguments]) == 2
+    assert "takes --into FOLDER or nothing" in capsys.readouterr().err
+
+
+def test_folder_that_others_could_write_to_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tmp_path.chmod(0o777)
+    assert cli.main(["info", "--warm", "--into", str(tmp_path)]) == 1
+    assert "lets others write into it" in capsys.readouterr().err
+
+
+def test_process_that_keeps_kernels_elsewhere_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTDIST_CACHE_DIR", "set back after the test")
+    monkeypatch.setenv("FASTDIST_SHIPPED_CACHE_DIR", "set back after the test")
+    monkeypatch.setattr(warm, "cache_directory", lambda _: Path("elsewhere"))
+    with pytest.raises(RuntimeError, match="start another one"):
+        warm.warm_into(str(tmp_path))
