@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
+from fastdist.distributed.pipe.frames import Buffer
 
 from . import backend_registry, constants
 from .calls.client import Client
@@ -86,7 +87,7 @@ class FaultyClient(Client):
     def send_in_person(self, *request: Any) -> None:
         """Send nothing: what goes by a lane of its own passes no faults."""
 
-    def write(self, call: Call) -> None:
+    def write(self, call: Call, frames: Sequence[Buffer]) -> None:
         """Let a request leave, late, or not at all."""
         kind = call.message.type
         if kind in self.to_fail and self._fails_again(call):
@@ -96,9 +97,9 @@ class FaultyClient(Client):
             )
         delay_s = self.to_delay.get(kind, 0.0)
         if not delay_s:
-            super().write(call)
+            super().write(call, frames)
             return
-        frames, shared = list(call.frames), call.peer.pipe.shared()
+        shared = call.peer.pipe.shared()
         when = time.monotonic() + delay_s
         self.progress.post(self.progress.call_at, when, lambda: shared.send(frames))
 

@@ -288,21 +288,29 @@ def test_requests_that_lie_in_the_arena_are_sent_again(group: Group) -> None:
     group.run_all(leave)
 
 
-def overwrite_what_goes_by_a_connection_that_w1_does_not_know() -> bool:
+def overwrite_what_goes_by_a_connection_that_w1_does_not_know(linger_s: float) -> bool:
+    """Send a tensor that never comes, whose sender is held for linger_s after the write."""
     x = fastdist.tensor(np.ones((300, 300)))
+    client = rpc._get_current_rpc_agent().client  # type: ignore[attr-defined]
+    write = client.write
+    # The lane of calls that go on has greeted: what it says now is said to who does not know it.
+    assert rpc.rpc_async("w1", total, (x,)).wait() == 90_000
+    client.write = lambda *request: write(*request) or threading.Event().wait(linger_s)
     rpc.rpc_sync("w1", forget_connections)
     future = rpc.rpc_async("w1", total, (x,))
     x.zero_()
     with pytest.raises(WorkerLostError) as lost:
         future.wait()
+    del client.write
     return lost.value.may_have_run
 
 
-def test_what_its_owner_may_have_overwritten_is_not_sent_again() -> None:
+@pytest.mark.parametrize("linger_s", [0.0, 0.3])
+def test_what_its_owner_may_have_overwritten_is_not_sent_again(linger_s: float) -> None:
     group = Group(__file__, 2, {"FASTDIST_CHANNELS": "basic"})
     try:
         group.run_all(init)
-        assert not group[0].run(overwrite_what_goes_by_a_connection_that_w1_does_not_know)
+        assert not group[0].run(overwrite_what_goes_by_a_connection_that_w1_does_not_know, linger_s)
         group[0].run(nothing_is_left)
         group.run_all(leave)
     finally:

@@ -134,9 +134,9 @@ class Client:
         call = self._new_call(to, kind, list(tensors), metadata, 0.0, kind.name)
         return self._begin_on_lane(call, None)
 
-    def write(self, call: Call) -> None:
+    def write(self, call: Call, frames: Sequence[Buffer]) -> None:
         """Let a request leave by the shared lane; what a faulty agent overrides."""
-        call.peer.pipe.shared().send(call.frames)
+        call.peer.pipe.shared().send(frames)
 
     def answer_came(self, peer: Worker, frames: list[Buffer]) -> None:
         """Complete the call that an answer on lane 0 is for; on the progress thread."""
@@ -268,6 +268,11 @@ class Client:
             raise call.timeout_error()
         if call.message.type not in NOT_COUNTED:
             self._counts.call_sent(peer.info.name, size)
+        frames = call.frames
+        if len(frames) > 1:
+            # Not to be sent again: further frames are the caller's own memory, which it may change
+            # once this returns. Now, for while they are sent they may be asked for already.
+            call.frames = ()
         try:
             # Before the send: the answer may arrive before it returns.
             peer.pipe.add_pending(call.message_id, call)
@@ -282,15 +287,11 @@ class Client:
             if call.is_over:  # a break was faster
                 self._forget_deadline(call)
         try:
-            self.write(call)
+            self.write(call, frames)
         except Exception as error:
             if peer.pipe.take_pending(call.message_id) is not None:
                 undo(call)
                 call.end(None, fresh(error))
-        if len(call.frames) > 1:
-            # Not to be sent again: further frames are the caller's own memory, which it may change
-            # from here on.
-            call.frames = ()
         return future
 
     def _finish(self, call: Call, received_bytes: int, failed: bool) -> None:

@@ -152,7 +152,6 @@ class Call:
 
     def frames_again(self) -> Sequence[Buffer]:
         """Return the frames of a request that never came; none if it is not here any more."""
-        # Read once: the thread that has sent them lets go of them at any moment.
         frames = self.frames
         if not frames or not self.lent_bytes:
             return frames
