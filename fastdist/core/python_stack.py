@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
-_ROOT: Final = str(Path(__file__).parents[1])
+_ROOT: Final = os.path.dirname(os.path.dirname(__file__))
 # Where the package lies, which is not among sys.path where it was installed to be edited.
 _SOURCE: Final = os.path.dirname(_ROOT)
 _ROOMS: Final = ("core", "dispatch", "engine", "graph", "namespace", "ops", "profiler", "tensor")

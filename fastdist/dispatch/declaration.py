@@ -50,6 +50,14 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the defaults of a function's parameters, without the time of inspect.signature."""
+    given = function.__defaults__ or ()
+    code = function.__code__
+    last = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
+    return dict(zip(last, given, strict=True)) | (function.__kwdefaults__ or {})
+
+
 def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
     """Return whether a parameter of function is a tensor of the op; otherwise it is an attribute.
 

@@ -15,7 +15,7 @@ from ..graph.modes import modes
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
-from .declaration import is_tensor, parameter_names, require_word
+from .declaration import defaults_of, is_tensor, parameter_names, require_word
 from .kinds import ArgumentError, find_fault, require_attributes
 from .offering import nobody_takes, offer_op
 
@@ -130,23 +130,27 @@ def _public_function(op: Op) -> Callable[..., Any]:
     """
     names: dict[str, Any] = {"_op": op, "_general": _checked_general(op)}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
-    aliased = [p.name for p in op.parameters if p.name in NUMPY_NAMES]
+    taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
+    code = op.declared.__code__
+    by_name = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+    has_listed = code.co_flags & inspect.CO_VARARGS
+    listed = code.co_varnames[code.co_argcount + len(by_name)] if has_listed else None
+    aliased = [name for name in taken if name in NUMPY_NAMES]
     parts, starred = [], False
     required: list[str] = []
-    listed: str | None = None
-    for parameter in op.parameters:
-        text = parameter.name
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            listed, text, starred = text, f"*_{text}", True
-        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
+    for name in taken:
+        text = name
+        if name == listed:
+            text, starred = f"*_{text}", True
+        elif name in by_name and not starred:
             parts.append("*")
             starred = True
-        if parameter.default is not inspect.Parameter.empty:
-            names[f"_default_{parameter.name}"] = parameter.default
-            text += f"=_default_{parameter.name}"
-        elif (parameter.name in aliased or required) and not text.startswith("*"):
+        if name in defaults:
+            names[f"_default_{name}"] = defaults[name]
+            text += f"=_default_{name}"
+        elif (name in aliased or required) and name != listed:
             # It may come under its other name, so Python cannot be the one to miss it.
-            required.append(parameter.name)
+            required.append(name)
             text += "=_absent"
         parts.append(text)
     keywords = ["out=None"] if op.has_out else []

@@ -12,7 +12,7 @@ from ..core.dtypes import DType
 from ..core.errors import DeclarationError
 from ..core.scalar import Body
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
-from .declaration import require_word
+from .declaration import defaults_of, require_word
 from .derive import adjoint_of, gradient_of, tensor_expression, with_defaults
 from .gradients import in_used_order
 from .node_writer import Gradient, OpNode, Recording, node_class
@@ -113,7 +113,8 @@ class PointwiseForm(Op):
         """
         if not self.attributes:
             return self
-        defaults = {p.name: p.default for p in self.parameters if p.name in self.attributes}
+        given = defaults_of(self.declared)
+        defaults = {name: given.get(name) for name in self.attributes}
         if not all(isinstance(value, int | float) for value in defaults.values()):
             return None
         usual = copy.copy(self)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import DeclarationError
-from .declaration import parameter_names, require_parameters, require_word
+from .declaration import defaults_of, parameter_names, require_parameters, require_word
 from .node_writer import Gradient, OpNode, Recording, node_class
 from .op import Op
 from .several_results import SeveralNode, several_node_class
@@ -179,8 +178,10 @@ class StructuredForm(Op):
     @property
     def defaults(self) -> tuple[Any, ...] | None:
         """The attributes' defaults, None if one has none."""
-        found = [p.default for p in self.parameters if p.name in self.attributes]
-        return None if inspect.Parameter.empty in found else tuple(found)
+        given = defaults_of(self.declared)
+        if not given.keys() >= set(self.attributes):
+            return None
+        return tuple([given[name] for name in self.attributes])
 
     @property
     def usual_text(self) -> tuple[str, ...] | None:

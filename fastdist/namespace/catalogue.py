@@ -6,7 +6,7 @@ A new file there needs no entry anywhere. Those whose names come late (homes.py)
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import os
 
 from .. import ops
 from ..dispatch.composite import COMPOSITES
@@ -15,7 +15,8 @@ from .homes import HOMES
 
 _late = {"__init__", *[room.removeprefix("ops.") for room in HOMES.values()]}
 for _path in ops.__path__:
-    for _name in sorted({path.stem for path in Path(_path).glob("*.py")} - _late):
+    _files = {name.removesuffix(".py") for name in os.listdir(_path) if name.endswith(".py")}
+    for _name in sorted(_files - _late):
         importlib.import_module(f"{ops.__name__}.{_name}")
 
 __all__ = ["COMPOSITES", "OPS"]
