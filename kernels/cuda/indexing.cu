@@ -1,9 +1,10 @@
 // Reading and writing at places that an index along an axis names. indexing.py puts before this
 // text: memory.cuh, typedefs of Stored (in memory), Real (added) and Place (of an index), the number
-// of axes DIMS, whether Stored IS_REAL, and whether what meets is ADDED; else the last stays.
+// of axes DIMS, whether Stored IS_REAL, and how many entries one thread adds, CHUNK.
 //
-// Writes of several values to one place come sorted by it: one thread makes a place of a column,
-// and takes what is for it in the order in which it lies. So results repeat, without atomics.
+// Writes of several values to one place come sorted by it, and what is for it is taken in the order
+// in which it lies: the last stays, or sums of chunks are added up. So results repeat, without
+// atomics, and many values for one place do not wait for one thread.
 
 constexpr int THREADS = 256;
 
@@ -70,31 +71,75 @@ struct Runs {
     long long place_shape[DIMS], place_out[DIMS];
     long long column_shape[DIMS], column_out[DIMS], column_src[DIMS];
     long long entry_shape[DIMS], entry_src[DIMS];
+
+    __device__ bool is_place(long long place) const { return place >= 0 && place < places; }
+
+    template <typename T> __device__ T* at(long long place, long long column, T* out) const {
+        out += offset_of<unsigned long long, DIMS>(column, column_shape, column_out);
+        return out + offset_of<unsigned long long, DIMS>(place, place_shape, place_out);
+    }
+
+    template <typename T> __device__ T* given(long long entry, long long column, T* src) const {
+        src += offset_of<unsigned long long, DIMS>(column, column_shape, column_src);
+        return src + offset_of<unsigned long long, DIMS>(entry, entry_shape, entry_src);
+    }
 };
 
-// Adds to out, or writes there, what of src is for each place. sorted: the numbers of places, rising;
+// Writes at each place the last of what of src is for it. sorted: the numbers of places, rising;
 // order: which entry each of them belongs to, equals in their order.
 extern "C" __global__ void __launch_bounds__(THREADS)
-put(const Stored* src, const long long* sorted, const long long* order, Real by, Stored* out,
-    Runs task) {
+put(const Stored* src, const long long* sorted, const long long* order, Stored* out, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.entries * task.columns) return;
     // Neighbouring threads write neighbouring columns.
+    const long long column = number % task.columns, k = number / task.columns;
+    const long long place = sorted[k];
+    if (!task.is_place(place) || (k + 1 < task.entries && sorted[k + 1] == place)) return;
+    *task.at(place, column, out) = *task.given(order[k], column, src);
+}
+
+// Adds to out what of src is for each place, times by: a thread what lies in one chunk. What goes on
+// in the next chunk, with what out has, is written into tails; what began before, into heads.
+extern "C" __global__ void __launch_bounds__(THREADS)
+add(const Stored* src, const long long* sorted, const long long* order, Real by, Stored* out,
+    Real* tails, Real* heads, Runs task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.entries * task.columns) return;
     const long long column = number % task.columns;
     long long k = number / task.columns;
-    const long long place = sorted[k];
-    if (place < 0 || place >= task.places || (k > 0 && sorted[k - 1] == place)) return;
-    src += offset_of<unsigned long long, DIMS>(column, task.column_shape, task.column_src);
-    out += offset_of<unsigned long long, DIMS>(column, task.column_shape, task.column_out);
-    out += offset_of<unsigned long long, DIMS>(place, task.place_shape, task.place_out);
-    Real value = cast<Real>(*out);
-    Stored last = *out;
-    for (; k < task.entries && sorted[k] == place; ++k) {
-        last = src[offset_of<unsigned long long, DIMS>(order[k], task.entry_shape, task.entry_src)];
-        if constexpr (ADDED) value += by * cast<Real>(last);
+    const long long place = sorted[k], chunk = k / CHUNK;
+    const bool begins = k == 0 || sorted[k - 1] != place;
+    if (!task.is_place(place) || (!begins && k % CHUNK)) return;
+    Stored* last = task.at(place, column, out);
+    Real value = begins ? cast<Real>(*last) : Real(0);
+    const long long next = (chunk + 1) * CHUNK, stop = next < task.entries ? next : task.entries;
+    for (; k < stop && sorted[k] == place; ++k)
+        value += by * cast<Real>(*task.given(order[k], column, src));
+    if (!begins) heads[chunk * task.columns + column] = value;
+    else if (k < task.entries && sorted[k] == place) tails[chunk * task.columns + column] = value;
+    else *last = cast<Stored>(value);
+}
+
+// Joins what of one place lay in several chunks, in their order.
+extern "C" __global__ void __launch_bounds__(THREADS)
+join_chunks(const long long* sorted, const Real* tails, const Real* heads, Stored* out, Runs task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    const long long column = number % task.columns, chunk = number / task.columns;
+    const long long first = chunk * CHUNK, next = first + CHUNK;
+    if (next >= task.entries) return;
+    const long long place = sorted[next - 1];
+    const bool begins = first == 0 || sorted[first - 1] != place;
+    if (!task.is_place(place) || !begins || sorted[next] != place) return;
+    // The place's entries end before `end`: how many chunks there are is known before they are read.
+    long long end = task.entries;
+    for (long long low = next + 1; low < end;) {
+        const long long middle = low + (end - low) / 2;
+        if (sorted[middle] == place) low = middle + 1;
+        else end = middle;
     }
-    if constexpr (ADDED) last = cast<Stored>(value);
-    *out = last;
+    Real value = tails[number];
+    for (long long c = chunk + 1; c * CHUNK < end; ++c) value += heads[c * task.columns + column];
+    *task.at(place, column, out) = cast<Stored>(value);
 }
 
 // Reads at places in the order of the entries: `src` is what is written.
@@ -104,10 +149,6 @@ take(const Stored* out, const long long* numbers, Stored* src, Runs task) {
     if (number >= task.entries * task.columns) return;
     const long long column = number % task.columns, entry = number / task.columns;
     const long long place = numbers[entry];
-    src += offset_of<unsigned long long, DIMS>(column, task.column_shape, task.column_src);
-    src += offset_of<unsigned long long, DIMS>(entry, task.entry_shape, task.entry_src);
-    out += offset_of<unsigned long long, DIMS>(column, task.column_shape, task.column_out);
-    const bool inside = place >= 0 && place < task.places;
-    if (inside) out += offset_of<unsigned long long, DIMS>(place, task.place_shape, task.place_out);
-    *src = inside ? *out : poisoned<Stored>();
+    *task.given(entry, column, src) =
+        task.is_place(place) ? *task.at(place, column, out) : poisoned<Stored>();
 }

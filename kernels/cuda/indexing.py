@@ -22,6 +22,7 @@ from .launch import (
     C_TYPES,
     THREADS,
     Launch,
+    Scratch,
     adding_type,
     computing_type,
     headers_for,
@@ -32,6 +33,9 @@ from .launch import (
 )
 from .layout import broadcast_strides, element_strides
 from .prepared import on_device_of_out, only_launches
+
+# How many entries a thread adds up at most.
+CHUNK: Final = 256
 
 DType = np.dtype[Any]
 Steps = Sequence[int]
@@ -93,7 +97,7 @@ def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
         return
     sorted_, order = _sorted(index.reshape((index.size,)))
     runs = runs_of_slices(src, out, axis, index.size)
-    launch(plan_put(runs, src, sorted_, order, out, alpha, added=True))
+    launch(plan_add(runs, src, sorted_, order, out, alpha))
 
 
 def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> None:
@@ -105,7 +109,8 @@ def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> 
     launch(plan_numbers(index, numbers, out, axis))
     sorted_, order = _sorted(numbers)
     runs = runs_of_elements(index, src, out)
-    launch(plan_put(runs, src, sorted_, order, out, added=added))
+    plan = plan_add if added else plan_put
+    launch(plan(runs, src, sorted_, order, out))
 
 
 def _sorted(numbers: Any) -> tuple[Any, Any]:
@@ -138,26 +143,53 @@ class Runs(NamedTuple):
     columns: tuple[Steps, Steps, Steps]
     entries: tuple[Steps, Steps]
 
-    def launch(self, name: str, dtype: DType, args: tuple[Any, ...], *, added: bool) -> Launch:
-        """Return the launch of a kernel over all entries and columns."""
+    def launch(
+        self, name: str, dtype: DType, args: tuple[Any, ...], entries: int | None = None
+    ) -> Launch:
+        """Return the launch of a kernel over all columns of all entries, or of so many."""
         dims = max(1, *[len(one[0]) for one in self])
         fields = [n for one in self for each in one for n in _padded(each, dims, each is one[0])]
-        count, width = math.prod(self.entries[0]), math.prod(self.columns[0])
-        task = int64_fields(count, width, math.prod(self.places[0]), *fields)
-        source = source_of_indexing(dtype, dims, added=added)
-        return Launch(source, name, (-(-count * width // THREADS), 1), (*args, task))
+        task = int64_fields(self.num_entries, self.width, math.prod(self.places[0]), *fields)
+        threads = self.width * (self.num_entries if entries is None else entries)
+        return Launch(
+            source_of_indexing(dtype, dims), name, (-(-threads // THREADS), 1), (*args, task)
+        )
+
+    @property
+    def num_entries(self) -> int:
+        """The number of places that the index names."""
+        return math.prod(self.entries[0])
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return math.prod(self.columns[0])
 
 
 def _padded(steps: Steps, dims: int, is_shape: bool) -> list[int]:
     return [int(is_shape)] * (dims - len(steps)) + list(steps)
 
 
-def plan_put(
-    runs: Runs, src: Any, sorted_: Any, order: Any, out: Any, alpha: Any = 1, *, added: bool
+def plan_put(runs: Runs, src: Any, sorted_: Any, order: Any, out: Any) -> list[Launch]:
+    """Return the launch that writes src at sorted places of out."""
+    return [runs.launch("put", out.dtype, (src, sorted_, order, out))]
+
+
+def plan_add(
+    runs: Runs, src: Any, sorted_: Any, order: Any, out: Any, alpha: Any = 1
 ) -> list[Launch]:
-    """Return the launch that writes src at sorted places of out, or adds it times alpha there."""
-    by = _ADDED.get(computing_type(out.dtype), np.int64)(alpha)
-    return [runs.launch("put", out.dtype, (src, sorted_, order, by, out), added=added)]
+    """Return the launches that add src, times alpha, at sorted places of out: that of the chunks,
+    and where there are several that which joins them.
+    """
+    real = _ADDED.get(computing_type(out.dtype), np.int64)
+    chunks = -(-runs.num_entries // CHUNK)
+    tails, heads = [Scratch((chunks, runs.width), np.dtype(real)) for _ in range(2)]
+    args = (src, sorted_, order, real(alpha), out, tails, heads)
+    added = [runs.launch("add", out.dtype, args)]
+    if chunks > 1:
+        args = (sorted_, tails, heads, out)
+        added.append(runs.launch("join_chunks", out.dtype, args, chunks))
+    return added
 
 
 def runs_of_elements(index: Any, src: Any, out: Any) -> Runs:
@@ -202,7 +234,7 @@ def take(x: Any, out: Any, places: Places) -> None:
         return
     runs = runs_of_places(x, out, out.shape, places)
     numbers = _numbers_of(x, places, runs.entries[0])
-    launch([runs.launch("take", out.dtype, (x, numbers, out), added=False)])
+    launch([runs.launch("take", out.dtype, (x, numbers, out))])
 
 
 @on_device_of_out
@@ -221,7 +253,8 @@ def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
         x = _uploaded(x)
     runs = runs_of_places(out, x, shape, places)
     sorted_, order = _sorted(_numbers_of(out, places, met))
-    launch(plan_put(runs, x, sorted_, order, out, added=accumulate))
+    plan = plan_add if accumulate else plan_put
+    launch(plan(runs, x, sorted_, order, out))
 
 
 @on_device_of_out
@@ -289,9 +322,7 @@ _ADDED: Final[dict[str, Any]] = {"float": np.float32, "double": np.float64}
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_indexing(
-    dtype: DType, dims: int = 1, index: DType | None = None, *, added: bool = False
-) -> str:
+def source_of_indexing(dtype: DType, dims: int = 1, index: DType | None = None) -> str:
     """Return the text for elements of a dtype, a number of axes, and an index of a dtype, int64
     unless given.
     """
@@ -301,5 +332,5 @@ typedef {adding_type(dtype)} Real;
 typedef {C_TYPES[index] if index else "long long"} Place;
 constexpr int DIMS = {dims};
 constexpr bool IS_REAL = {str(is_real(dtype)).lower()};
-constexpr bool ADDED = {str(added).lower()};
+constexpr long long CHUNK = {CHUNK};
 {text_of("indexing.cu")}"""

@@ -74,6 +74,29 @@ def test_places_are_read_written_and_added_to(name: str, dtype: Any) -> None:
     both(compute)
 
 
+@pytest.mark.parametrize("counts", [[1500], [256, 256, 1], [255, 2, 600, 256], [0, 512, 3, 1100]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, bfloat16.numpy])
+def test_many_values_for_one_place_are_added_in_chunks(counts: list[int], dtype: Any) -> None:
+    rng = np.random.default_rng(5)
+    index = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    values = rng.integers(-1, 2, (len(index), 3)).astype(dtype)
+
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x, rows, src = on(np.ones((5, 3), dtype)), on(index), on(values)
+        made = [x.index_add(0, rows, src, alpha=2), x.scatter_add(0, on(np.c_[[index] * 3].T), src)]
+        made.append(x.index_put((rows,), src, accumulate=True))
+        made.append(x[:, 0].index_put((rows - 5,), src[:, 1], accumulate=True))
+        return made
+
+    both(compute)
+
+
+def test_places_that_are_not_there_are_passed_over_among_many() -> None:
+    index = on("cuda")(RNG.permutation(np.repeat([-9, 1, 9], 300)))
+    added = fd.zeros(3, device="cuda").scatter_add(0, index, fd.ones(900, device="cuda"))
+    assert added.tolist() == [0, 300, 0]
+
+
 @pytest.mark.parametrize("name", PLACES)
 def test_gradients_go_to_the_places_that_were_read(name: str) -> None:
     def compute(on: Callable[[np.ndarray], Any]) -> Any:
