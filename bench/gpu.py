@@ -1,25 +1,25 @@
-"""Pointwise ops, sum, matmul and an MLP step on an NVIDIA GPU, float32; ours beside torch's.
+"""Kernels and training steps on an NVIDIA GPU, float32, beside copies, CuPy, jax and torch.
 
 Times are between two events of the stream, so they are the GPU's: kernels, and the gaps in which it
 waits for Python. Rates count what an op must read and write at least, or multiply and add. Products
-are true float32 in both libraries, without TF32.
+are true float32 in all libraries, without TF32. Sizes beside a copy are beyond a GPU's cache.
 """
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch
+from bench import gpu_bandwidth, gpu_models
+from bench.harness import Amount, Case, Row, compare
+from bench.on_gpu import FLOAT_BYTES, Gpu, machine, our_gpu, peer_gpu, what_is_missing
+
+__all__ = ["machine", "run"]
 
 ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last is more than a GPU's cache holds
 PRODUCTS = (256, 1024, 4096)
 MLPS = ((64, 256), (1024, 1024), (4096, 2048))  # batch, width
-FLOAT_BYTES = 4
 
 # What is done with x and y, and how many float32 it reads and writes for each element at least.
 OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
@@ -31,36 +31,6 @@ OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
 }
 
 
-class Gpu(NamedTuple):
-    """A library on one GPU, and how it tells the time there."""
-
-    library: Any
-    device: str
-    event: Callable[[], Any]
-    elapsed_ms: Callable[[Any, Any], float]
-
-    def tensor(self, *shape: int, scale: float = 1.0, grad: bool = False) -> Any:
-        """Return normal numbers, the same ones in every library."""
-        import numpy as np
-
-        values = np.random.default_rng(0).standard_normal(shape, np.float32) * np.float32(scale)
-        return self.library.tensor(values, device=self.device, requires_grad=grad)
-
-    def stopwatch(self, work: Callable[[], object]) -> Stopwatch:
-        """Return a stopwatch that reads the device's clock before and after the work."""
-
-        def watch(number: int) -> float:
-            start, end = self.event(), self.event()
-            start.record()
-            for _ in range(number):
-                work()
-            end.record()
-            end.synchronize()
-            return self.elapsed_ms(start, end) / 1e3
-
-        return watch
-
-
 def run(rounds: int) -> list[Row]:
     """Compare what the module says; no rows, and the reason, where there is no GPU."""
     reason = what_is_missing()
@@ -70,67 +40,20 @@ def run(rounds: int) -> list[Row]:
     ours, peer = our_gpu(), peer_gpu()
     if peer is None:
         print("no peer: torch is not installed, or not with CUDA; ours alone")
-    return compare(list(cases(ours, peer)), rounds)
-
-
-def what_is_missing() -> str | None:
-    """Return what keeps this machine from computing on a GPU, None if nothing does."""
-    import fastdist
-    from fastdist.core.errors import DeviceError
-
-    try:
-        fastdist.zeros(1, device="cuda:0")
-    except DeviceError as error:
-        return str(error)
-    return None
-
-
-def machine() -> dict[str, Any]:
-    """Return what the figures depend on beside the harness's facts; nothing without a GPU."""
-    if what_is_missing() is not None:
-        return {}
-    cupy = importlib.import_module("cupy")
-    runtime = cupy.cuda.runtime
-    torch = peer_torch()
-    facts = {
-        "gpu": runtime.getDeviceProperties(0)["name"].decode(),
-        "driver": _driver_version(),
-        "driver's CUDA": _cuda_version(runtime.driverGetVersion()),
-        "CuPy": cupy.__version__,
-        "CuPy's CUDA": _cuda_version(runtime.runtimeGetVersion()),
-        "torch's CUDA": None if torch is None else torch.version.cuda,
-    }
-    return {name: fact for name, fact in facts.items() if fact is not None}
-
-
-def _cuda_version(number: int) -> str:
-    return f"{number // 1000}.{number % 1000 // 10}"
-
-
-def _driver_version() -> str | None:
-    try:
-        text = Path("/proc/driver/nvidia/version").read_text()
-    except OSError:
-        return None
-    found = re.search(r"\b\d+\.\d+(\.\d+)?\b", text)
-    return None if found is None else found[0]
-
-
-def our_gpu() -> Gpu:
-    """Return fastdist on the first GPU."""
-    import fastdist
-
-    cuda = importlib.import_module("cupy").cuda
-    return Gpu(fastdist, "cuda:0", cuda.Event, cuda.get_elapsed_time)
-
-
-def peer_gpu() -> Gpu | None:
-    """Return torch on the first GPU, None where it cannot use it."""
-    torch = peer_torch()
-    if torch is None or not torch.cuda.is_available():
-        return None
-    event = partial(torch.cuda.Event, enable_timing=True)
-    return Gpu(torch, "cuda:0", event, lambda start, end: float(start.elapsed_time(end)))
+    groups = [
+        lambda: gpu_bandwidth.cases(ours),
+        lambda: [gpu_bandwidth.small_op(ours)],
+        lambda: gpu_bandwidth.products(ours),
+        lambda: cases(ours, peer),
+        lambda: gpu_models.attention(ours, peer),
+        lambda: gpu_models.cases(ours, peer),
+        lambda: gpu_bandwidth.beside_jax(ours),
+    ]
+    rows: list[Row] = []
+    for group in groups:
+        # What a group keeps on the GPU is given back before the next.
+        rows += compare(list(group()), rounds)
+    return rows
 
 
 def cases(

@@ -47,7 +47,15 @@ def cases(fastdist: Any, torch: Any) -> Iterator[Case]:
 
 def step(library: Any, build: Build) -> tuple[Stopwatch, Any]:
     """Return the stopwatch of one step of training, and the model."""
-    network, (inputs, target) = build(library)
+    train, network = training(library, build)
+    return stopwatch(train), network
+
+
+def training(library: Any, build: Build, device: str = "cpu") -> tuple[Callable[[], None], Any]:
+    """Return one step of training on a device, and the model."""
+    network, data = build(library)
+    network.to(device)
+    inputs, target = [tensor.to(device) for tensor in data]
     optimizer = library.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
     cross_entropy = library.nn.functional.cross_entropy
 
@@ -57,12 +65,13 @@ def step(library: Any, build: Build) -> tuple[Stopwatch, Any]:
         cross_entropy(scores.reshape(-1, scores.shape[-1]), target).backward()
         optimizer.step()
 
-    return stopwatch(train), network
+    return train, network
 
 
 def share_weights(ours: Any, theirs: Any, torch: Any) -> None:
     """Write our parameters and buffers into the peer's."""
-    values = {name: torch.from_numpy(t.numpy().copy()) for name, t in ours.state_dict().items()}
+    state = ours.state_dict()
+    values = {name: torch.from_numpy(t.cpu().numpy().copy()) for name, t in state.items()}
     theirs.load_state_dict(values)
 
 
@@ -80,8 +89,8 @@ def classes(library: Any, most: int, *shape: int) -> Any:
     return library.tensor(np.random.default_rng(1).integers(0, most, shape))
 
 
-def mlp(width: int) -> Build:
-    """Return three linear layers of a width, on 64 rows."""
+def mlp(width: int, rows: int = 64) -> Build:
+    """Return three linear layers of a width, on so many rows."""
 
     def build(library: Any) -> tuple[Any, Any]:
         nn = library.nn
@@ -92,13 +101,13 @@ def mlp(width: int) -> Build:
             nn.ReLU(),
             nn.Linear(width, 10),
         )
-        return network, (numbers(library, 64, width), classes(library, 10, 64))
+        return network, (numbers(library, rows, width), classes(library, 10, rows))
 
     return build
 
 
-def gpt(width: int) -> Build:
-    """Return a transformer of two layers and four heads, on 8 texts of 32 letters."""
+def gpt(width: int, *, heads: int = 4, blocks: int = 2, texts: int = 8, length: int = 32) -> Build:
+    """Return a transformer of so many blocks and heads, on texts of so many letters."""
 
     def build(library: Any) -> tuple[Any, Any]:
         nn, functional = library.nn, library.nn.functional
@@ -111,25 +120,26 @@ def gpt(width: int) -> Build:
                 self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
             def forward(self, x: Any) -> Any:
-                n, length, _ = x.shape
                 parts = self.attend(self.before(x)).split(width, dim=2)
-                heads = [p.view(n, length, 4, width // 4).transpose(1, 2) for p in parts]
-                y = functional.scaled_dot_product_attention(*heads, is_causal=True)
-                x = x + self.project(y.transpose(1, 2).reshape(n, length, width))
+                by_head = (texts, length, heads, width // heads)
+                split = [part.view(*by_head).transpose(1, 2) for part in parts]
+                y = functional.scaled_dot_product_attention(*split, is_causal=True)
+                x = x + self.project(y.transpose(1, 2).reshape(texts, length, width))
                 return x + self.narrow(functional.gelu(self.widen(self.between(x))))
 
         class Gpt(nn.Module):  # type: ignore[misc, name-defined]
             def __init__(self) -> None:
                 super().__init__()
-                self.letters, self.places = nn.Embedding(64, width), nn.Embedding(32, width)
-                self.blocks = nn.Sequential(Block(), Block())
+                self.letters, self.places = nn.Embedding(64, width), nn.Embedding(length, width)
+                self.blocks = nn.Sequential(*[Block() for _ in range(blocks)])
                 self.last, self.head = nn.LayerNorm(width), nn.Linear(width, 64)
 
             def forward(self, letters: Any) -> Any:
-                x = self.letters(letters) + self.places(library.arange(32))
+                places = library.arange(length, device=letters.device)
+                x = self.letters(letters) + self.places(places)
                 return self.head(self.last(self.blocks(x)))
 
-        return Gpt(), (classes(library, 64, 8, 32), classes(library, 64, 256))
+        return Gpt(), (classes(library, 64, texts, length), classes(library, 64, texts * length))
 
     return build
 
@@ -176,8 +186,8 @@ def small_cnn(library: Any) -> tuple[Any, Any]:
     return network, (numbers(library, 64, 1, 28, 28), classes(library, 10, 64))
 
 
-def resnet18(library: Any) -> tuple[Any, Any]:
-    """Return a ResNet-18 of 10 classes, on 16 images of 64 x 64."""
+def resnet18(library: Any, images: int = 16, side: int = 64) -> tuple[Any, Any]:
+    """Return a ResNet-18 of 10 classes, on images of side x side."""
     nn = library.nn
 
     def normed(inputs: int, outputs: int, kernel: int, stride: int) -> list[Any]:
@@ -208,7 +218,7 @@ def resnet18(library: Any) -> tuple[Any, Any]:
         nn.Flatten(),
         nn.Linear(512, 10),
     )
-    return network, (numbers(library, 16, 3, 64, 64), classes(library, 10, 16))
+    return network, (numbers(library, images, 3, side, side), classes(library, 10, images))
 
 
 MODELS = {
