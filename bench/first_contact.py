@@ -1,0 +1,225 @@
+"""The first minutes with a GPU: every op against the CPU, streams, random numbers; PASS or FAIL.
+
+Each op and composite of the table test is called on the GPU and on the CPU, forward and backward in
+float64; the line of each tells the largest error, relative to the largest number, and the time of a
+call once its kernels are compiled. They compile on all cores at first. Then come shares of the
+bandwidth of a copy, as `gpu` has them. It needs the tests beside it, so a checkout.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+from bench import gpu_bandwidth
+from bench.harness import Row, compare, table
+from bench.on_gpu import machine, our_gpu, what_is_missing
+
+__all__ = ["machine", "run"]
+
+# Of float64: a GPU's functions are right to a few units in the last place, sums in another order.
+MOST_ERROR = 1e-9
+CALLS = 20
+
+
+class Sample(NamedTuple):
+    """A call of the table, and what goes in: float64 arrays get gradients where it has some."""
+
+    name: str
+    call: Callable[..., Any]
+    arrays: Sequence[Any]
+    differentiable: bool
+
+
+class Verdict(NamedTuple):
+    """Whether something is as it should be, and what was found."""
+
+    name: str
+    passed: bool
+    found: str
+
+    def __str__(self) -> str:
+        return f"{'PASS' if self.passed else 'FAIL'}  {self.name}  {self.found}".rstrip()
+
+
+def run(rounds: int) -> list[Row]:
+    """Print a line for each check; return the rows of the bandwidth.
+
+    Raises  SystemExit that names what failed
+    """
+    reason = what_is_missing()
+    if reason is not None:
+        print(f"no figures: {reason}")
+        return []
+    failed = []
+    for verdict in checks(list(samples())):
+        print(verdict, flush=True)
+        if not verdict.passed:
+            failed.append(verdict.name)
+    ours = our_gpu()
+    rows = compare([*gpu_bandwidth.cases(ours), gpu_bandwidth.small_op(ours)], rounds)
+    if failed:
+        print(table(rows))
+        raise SystemExit(f"{len(failed)} failed: {', '.join(failed)}")
+    return rows
+
+
+def samples() -> Iterator[Sample]:
+    """Yield the calls of the table test."""
+    cases = importlib.import_module("tests.ops.cases")
+    for module in cases.case_modules():
+        for name, calls in module.CASES.items():
+            for number, one in enumerate(calls):
+                title = f"{name}-{number}"
+                yield Sample(title, one.ours, one.arrays(f"{title} first"), one.differentiable)
+    pointwise = importlib.import_module("tests.ops.test_pointwise")
+    for row in pointwise.ROWS.values():
+        arrays = pointwise.sample(row, pointwise.SHAPES[0])
+        yield Sample(row.name, pointwise.function_of(row), arrays, row.differentiable)
+    yield from _rows_of_integers_and_conditions(sorted(pointwise.INTEGER_ROWS))
+
+
+def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
+    import numpy as np
+
+    import fastdist
+
+    random = np.random.default_rng(0)
+    for name in names:
+        count = 1 if name == "bitwise_not" else 2
+        arrays = [random.integers(0, 60, 12) for _ in range(count)]
+        yield Sample(name, getattr(fastdist, name), arrays, differentiable=False)
+    x, y, chosen = random.standard_normal(12), random.standard_normal(12), random.random(12) > 0.5
+    yield Sample("where", fastdist.where, [chosen, x, y], differentiable=True)
+    yield Sample("masked_fill", fastdist.masked_fill, [x, chosen, y[0]], differentiable=True)
+
+
+def checks(known: Sequence[Sample], device: str = "cuda:0") -> Iterator[Verdict]:
+    """Yield a verdict for each sample, and for streams and random numbers."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for found in [pool.submit(_agrees, one, device) for one in known]:
+            verdict, again = found.result()
+            yield verdict if again is None else _timed(verdict, again, device)
+    for check in (_on_a_side_stream, _random_numbers):
+        try:
+            yield check(device)
+        except Exception as error:
+            yield _raised(check.__name__.strip("_").replace("_", " "), error)
+
+
+def _agrees(one: Sample, device: str) -> tuple[Verdict, Callable[[], object] | None]:
+    """Return whether a call is on the device what it is on the CPU, and the call there."""
+    try:
+        expected = _values(one, "cpu")()
+        call = _values(one, device)
+        found = call()
+    except Exception as error:
+        return _raised(one.name, error), None
+    # Some gradients, as that of softmax's sum, are nothing but roundings of what the value holds.
+    scale = max(map(_largest, expected), default=0.0)
+    error = max([_error(*pair, scale) for pair in zip(found, expected, strict=False)], default=0.0)
+    passed = len(found) == len(expected) and error <= MOST_ERROR
+    return Verdict(one.name, passed, f"relative error {error:.1e}"), call
+
+
+def _raised(name: str, error: Exception) -> Verdict:
+    first = (str(error).splitlines() or [""])[0]
+    return Verdict(name, False, f"{type(error).__name__}: {first}")
+
+
+def _values(one: Sample, device: str) -> Callable[[], list[Any]]:
+    """Return the call on a device, whose values are results and gradients as arrays."""
+    import fastdist
+
+    leaves: list[Any] = []
+    for array in one.arrays:
+        needs = one.differentiable and array.dtype.kind == "f"
+        leaves.append(fastdist.tensor(array, device=device, requires_grad=needs))
+
+    def call() -> list[Any]:
+        for leaf in leaves:
+            leaf.grad = None
+        result = one.call(*leaves)
+        if one.differentiable:
+            result.sum().backward()
+        made = [result.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
+        return [tensor.cpu().numpy() for tensor in made]
+
+    return call
+
+
+def _largest(array: Any) -> float:
+    import numpy as np
+
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
+
+
+def _error(found: Any, expected: Any, scale: float) -> float:
+    """Return the largest difference, relative to a scale; inf where NaN, or an infinity, stands in
+    one alone.
+    """
+    import numpy as np
+
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        return float("inf")
+    if found.dtype.kind != "f":
+        return 0.0 if np.array_equal(found, expected) else float("inf")
+    same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(found - expected))
+    worst = np.where(np.isnan(difference), np.inf, difference).max(initial=0.0)
+    return float(worst / max(scale, 1e-300)) if worst else 0.0
+
+
+def _timed(verdict: Verdict, call: Callable[[], object], device: str) -> Verdict:
+    start = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    each_us = (time.perf_counter() - start) / CALLS * 1e6
+    return verdict._replace(found=f"{verdict.found}  {each_us:.0f} us there and back")
+
+
+def _on_a_side_stream(device: str) -> Verdict:
+    """Return whether work that moves to a side stream and back is what it is on one stream."""
+    import fastdist
+
+    x = fastdist.randn(256, 256, device=device, requires_grad=True)
+
+    def work() -> list[Any]:
+        x.grad = None
+        y = (x @ x).relu().softmax(1)
+        (y * y).sum().backward()
+        return [y.detach(), x.grad]
+
+    expected = [tensor.cpu() for tensor in work()]
+    side = fastdist.cuda.Stream(device)
+    side.wait_event(fastdist.cuda.current_stream(device).record_event())
+    with fastdist.cuda.stream(side):
+        found = work()
+    fastdist.cuda.current_stream(device).wait_event(side.record_event())
+    same = [fastdist.equal(one.cpu(), other) for one, other in zip(found, expected, strict=True)]
+    return Verdict("on a side stream", all(same), "the same bits" if all(same) else "other bits")
+
+
+def _random_numbers(device: str) -> Verdict:
+    """Return whether the device draws the CPU's numbers."""
+    import fastdist
+
+    drawn = []
+    for where in (device, "cpu"):
+        fastdist.manual_seed(7)
+        drawn.append(
+            [
+                fastdist.rand(1000, device=where).cpu(),
+                fastdist.randint(0, 1 << 40, (1000,), device=where).cpu(),
+                fastdist.randn(1000, device=where, dtype=fastdist.float64).cpu(),
+            ]
+        )
+    (uniform, places, normal), (cpu_uniform, cpu_places, cpu_normal) = drawn
+    error = _error(normal.numpy(), cpu_normal.numpy(), 1.0)
+    passed = fastdist.equal(uniform, cpu_uniform) and fastdist.equal(places, cpu_places)
+    return Verdict("random numbers", passed and error < 1e-12, f"normals to {error:.1e}")

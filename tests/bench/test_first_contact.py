@@ -1,0 +1,82 @@
+"""The first minutes with a GPU tell what is right and what is wrong: here on fibres."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench import first_contact
+from bench.first_contact import Sample, checks, samples
+from fastdist.devices.cuda import CudaBackend
+from fastdist.dispatch.composite import COMPOSITES
+from fastdist.dispatch.op import OPS
+from tests.fibre_shim.installed import cuda_on_fibres
+from tests.ops import test_table
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def test_every_op_and_composite_of_the_table_is_looked_at() -> None:
+    names = {one.name.rpartition("-")[0] or one.name for one in samples()}
+    covered = names | test_table.COVERED_BY.keys() | test_table.ELSEWHERE
+    hidden = {name for name, op in OPS.items() if "nowhere" in op.homes or not op.homes}
+    assert {*OPS, *COMPOSITES} - covered - hidden == set()
+
+
+def test_what_is_right_passes_with_its_error_and_time(cuda: CudaBackend) -> None:
+    known = [one for one in samples() if one.name in ("softmax-0", "tanh", "gather-0", "eq")]
+    *of_ops, stream, drawn = checks(known)
+    assert [verdict.name for verdict in of_ops] == [one.name for one in known]
+    assert all(verdict.passed for verdict in (*of_ops, stream, drawn))
+    assert all("relative error" in str(v) and str(v).endswith("us there and back") for v in of_ops)
+    assert str(stream).startswith("PASS  on a side stream")
+    assert str(drawn).startswith("PASS  random numbers  normals to ")
+
+
+def test_what_is_wrong_fails_and_says_how(cuda: CudaBackend) -> None:
+    def near(x: Any) -> Any:
+        return x * (1 + 1e-6) if x.is_cuda else x * 1.0
+
+    def lost(x: Any) -> Any:
+        return x * 1.0 if x.is_cuda else x * float("nan")
+
+    def short(x: Any) -> Any:
+        return x[:1] * 1.0 if x.is_cuda else x * 1.0
+
+    def broken(x: Any) -> Any:
+        if x.is_cuda:
+            raise RuntimeError("no kernel\nand more")
+        return x * 1.0
+
+    known = [Sample(f.__name__, f, [X], f is near) for f in (near, lost, short, broken)]
+    verdicts = list(checks(known))[:4]
+    assert [verdict.passed for verdict in verdicts] == [False] * 4
+    found = [verdict.found for verdict in verdicts]
+    assert found[0].startswith("relative error 1.0e-06")
+    assert found[1].startswith("relative error inf") and found[2].startswith("relative error inf")
+    assert str(verdicts[3]) == "FAIL  broken  RuntimeError: no kernel"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "error"),
+    [
+        ([1.0, np.nan], [1.0, np.nan], 0.0),
+        ([np.inf, 1.0], [np.inf, 1.0], 0.0),
+        ([np.inf, 1.0], [-np.inf, 1.0], np.inf),
+        ([0.0, 4.0], [1.0, 4.0], 0.25),
+        ([1.0, np.nan], [1.0, 2.0], np.inf),
+        ([], [], 0.0),
+    ],
+)
+def test_an_error_is_relative_and_loses_no_nan(
+    found: list[float], expected: list[float], error: float
+) -> None:
+    assert first_contact._error(np.array(found), np.array(expected), 4.0) == error
