@@ -127,11 +127,11 @@ def hold_remote_calls() -> list[Any]:
     client, held = rpc._get_current_rpc_agent().client, []
     write = client.write
 
-    def hold_or_write(call: Any) -> None:
+    def hold_or_write(call: Any, frames: Any) -> None:
         if call.message.type == rpc.MessageType.PYTHON_REMOTE_CALL:
-            held.append(functools.partial(write, call))
+            held.append(functools.partial(write, call, frames))
         else:
-            write(call)
+            write(call, frames)
 
     client.write = hold_or_write
     return held
