@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Device(int):
 class Event:
     """A point that has passed."""
 
-    done = True
+    ptr = 1
 
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         pass
@@ -57,9 +57,9 @@ class Event:
 class Stream:
     """A stream without work; the null stream is the default one."""
 
-    done = True
-
-    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, priority: int | None = None
+    ) -> None:
         self.ptr = 0 if null else id(self)
 
     def __enter__(self) -> Self:
@@ -112,14 +112,22 @@ class MemoryPointer:
 _places = itertools.count(1 << 20, 1 << 20)
 
 
+class _OneDevice(NamedTuple):
+    """A piece's size, on the only device."""
+
+    size: int
+    device_id: int = 0
+
+
 class _Piece:
     """What the pool gives: a place of its own for each array, of up to 1 MiB."""
 
-    __slots__ = ("ptr",)
+    __slots__ = ("mem", "ptr")
     device = MemoryPointer.device
 
     def __init__(self, size_bytes: int) -> None:
         self.ptr = next(_places)
+        self.mem = _OneDevice(size_bytes)
 
 
 _allocator: list[Callable[[int], Any]] = [_Piece]
@@ -257,10 +265,18 @@ cuda = SimpleNamespace(
         CUDARuntimeError=type("CUDARuntimeError", (RuntimeError,), {}),
         getDevice=lambda: 0,
         getDeviceCount=lambda: 1,
+        eventQuery=lambda handle: 0,
+        streamQuery=lambda handle: 0,
     ),
-    get_current_stream=lambda number: _current.streams[-1],
+    get_current_stream=lambda number=-1: _current.streams[-1],
     get_allocator=lambda: _allocator[0],
     set_allocator=_set_allocator,
+)
+
+
+_core = SimpleNamespace(
+    set_compute_type=lambda dtype, kind: None,
+    _routines_linalg=SimpleNamespace(COMPUTE_TYPE_DEFAULT=0, COMPUTE_TYPE_TF32=1),
 )
 
 

@@ -20,6 +20,8 @@ from fastdist.core.cache_directory import (
     why_no_cache,
     why_nothing_shipped,
 )
+from fastdist.core.errors import DeviceError
+from fastdist.devices.backend import backend_of
 
 
 class Row(NamedTuple):
@@ -160,9 +162,17 @@ def _cupy() -> list[Row]:
     for name in ("cupy-cuda12x", "cupy-cuda13x", "cupy"):
         version = _version(name)
         if version is not None:
-            return [Row("gpu", "cupy", f"{version} ({name})")]
+            return [Row("gpu", "cupy", f"{version} ({name})"), _usable()]
     extras = "not installed; with a GPU, in the clone: pip install -e '.[cuda12]' or '.[cuda13]'"
     return [Row("gpu", "cupy", extras, is_missing=True)]
+
+
+def _usable() -> Row:
+    try:
+        count = backend_of("cuda").device_count()
+    except DeviceError as error:
+        return Row("gpu", "usable", str(error), is_missing=True)
+    return Row("gpu", "usable", f"{count} GPU{'s' * (count != 1)}")
 
 
 def _cache() -> list[Row]:

@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "amp": {"namespace"},
     "backends": {"core"},
     "cpu": {"amp"},
-    "cuda": {"amp"},
+    "cuda": {"amp", "autograd"},
     "accelerator": {"cuda"},
     "compiler": {"core"},
     "jit": {"compiler", "nn"},

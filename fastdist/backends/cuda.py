@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: switches of products and of attention, which change no result here."""
+"""NVIDIA GPUs: switches of products, of which TF32 changes results, and of attention."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.missing import explain_missing
+from ..core.precision import products
 
 __all__ = [
     "cudnn_sdp_enabled",
@@ -26,13 +27,23 @@ __all__ = [
 
 
 class _Matmul:
-    """Switches of products: what they would allow, fewer digits, is never done."""
+    """Switches of products: TF32 is what set_float32_matmul_precision chooses, another name of it;
+    what the others would allow is never done.
+    """
 
-    allow_tf32 = False
     allow_fp16_reduced_precision_reduction = True
     allow_bf16_reduced_precision_reduction = True
     allow_fp16_accumulation = False
     fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether products of float32 may be computed in TF32."""
+        return products.precision != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        products.choose("high" if allowed else "highest")
 
 
 matmul = _Matmul()

@@ -16,7 +16,7 @@ class Device:
 
     Raises  DeviceError for a type that is not one of cpu, cuda, sim, or a bad index
     Note    `Device("cpu:0")` is a name of its own, as in PyTorch: tensors made on it are on `cpu`
-            (`parse`); `Device("cuda")` is `cuda:0`
+            (`parse`); `Device("cuda")` is the GPU that this thread uses, `cuda:0` at first
     """
 
     __slots__ = ("index", "type")
@@ -45,7 +45,9 @@ class Device:
             )
         if index is not None and index < 0:
             raise DeviceError(f"Device index must not be negative, got {index}")
-        key = (name, index if name == "cpu" else index or 0)
+        if index is None and name != "cpu":
+            index = _gpu.index if name == "cuda" else 0
+        key = (name, index)
         device = cls._interned.get(key)
         if device is None:
             device = object.__new__(cls)
@@ -80,7 +82,23 @@ class Device:
         return Device, (self.type, self.index)
 
 
+class _Gpu(threading.local):
+    # What "cuda" alone means in this thread.
+    index = 0
+
+
+_gpu = _Gpu()
 CPU = Device("cpu")
+
+
+def current_gpu() -> int:
+    """Return the index of the GPU that "cuda" alone means in this thread."""
+    return _gpu.index
+
+
+def use_gpu(index: int) -> None:
+    """Let "cuda" alone mean this GPU in this thread."""
+    _gpu.index = index
 
 
 def no_such_device(type: str) -> str:

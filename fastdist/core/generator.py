@@ -29,6 +29,7 @@ class Generator:
 
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
+        self._refusal: str | None = None
         # Guards the two below. Nothing is called while it is held: the handler of a signal, which
         # may draw, or save the state, would come in there. From Python 3.14 on it may come in right
         # behind its taking, where nothing has begun: so it can be taken twice.
@@ -90,9 +91,18 @@ class Generator:
             self._seed, self._offset = seed, offset
         return self
 
+    def refuse_draws(self, why: str | None) -> None:
+        """Let each draw be a RuntimeError that says why, until None is given."""
+        self._refusal = why
+
     def reserve(self, blocks: int) -> tuple[int, int]:
-        """Take blocks out of the stream; return its seed and the first of them."""
+        """Take blocks out of the stream; return its seed and the first of them.
+
+        Raises  RuntimeError while draws are refused
+        """
         blocks = operator.index(blocks)  # of a shape that is none, it would spoil all later draws
+        if self._refusal is not None:
+            raise RuntimeError(self._refusal)
         with self._stream_lock:
             seed, first = self._seed, self._offset
             self._offset = (first + blocks) % (1 << 64)

@@ -1,5 +1,8 @@
 """NVIDIA GPUs as PyTorch's scripts ask for them: how many there are, and waiting for their work.
 
+`gpus.py` has which GPUs there are and which one is used, `memory.py` how much of their memory,
+`event.py` points in their work, `graphs.py` work that is captured once and launched again.
+
 Nothing here imports CuPy before it is known to be installed, so a script that only asks
 `cuda.is_available()` costs nothing on a machine without it.
 """
@@ -11,14 +14,52 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..core.device import Device
-from ..core.errors import DeviceError, OutOfMemoryError
 from ..core.errors import KernelError as AcceleratorError
+from ..core.errors import OutOfMemoryError
 from ..core.generator import default_generator_of
 from ..core.missing import missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from . import amp, nvtx
 from .event import CudaEvent as Event
+from .gpus import (
+    can_device_access_peer,
+    current_device,
+    device,
+    device_of,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    index_of,
+    is_bf16_supported,
+    is_tf32_supported,
+    set_device,
+)
+from .graphs import (
+    CUDAGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+)
+from .memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
 
 
 def is_available() -> bool:
@@ -26,32 +67,12 @@ def is_available() -> bool:
     return device_count() > 0
 
 
-def _index_of(device: Any) -> int:
-    if device is None:
-        return 0
-    if isinstance(device, int):
-        return device
-    named = Device(device)
-    if named.type != "cuda" or named.index is None:
-        raise ValueError(f"Expected a cuda device, but got: {named}")
-    return named.index
-
-
 def synchronize(device: Any = None) -> None:
     """Wait for all work of a GPU, the first one unless named.
 
     Raises  DeviceError without a GPU, or for what failed there
     """
-    backend_of("cuda").synchronize(_index_of(device))
-
-
-def current_device() -> int:
-    """Return the index of the GPU that "cuda" alone means: always 0.
-
-    Raises  DeviceError without a GPU
-    """
-    backend_of("cuda")
-    return 0
+    backend_of("cuda").synchronize(index_of(device))
 
 
 def current_stream(device: Any = None) -> Any:
@@ -59,15 +80,35 @@ def current_stream(device: Any = None) -> Any:
 
     Raises  DeviceError without a GPU
     """
-    return backend_of("cuda").current_stream(_index_of(device))
+    return backend_of("cuda").current_stream(index_of(device))
 
 
-def Stream(device: Any = None) -> Any:
-    """Return a side stream of a GPU. `with stream:` makes it this thread's current one.
+def default_stream(device: Any = None) -> Any:
+    """Return the stream that work goes to where no other is chosen.
 
     Raises  DeviceError without a GPU
     """
-    return backend_of("cuda").stream(_index_of(device))
+    backend: Any = backend_of("cuda")
+    return backend.default_stream(index_of(device))
+
+
+def Stream(device: Any = None, priority: int = 0) -> Any:
+    """Return a side stream of a GPU, one of 32 that are handed out in turn; `with stream:` makes it
+    this thread's current one. A negative priority makes one whose work goes first.
+
+    Raises  DeviceError without a GPU
+    """
+    backend: Any = backend_of("cuda")
+    return backend.stream(index_of(device), priority)
+
+
+def ExternalStream(stream_ptr: int, device: Any = None) -> Any:
+    """Return another library's stream, of CUDA's handle, which has to outlive it.
+
+    Raises  DeviceError without a GPU
+    """
+    backend: Any = backend_of("cuda")
+    return backend.external_stream(index_of(device), stream_ptr)
 
 
 class stream:
@@ -96,37 +137,12 @@ StreamContext = stream
 def set_stream(stream: Any) -> None:
     """Make a stream this thread's current one; None leaves things as they are."""
     if stream is not None:
-        stream.__enter__()
-
-
-class device:
-    """`with cuda.device(0):` uses a GPU for a block, as set_device does; None and negative numbers
-    leave things as they are.
-
-    Raises  as set_device, at its beginning
-    """
-
-    def __init__(self, device: Any) -> None:
-        self.idx = -1 if device is None else _index_of(device)
-
-    def __enter__(self) -> None:
-        if self.idx >= 0:
-            set_device(self.idx)
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-class device_of(device):
-    """`with cuda.device_of(x):` uses the GPU of a tensor; for one elsewhere things stay."""
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if obj.is_cuda else None)
+        stream.use()
 
 
 def manual_seed(seed: int) -> None:
-    """Begin the first GPU's stream of random numbers anew, whether it is there or not."""
-    default_generator_of(Device("cuda", 0)).manual_seed(seed)
+    """Begin the stream of random numbers of this thread's GPU anew, whether it is there or not."""
+    default_generator_of(Device("cuda")).manual_seed(seed)
 
 
 def manual_seed_all(seed: int) -> None:
@@ -136,8 +152,8 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Begin the first GPU's stream of a seed that nobody can foresee."""
-    default_generator_of(Device("cuda", 0)).seed()
+    """Begin the stream of this thread's GPU of a seed that nobody can foresee."""
+    default_generator_of(Device("cuda")).seed()
 
 
 def seed_all() -> None:
@@ -147,8 +163,8 @@ def seed_all() -> None:
 
 
 def initial_seed() -> int:
-    """Return the seed of the first GPU's stream."""
-    return default_generator_of(Device("cuda", 0)).initial_seed()
+    """Return the seed of the stream of random numbers of this thread's GPU."""
+    return default_generator_of(Device("cuda")).initial_seed()
 
 
 def get_rng_state_all() -> list[Any]:
@@ -168,7 +184,7 @@ def get_rng_state(device: Any = "cuda") -> Any:
     Raises  DeviceError without a GPU
     """
     backend_of("cuda")
-    return default_generator_of(Device("cuda", _index_of(device))).get_state()
+    return default_generator_of(Device("cuda", index_of(device))).get_state()
 
 
 def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
@@ -177,7 +193,7 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
     Raises  DeviceError without a GPU
     """
     backend_of("cuda")
-    default_generator_of(Device("cuda", _index_of(device))).set_state(new_state)
+    default_generator_of(Device("cuda", index_of(device))).set_state(new_state)
 
 
 def init() -> None:
@@ -193,60 +209,6 @@ def is_initialized() -> bool:
     return is_available()
 
 
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether there is a GPU: kernels compute what is of bfloat16 in float32."""
-    return is_available()
-
-
-def set_device(device: Any) -> None:
-    """Do nothing for the first GPU, which "cuda" alone always means.
-
-    Raises  DeviceError without a GPU, or for another one: name it, "cuda:1", where tensors are made
-    """
-    backend_of("cuda")
-    if (index := _index_of(device)) > 0:
-        raise DeviceError(
-            f'cuda.set_device({index}): "cuda" alone always means cuda:0 here; name '
-            f'"cuda:{index}" where tensors are made, or start with CUDA_VISIBLE_DEVICES={index}'
-        )
-
-
-def empty_cache() -> None:
-    """Do nothing: memory that nobody uses is given to whoever asks next."""
-
-
-def memory_allocated(device: Any = None) -> int:
-    """Return how many bytes of a GPU are in use; 0 without one.
-
-    Raises  NotImplementedError with a GPU, where nobody counts them yet
-    """
-    if not is_available():
-        return 0
-    raise NotImplementedError("cuda.memory_allocated: bytes of a GPU are not counted yet")
-
-
-memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
-memory_cached = max_memory_cached = memory_allocated
-
-
-def memory_stats(device: Any = None) -> dict[str, int]:
-    """Return no counts: bytes of a GPU are not counted yet."""
-    return {}
-
-
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """Return that bytes of a GPU are not counted yet."""
-    return "fastdist does not count the bytes of GPUs yet; nvidia-smi does"
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Do nothing: bytes of a GPU are not counted yet."""
-
-
-reset_accumulated_memory_stats = reset_max_memory_allocated = reset_peak_memory_stats
-reset_max_memory_cached = reset_peak_memory_stats
-
-
 def ipc_collect() -> None:
     """Do nothing: processes do not share memory of a GPU.
 
@@ -255,33 +217,11 @@ def ipc_collect() -> None:
     backend_of("cuda")
 
 
-def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Return False: GPUs do not read each other's memory here.
-
-    Raises  DeviceError without a GPU
-    """
-    backend_of("cuda")
-    return False
-
-
-def get_arch_list() -> list[str]:
-    """Return nothing: kernels are compiled for the GPU that is there."""
-    return []
-
-
-def is_tf32_supported() -> bool:
-    """Return False: products are computed in their dtype."""
-    return False
-
-
-def is_current_stream_capturing() -> bool:
-    """Return False: work is not captured as graphs."""
-    return False
-
-
 __all__ = [
     "AcceleratorError",
+    "CUDAGraph",
     "Event",
+    "ExternalStream",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -289,13 +229,19 @@ __all__ = [
     "can_device_access_peer",
     "current_device",
     "current_stream",
+    "default_stream",
     "device",
     "device_count",
     "device_of",
     "empty_cache",
     "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -304,11 +250,13 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
+    "mem_get_info",
     "memory_allocated",
     "memory_cached",
     "memory_reserved",
@@ -322,6 +270,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_device",
+    "set_per_process_memory_fraction",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",

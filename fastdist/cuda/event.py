@@ -28,7 +28,7 @@ class Event:
             device = Device("cuda") if device_count() else CPU
         self.device = Device.parse(device)
         self._timed = bool(enable_timing)
-        self._point: Any = None
+        self.point: Any = None
 
     def record(self, stream: Any = None) -> None:
         """Set the point: behind what a stream, this thread's current one unless given, has queued.
@@ -38,21 +38,21 @@ class Event:
         if self.device is CPU:
             raise DeviceError("cpu backend doesn't support events.")
         stream = self._current() if stream is None else stream
-        self._point = stream.record_event(timed=self._timed)
+        self.point = stream.record_event(timed=self._timed)
 
     def wait(self, stream: Any = None) -> None:
         """Let work that a stream queues from now on start after the point."""
-        if self._point is not None:
-            (self._current() if stream is None else stream).wait_event(self._point)
+        if self.point is not None:
+            (self._current() if stream is None else stream).wait_event(self.point)
 
     def query(self) -> bool:
         """Return whether the point is passed; one that is not set is."""
-        return self._point is None or bool(self._point.query())
+        return self.point is None or bool(self.point.query())
 
     def synchronize(self) -> None:
         """Wait until the point is passed."""
-        if self._point is not None:
-            self._point.synchronize()
+        if self.point is not None:
+            self.point.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Return how long the GPU took from this point to another; waits for that.
@@ -62,10 +62,10 @@ class Event:
         """
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        if self._point is None or end_event._point is None:
+        if self.point is None or end_event.point is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         end_event.synchronize()
-        return float(self._point.elapsed_ms(end_event._point))
+        return float(self.point.elapsed_ms(end_event.point))
 
     def _current(self) -> Any:
         return backend_of(self.device.type).current_stream(self.device.index)

@@ -243,6 +243,12 @@ def backend_of(device_type: str) -> Backend:
     return _load(device_type) if backend is None else backend
 
 
+def replace_backend(backend: Backend) -> None:
+    """Let the backend of a type that is loaded be another from now on; nothing if none is."""
+    if backend.type in _loaded:
+        _loaded[backend.type] = backend
+
+
 def register_backend(device_type: str, load: Callable[[], Backend]) -> None:
     """Say how the backend of a new device type is made, at the first call of backend_of."""
     with _loaders_lock:

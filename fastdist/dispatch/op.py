@@ -133,13 +133,12 @@ def _public_function(op: Op) -> Callable[..., Any]:
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
     code = op.declared.__code__
     by_name = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
-    has_listed = code.co_flags & inspect.CO_VARARGS
-    listed = code.co_varnames[code.co_argcount + len(by_name)] if has_listed else None
+    places = code.co_argcount + len(by_name)
+    listed = code.co_varnames[places] if code.co_flags & inspect.CO_VARARGS else None
     aliased = [name for name in taken if name in NUMPY_NAMES]
-    parts, starred = [], False
-    required: list[str] = []
-    for name in taken:
-        text = name
+    parts, starred, required = [], False, list[str]()
+    for text in taken:
+        name = text
         if name == listed:
             text, starred = f"*_{text}", True
         elif name in by_name and not starred:

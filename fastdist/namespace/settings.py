@@ -9,11 +9,11 @@ from ..core.caller_warning import is_warn_always_enabled as is_warn_always_enabl
 from ..core.caller_warning import set_warn_always as set_warn_always
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
+from ..core.precision import PRECISIONS, products
 from ..dispatch.promotion import set_default_dtype
 from ..graph.anomaly import anomaly, set_anomaly_mode
 from ..graph.modes import is_inference_mode_enabled as is_inference_mode_enabled
 
-_precision = "highest"
 _MODES = ("default", "warn", "error")
 _mode = 0
 _interop_threads = 1
@@ -21,13 +21,14 @@ _interop_threads = 1
 
 def get_float32_matmul_precision() -> str:
     """Return what set_float32_matmul_precision was given, "highest" at first."""
-    return _precision
+    return products.precision
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Note how many digits products may give up for speed; here they give up none."""
-    global _precision
-    if precision not in ("highest", "high", "medium"):
+    """Say how many digits of float32 products may give up for speed: "highest" none; with "high"
+    or "medium" a GPU may compute in TF32, which keeps 10 bits of each factor. A CPU gives up none.
+    """
+    if precision not in PRECISIONS:
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
             "setFloat32MatmulPrecision call has no effect.",
@@ -35,7 +36,7 @@ def set_float32_matmul_precision(precision: str) -> None:
             stacklevel=2,
         )
         return
-    _precision = precision
+    products.choose(precision)
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

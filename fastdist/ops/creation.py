@@ -22,6 +22,7 @@ from ..dispatch.offering import offering_to_modes
 from ..dispatch.output import given_out, with_out_parameter
 from ..dispatch.promotion import dtype_of_number, dtype_or_default
 from ..dispatch.sparse_rules import refusal
+from ..tensor.dlpack import from_dlpack
 from ..tensor.layout import Shape, memory_order
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .listed_numbers import array_of_lists, dtype_among, require_real
@@ -247,7 +248,11 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
 
 @checked
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Return data as a Tensor, sharing memory with a Tensor or CPU array of the right dtype."""
+    """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
+    (`__cuda_array_interface__`) of the right dtype.
+    """
+    if not isinstance(data, Tensor) and hasattr(data, "__cuda_array_interface__"):
+        data = from_dlpack(data)
     if isinstance(data, Tensor):
         return data.to(dtype=dtype, device=device)
     right = isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype_of(dtype).numpy)

@@ -69,7 +69,7 @@ def _shared(obj: Any, dtype: DType | None, copy: bool | None) -> Tensor | None:
         return None
     if isinstance(obj, np.ndarray):
         return from_numpy(obj)
-    if hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") or hasattr(obj, "__cuda_array_interface__"):
         return from_dlpack(obj)
     try:
         memoryview(obj)

@@ -86,6 +86,10 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
             found = from_array(backend.from_dlpack(ext_tensor), place)
         else:
             found = _from_capsule(_capsule_of(ext_tensor))
+    elif hasattr(ext_tensor, "__cuda_array_interface__"):
+        backend = backend_of("cuda")
+        array = backend.from_interface(ext_tensor)
+        found = from_array(array, Device("cuda", backend.index_of(array)))
     elif type(ext_tensor).__name__ == "PyCapsule":
         found = _from_capsule(ext_tensor)
     else:
@@ -101,6 +105,28 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 def to_dlpack(tensor: Tensor) -> Any:
     """Return a capsule of a tensor, in the form from before DLPack 1. Raises as __dlpack__."""
     return dlpack(tensor)
+
+
+def cuda_array_interface(self: Tensor) -> dict[str, Any]:
+    """The memory of a tensor on a GPU, as Numba, CuPy and others read it without a copy, with the
+    stream to be waited for (version 3 of the interface).
+
+    Raises  AttributeError for other devices; RuntimeError for a tensor that requires grad
+    """
+    device = self.facts.device
+    if device.type != "cuda":
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: it is on {device}; "
+            "use .cuda(), or __array__"
+        )
+    if self.edge is not None:
+        raise RuntimeError(
+            "Can't get __cuda_array_interface__ on Variable that requires_grad=True: "
+            "use var.detach() to get one that does not"
+        )
+    storage_of(self)  # the other side may change it from now on; later views share one version
+    found: dict[str, Any] = self.array.__cuda_array_interface__
+    return found
 
 
 class _Handing:
@@ -151,4 +177,8 @@ class _Writable:
         self.__array_interface__ = interface
 
 
-METHODS: dict[str, Any] = {"__dlpack__": dlpack, "__dlpack_device__": dlpack_device}
+METHODS: dict[str, Any] = {
+    "__cuda_array_interface__": property(cuda_array_interface),
+    "__dlpack__": dlpack,
+    "__dlpack_device__": dlpack_device,
+}

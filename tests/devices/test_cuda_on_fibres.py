@@ -15,6 +15,9 @@ from tests.devices.test_conformance import *  # noqa: F403
 from tests.fibre_shim import cupy
 from tests.fibre_shim.installed import cuda_on_fibres, forget_cupy
 
+# CUDA's answer to the query of what is not done yet.
+NOT_READY = 600
+
 
 @pytest.fixture
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
@@ -67,11 +70,11 @@ def test_memory_of_a_recorded_stream_comes_back_when_its_event_has_passed(
 ) -> None:
     array, free = backend.from_numpy(np.zeros(1000), 0), cupy.Memory.free_bytes
     backend.record_stream(array[10:20], backend.stream(0))
-    monkeypatch.setattr(cupy.Event, "done", False)
+    monkeypatch.setattr(cupy, "status", [NOT_READY])
     del array
     backend.empty((1,), np.dtype("int8"), 0)
     assert cupy.Memory.free_bytes == free
-    monkeypatch.setattr(cupy.Event, "done", True)
+    monkeypatch.setattr(cupy, "status", [0])
     backend.empty((0,), np.dtype("int8"), 0)
     assert cupy.Memory.free_bytes == free + 8000
 
@@ -81,9 +84,9 @@ def test_out_of_memory_waits_for_recorded_streams_before_it_gives_up(
 ) -> None:
     array = backend.from_numpy(np.zeros(1000), 0)
     backend.record_stream(array, backend.stream(0))
-    monkeypatch.setattr(cupy.Event, "done", False)
+    monkeypatch.setattr(cupy, "status", [NOT_READY])
     monkeypatch.setattr(cupy.Memory, "free_bytes", 4000)
-    monkeypatch.setattr(cupy.Event, "synchronize", lambda event: setattr(event, "done", True))
+    monkeypatch.setattr(cupy.Event, "synchronize", lambda event: cupy.status.__setitem__(0, 0))
     del array
     backend.empty((1000,), np.dtype("float64"), 0)
     with pytest.raises(OutOfMemoryError, match="cuda: 8000000 bytes are wanted"):

@@ -22,7 +22,9 @@ DEVICES = 2
 
 
 class CUDARuntimeError(RuntimeError):
-    pass
+    def __init__(self, status: int | str) -> None:
+        self.status = status
+        super().__init__(f"status {status}" if isinstance(status, int) else status)
 
 
 class CUDADriverError(RuntimeError):
@@ -50,6 +52,9 @@ class Device:
     def __hash__(self) -> int:
         return self.id
 
+    def use(self) -> None:
+        state.device = self.id
+
     def __enter__(self) -> Self:
         self._before.append(state.device)
         state.device = self.id
@@ -62,12 +67,18 @@ class Device:
         pass
 
 
+# What a query of each event and stream answers, a cudaError_t.
+status = [0]
+
+
 class Event:
-    done = True
+    _made = 0
 
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self.device_id = state.device
         self.recorded_s = 0.0
+        Event._made += 1
+        self.ptr = Event._made
 
     def record(self, stream: Stream | None = None) -> None:
         stream = stream or state.streams[state.device][-1]
@@ -78,14 +89,44 @@ class Event:
         pass
 
 
+class Graph:
+    """Captured work."""
+
+    def __init__(self, works: list[Callable[[], object]]) -> None:
+        self._works = works
+
+    def launch(self, stream: Stream) -> None:
+        for work in self._works:
+            work()
+
+
 class Stream:
-    done = True
+    null: Stream
     _made = 0
 
-    def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, priority: int | None = None
+    ) -> None:
         self.device_id = -1 if null else state.device
         Stream._made += not null
         self.ptr = 0 if null else Stream._made
+        self.captured: list[Callable[[], object]] | None = None
+
+    def use(self) -> None:
+        assert self.device_id in (-1, state.device), "a stream of another device"
+        state.streams[state.device][-1] = self
+
+    def is_capturing(self) -> bool:
+        return self.captured is not None
+
+    def begin_capture(self) -> None:
+        assert self.ptr, "CUDA does not capture the default stream"
+        self.captured = []
+
+    def end_capture(self) -> Graph:
+        works, self.captured = self.captured, None
+        assert works is not None
+        return Graph(works)
 
     def __enter__(self) -> Self:
         assert self.device_id in (-1, state.device), "a stream of another device"
@@ -99,11 +140,21 @@ class Stream:
         assert isinstance(event, Event)
 
     def synchronize(self) -> None:
-        pass
+        if self.captured is not None:
+            raise CUDARuntimeError(900)
 
 
-null = Stream(null=True)
+null = Stream.null = Stream(null=True)
 state = _State()
+
+
+def queue(work: Callable[[], object]) -> None:
+    """Do what the current stream is given, or keep it where that is captured."""
+    captured = state.streams[state.device][-1].captured
+    if captured is None:
+        work()
+    else:
+        captured.append(work)
 
 
 class Memory:
@@ -138,9 +189,8 @@ class MemoryPointer:
         return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
 
     def copy_from_device_async(self, source: MemoryPointer, size: int, stream: Stream) -> None:
-        seen(self, (size,), np.dtype(np.uint8), (1,))[...] = seen(
-            source, (size,), np.dtype(np.uint8), (1,)
-        )
+        to, given = (seen(one, (size,), np.dtype(np.uint8), (1,)) for one in (self, source))
+        queue(lambda: np.copyto(to, given))
 
 
 def seen(
@@ -175,6 +225,17 @@ class ndarray:
         for name in ("shape", "dtype", "strides", "ndim", "size", "nbytes", "flags"):
             setattr(self, name, getattr(self.host, name))
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.data.ptr, False),
+            "strides": None if self.flags.c_contiguous else self.strides,
+            "version": 3,
+            "stream": state.streams[self.device.id][-1].ptr or 1,
+        }
+
     def _view(self, host: np.ndarray) -> ndarray:
         offset = host.__array_interface__["data"][0] - self.data.ptr
         return ndarray(host.shape, host.dtype, self.data + offset, host.strides)
@@ -183,20 +244,26 @@ class ndarray:
         return self._view(self.host[index])
 
     def __setitem__(self, index: Any, value: ndarray) -> None:
-        self.host[index] = value.host
+        queue(lambda: self.host.__setitem__(index, value.host))
 
     def fill(self, value: float) -> None:
-        self.host.fill(value)
+        queue(lambda: self.host.fill(value))
 
     def astype(self, dtype: Any) -> ndarray:
-        return array(self.host.astype(dtype))
+        made = ndarray(self.shape, np.dtype(dtype))
+        queue(lambda: np.copyto(made.host, self.host, casting="unsafe"))
+        return made
 
     def transpose(self, axes: Sequence[int]) -> ndarray:
         return self._view(self.host.transpose(axes))
 
     def reshape(self, shape: Sequence[int]) -> ndarray:
         host = self.host.reshape(shape)
-        return self._view(host) if np.shares_memory(host, self.host) else array(host)
+        if np.shares_memory(host, self.host):
+            return self._view(host)
+        made = ndarray(host.shape, host.dtype)
+        queue(lambda: np.copyto(made.host, self.host.reshape(shape)))
+        return made
 
 
 allocator: list[Callable[[int], MemoryPointer]] = [lambda size: MemoryPointer(Memory(size), 0)]
@@ -213,11 +280,16 @@ def array(values: np.ndarray, order: str = "C") -> ndarray:
 
 
 def asnumpy(values: ndarray) -> np.ndarray:
+    state.streams[values.device.id][-1].synchronize()
     return values.host.copy()
 
 
 def ascontiguousarray(values: ndarray) -> ndarray:
-    return values if values.flags.c_contiguous else array(values.host)
+    if values.flags.c_contiguous:
+        return values
+    made = ndarray(values.shape, values.dtype)
+    queue(lambda: np.copyto(made.host, values.host))
+    return made
 
 
 def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
@@ -225,22 +297,32 @@ def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
 
 
 def argsort(x: ndarray, axis: int = -1) -> ndarray:
-    return array(np.argsort(x.host, axis, kind="stable"))
+    made = ndarray(x.shape, np.dtype(np.int64))
+    queue(lambda: np.copyto(made.host, np.argsort(x.host, axis, kind="stable")))
+    return made
 
 
 def take(x: ndarray, index: ndarray) -> ndarray:
-    return array(np.take(x.host, index.host))
+    made = ndarray(index.shape, x.dtype)
+    queue(lambda: np.copyto(made.host, np.take(x.host, index.host)))
+    return made
 
 
 def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
-    product = np.matmul(x.host, y.host)
-    if product.shape == (1, 1) and product.dtype == np.float16:
-        # As CuPy does it: the products are rounded before they are added.
-        product[...] = (x.host.ravel() * y.host.ravel()).sum(dtype=np.float32)
     if out is None:
-        return array(product)
-    out.host[...] = product
-    return out
+        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        out = ndarray((*batch, x.shape[-2], y.shape[-1]), np.result_type(x.dtype, y.dtype))
+    made = out
+
+    def multiply() -> None:
+        if made.shape == (1, 1) and made.dtype == np.float16:
+            # As CuPy does it: the products are rounded before they are added.
+            made.host[...] = (x.host.ravel() * y.host.ravel()).sum(dtype=np.float32)
+        else:
+            np.copyto(made.host, np.matmul(x.host, y.host))
+
+    queue(multiply)
+    return made
 
 
 class RawModule:
@@ -249,7 +331,8 @@ class RawModule:
 
     def get_function(self, name: str) -> Callable[..., None]:
         def call(grid: Sequence[int], block: Sequence[int], args: Sequence[Any]) -> None:
-            run_text(self._code, name, grid, block, [_argument(arg) for arg in args])
+            given = [_argument(arg) for arg in args]
+            queue(lambda: run_text(self._code, name, grid, block, given))
 
         return call
 
@@ -263,6 +346,53 @@ def _argument(arg: Any) -> Any:
     return Struct(arg) if isinstance(arg, np.ndarray) else arg
 
 
+class MemoryPool:
+    """The default pool, or one of its own, whose memory is there as long as it is."""
+
+    def __init__(self) -> None:
+        self.limits: dict[int, float] = {}
+        self._given: list[Memory] = []
+
+    @property
+    def num_given(self) -> int:
+        return len(self._given)
+
+    def malloc(self, size: int) -> MemoryPointer:
+        self._given.append(Memory(size))
+        return MemoryPointer(self._given[-1], 0)
+
+    def total_bytes(self) -> int:
+        return (1 << 40) - Memory.free_bytes
+
+    def free_all_blocks(self) -> None:
+        pass
+
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        assert size is None and fraction is not None
+        self.limits[state.device] = fraction
+
+
+_default_pool = MemoryPool()
+
+
+def get_default_memory_pool() -> MemoryPool:
+    return _default_pool
+
+
+# What products are computed in, by dtype.
+compute_types: dict[Any, int] = {}
+_core = SimpleNamespace(
+    set_compute_type=lambda dtype, kind: compute_types.update({dtype: kind}),
+    _routines_linalg=SimpleNamespace(COMPUTE_TYPE_DEFAULT=0, COMPUTE_TYPE_TF32=5),
+)
+
+
+def _external_stream(handle: int, device_id: int = -1) -> Stream:
+    made = Stream()
+    made.ptr = handle
+    return made
+
+
 def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
     allocator[0] = allocate
 
@@ -271,6 +401,8 @@ cuda = SimpleNamespace(
     Device=Device,
     Event=Event,
     Stream=Stream,
+    ExternalStream=_external_stream,
+    MemoryPool=MemoryPool,
     UnownedMemory=UnownedMemory,
     MemoryPointer=MemoryPointer,
     memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
@@ -279,12 +411,23 @@ cuda = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
         getDevice=lambda: state.device,
         getDeviceCount=lambda: DEVICES,
-        getDeviceProperties=lambda number: {"name": b"fibres"},
+        getDeviceProperties=lambda number: {
+            "name": b"fibres",
+            "major": 9,
+            "minor": 0,
+            "totalGlobalMem": 1 << 40,
+            "multiProcessorCount": 2,
+            "warpSize": 32,
+        },
+        eventQuery=lambda handle: status[0],
+        streamQuery=lambda handle: status[0],
+        memGetInfo=lambda: (Memory.free_bytes, 1 << 40),
+        deviceCanAccessPeer=lambda index, peer: 1,
         driverGetVersion=lambda: 12080,
         runtimeGetVersion=lambda: 12060,
     ),
     get_elapsed_time=lambda start, end: (end.recorded_s - start.recorded_s) * 1e3,
-    get_current_stream=lambda number: state.streams[number][-1],
+    get_current_stream=lambda number=-1: state.streams[state.device if number < 0 else number][-1],
     get_allocator=lambda: allocator[0],
     set_allocator=_set_allocator,
 )

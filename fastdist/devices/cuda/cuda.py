@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import itertools
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fastdist.core.errors import DeviceError, KernelError
+from fastdist.core.errors import DeviceError
+from fastdist.core.precision import products
 from fastdist.core.scalar import parse
 from fastdist.kernels.cuda.pointwise import kernel_of_body, pointwise
 
-from ..backend import Result
+from ..backend import Result, replace_backend
 from ..find_kernel import find_kernel
-from .library import cupy, device_errors
+from .library import cupy, device_errors, raise_as_ours
 from .making import making
 from .memory import Allocator, hold_for
 from .stream import CudaStream
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 
 # Side streams of a device; who asks for more gets one that others use too.
 _STREAMS: Final = 32
+# CUDA's priority of streams whose work goes first; every GPU has this one.
+_FIRST: Final = -1
+_BROKEN_CUPY: Final = (
+    "cuda: CuPy is installed, but does not load ({}): install it anew by pip install "
+    "--force-reinstall 'cupy-cuda12x[ctk]>=14' (or cupy-cuda13x), and only one of the two"
+)
 _COPY: Final = parse("x", ("x",))
 _ADD: Final = parse("x + y", ("x", "y"))
 
@@ -41,15 +50,19 @@ class CudaBackend:
         # Guards _streams; CUDA is called while it is held, nothing else of ours is taken.
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
-        self._side_streams: dict[int, Iterator[Any]] = {}
+        self._capturing: CudaStream | None = None
+        # By device, and whether its work goes first.
+        self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}
         cuda = cupy().cuda
         self._current_device = cuda.runtime.getDevice
-        self._errors = cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
         # For all of CuPy, since reshapes and products allocate by themselves.
-        cuda.set_allocator(Allocator(cuda.get_allocator()).allocate)
+        self.allocator = Allocator(cuda.get_allocator())
+        cuda.set_allocator(self.allocator.allocate)
+        products.watch(_choose_products)
 
     def close(self) -> None:
-        """End the threads of host functions."""
+        """End the threads of host functions; the choice of products is left as CuPy has it."""
+        products.forget(_choose_products)
         with self._streams_lock:
             streams = list(self._streams.values())
         for stream in streams:
@@ -71,6 +84,11 @@ class CudaBackend:
         """Return an array over the memory of another library's."""
         with device_errors():
             return cupy().from_dlpack(owner)
+
+    def from_interface(self, owner: Any) -> Any:
+        """Return an array over the memory of what has `__cuda_array_interface__`."""
+        with device_errors():
+            return cupy().asarray(owner)
 
     def to_numpy(self, array: Any) -> np.ndarray:
         with array.device, device_errors():
@@ -120,13 +138,13 @@ class CudaBackend:
                 return
             with device:
                 pointwise(body, arrays, out)
-        except self._errors as error:
-            raise KernelError(f"cuda: {error}") from error
+        except Exception as error:
+            raise_as_ours(error)
 
     def kernel(self, name: str, reads: int | None = None) -> Callable[..., None]:
         found = self._kernels.get(name)
         if found is None:
-            found = self._kernels[name] = find_kernel("cuda", name)
+            found = self._kernels[name] = _told_in_our_words(find_kernel("cuda", name))
         return found
 
     def making(
@@ -156,15 +174,29 @@ class CudaBackend:
             return known
         return self._stream_of(number, native, "stream" if native.ptr else "default-stream")
 
-    def stream(self, index: int | None = None) -> CudaStream:
+    def stream(self, index: int | None = None, priority: int = 0) -> CudaStream:
         device = self._device(index)
+        goes_first = priority < 0
         with device, self._streams_lock:
-            if device.id not in self._side_streams:
+            if (device.id, goes_first) not in self._side_streams:
                 # non_blocking: the default stream would wait for all side streams otherwise.
-                made = [cupy().cuda.Stream(non_blocking=True) for _ in range(_STREAMS)]
-                self._side_streams[device.id] = itertools.cycle(made)
-            native = next(self._side_streams[device.id])
+                made = [
+                    cupy().cuda.Stream(non_blocking=True, priority=_FIRST if goes_first else None)
+                    for _ in range(_STREAMS)
+                ]
+                self._side_streams[device.id, goes_first] = itertools.cycle(made)
+            native = next(self._side_streams[device.id, goes_first])
         return self._stream_of(device.id, native, "side-stream")
+
+    def default_stream(self, index: int) -> CudaStream:
+        """Return the stream that work goes to where no other is chosen."""
+        return self._stream_of(self._device(index).id, cupy().cuda.Stream.null, "default-stream")
+
+    def external_stream(self, index: int, handle: int) -> CudaStream:
+        """Return the stream of CUDA's handle, which somebody else made and keeps."""
+        with self._device(index) as device:
+            native = cupy().cuda.ExternalStream(handle, device.id)
+        return CudaStream(index, native, f"fastdist-cuda-{index}-external-stream-{handle:#x}")
 
     def record_stream(self, array: Any, stream: CudaStream) -> None:
         hold_for(array, stream)
@@ -173,6 +205,78 @@ class CudaBackend:
         device = self._device(index)
         with device, device_errors():
             device.synchronize()
+
+    def use(self, index: int) -> None:
+        """Make a device CuPy's current one in this thread, so that calls there need no turn."""
+        device = self._device(index)
+        with device_errors():
+            device.use()
+
+    def properties(self, index: int) -> dict[str, Any]:
+        """Return what the driver tells of a device, by CUDA's names."""
+        self._device(index)
+        with device_errors():
+            found: dict[str, Any] = cupy().cuda.runtime.getDeviceProperties(index)
+        return found
+
+    def memory_info(self, index: int) -> tuple[int, int]:
+        """Return how many bytes of a device are free, and how many it has."""
+        with self._device(index), device_errors():
+            free, total = cupy().cuda.runtime.memGetInfo()
+        return int(free), int(total)
+
+    def reserved_bytes(self, index: int) -> int:
+        """Return how many bytes of a device CuPy's pool holds, in use or not."""
+        with self._device(index):
+            return int(cupy().get_default_memory_pool().total_bytes())
+
+    def free_reserved(self) -> None:
+        """Give what the pool holds and nobody uses back to the devices."""
+        for index in range(self._device_count):
+            with self._device(index), device_errors():
+                cupy().get_default_memory_pool().free_all_blocks()
+
+    def limit_memory(self, index: int, fraction: float) -> None:
+        """Let the pool hold no more than this share of a device's memory; 1 is no limit."""
+        with self._device(index):
+            cupy().get_default_memory_pool().set_limit(fraction=0 if fraction == 1 else fraction)
+
+    def reads_memory_of(self, index: int, peer: int) -> bool:
+        """Return whether kernels of a device can read the memory of another."""
+        for each in (index, peer):
+            self._device(each)
+        with device_errors():
+            return bool(cupy().cuda.runtime.deviceCanAccessPeer(index, peer))
+
+    def new_pool(self) -> Any:
+        """Return a pool of memory for captured work, which nothing else gets."""
+        return cupy().cuda.MemoryPool()
+
+    def begin_capture(self, stream: CudaStream, pool: Any) -> None:
+        """Capture what a stream is given, in any thread; its memory comes from the pool.
+
+        Raises  RuntimeError while another one is captured
+        """
+        with self._streams_lock:
+            if self._capturing is not None:
+                raise RuntimeError(f"{self._capturing} is being captured; end that capture first")
+            with stream.native_device, device_errors():
+                stream.native.begin_capture()
+            self._capturing = stream
+            self.allocator.give_to_capture(stream.native.ptr, pool.malloc)
+
+    def end_capture(self, stream: CudaStream) -> Any:
+        """Return what was captured, a graph of CuPy's."""
+        with self._streams_lock:
+            self._capturing = None
+            self.allocator.give_to_capture(stream.native.ptr, None)
+        with stream.native_device, device_errors():
+            return stream.native.end_capture()
+
+    def launch_graph(self, graph: Any, index: int) -> None:
+        """Queue captured work on a device's current stream."""
+        with self._device(index), device_errors():
+            graph.launch(self.current_stream(index).native)
 
     def _device(self, index: int | None) -> Any:
         index = index or 0
@@ -193,6 +297,27 @@ class CudaBackend:
             return stream
 
 
+def _choose_products(precision: str) -> None:
+    """Let CuPy's products of float32 be computed in TF32, or not."""
+    core = cupy()._core
+    kinds = core._routines_linalg
+    wanted = kinds.COMPUTE_TYPE_DEFAULT if precision == "highest" else kinds.COMPUTE_TYPE_TF32
+    core.set_compute_type(np.float32, wanted)
+
+
+def _told_in_our_words(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Return a kernel whose errors of CUDA's are KernelError."""
+
+    @functools.wraps(kernel)
+    def told(*given: Any) -> None:
+        try:
+            kernel(*given)
+        except Exception as error:
+            raise_as_ours(error)
+
+    return told
+
+
 def _require_one_device(what: str, arrays: Sequence[Any], number: int) -> None:
     for array in arrays:
         if not isinstance(array, np.ndarray):
@@ -209,17 +334,25 @@ def _require_one_device(what: str, arrays: Sequence[Any], number: int) -> None:
 def load() -> CudaBackend:
     """Return the backend of NVIDIA GPUs.
 
-    Raises  DeviceError saying which of CuPy, the driver and a GPU is missing
+    Raises  DeviceError saying which of CuPy, the driver and a GPU is missing or broken
     """
     try:
         cuda = cupy().cuda
     except ModuleNotFoundError as error:
         if error.name != "cupy":
-            raise
+            raise DeviceError(_BROKEN_CUPY.format(error)) from error
         raise DeviceError(
             "cuda needs CuPy, which is not installed: in the clone of fastdist, "
             "pip install -e '.[cuda12]' (or '.[cuda13]', by the driver's CUDA version)"
         ) from None
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        raise DeviceError(_BROKEN_CUPY.format(error)) from error
+    if os.environ.get("CUPY_CUDA_PER_THREAD_DEFAULT_STREAM", "0") != "0":
+        raise DeviceError(
+            "cuda: CUPY_CUDA_PER_THREAD_DEFAULT_STREAM gives each thread a default stream of its "
+            "own, and work of a backward pass, which other threads queue, would not be ordered "
+            "with what it reads: unset it, and use fastdist.cuda.Stream where streams are wanted"
+        )
     try:
         count = cuda.runtime.getDeviceCount()
     except cuda.runtime.CUDARuntimeError as error:
@@ -231,4 +364,23 @@ def load() -> CudaBackend:
         raise DeviceError("cuda: no GPU is visible; CUDA_VISIBLE_DEVICES may hide them all")
     backend = CudaBackend(count)
     atexit.register(backend.close)
+    os.register_at_fork(after_in_child=refuse_in_child)
     return backend
+
+
+def refuse_in_child() -> None:
+    """Let each use of a GPU in a forked child be an error: CUDA does not survive a fork."""
+    replace_backend(ForkedBackend())
+
+
+class ForkedBackend:
+    """What a forked child has in the place of the backend that its parent loaded."""
+
+    type = "cuda"
+
+    def __getattr__(self, name: str) -> Any:
+        raise DeviceError(
+            "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you "
+            "must use the 'spawn' start method: this process was forked after its parent had used "
+            'a GPU; start it by multiprocessing.get_context("spawn"), or use GPUs after the fork'
+        )

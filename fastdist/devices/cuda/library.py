@@ -8,12 +8,18 @@ import logging
 import os
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, NoReturn
 
 from fastdist.core.errors import KernelError
 from fastdist.core.own_folder import ForeignFolderError, make_own_folder
 
 _logger = logging.getLogger(__name__)
+
+# Of cudaError_t: what a query answers, and what no later call of the process recovers from.
+_SUCCESS, _NOT_READY = 0, 600
+_STICKY: Final = frozenset({700, 702, *range(714, 720)})
+_CAPTURE: Final = frozenset(range(900, 909))
+_MOST_TEXT: Final = 2000
 
 
 @functools.cache
@@ -46,8 +52,45 @@ def _keep_kernels_from_others() -> None:
 @contextlib.contextmanager
 def device_errors() -> Iterator[None]:
     """Turn what CUDA reports inside into KernelError."""
-    cuda = cupy().cuda
     try:
         yield
-    except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as error:
-        raise KernelError(f"cuda: {error}") from error
+    except Exception as error:
+        raise_as_ours(error)
+
+
+def raise_as_ours(error: Exception) -> NoReturn:
+    """Raise KernelError for what the driver, a library of CUDA's or the compiler of kernels
+    raised, anything else as it is.
+    """
+    kind = type(error)
+    if not f"{kind.__module__}.".startswith(("cupy.", "cupy_backends.", f"{cupy().__name__}.")):
+        raise error
+    text = (str(error).strip() or kind.__name__)[:_MOST_TEXT]
+    status = getattr(error, "status", None)
+    more = ""
+    if status in _STICKY:
+        more = (
+            ": a kernel before this call failed, and this process cannot use the GPU any more; "
+            "CUDA_LAUNCH_BLOCKING=1 shows which call it was, in a new process"
+        )
+    elif status in _CAPTURE:
+        more = (
+            ": not possible while a graph is captured: what waits for the GPU, such as item(), "
+            "cpu() and print, and the default stream's work belong before or after the block"
+        )
+    elif kind.__name__ == "CompileException":
+        more = (
+            "\nfastdist's own text did not compile for this GPU: `fastdist info` has what to report"
+        )
+    raise KernelError(f"cuda: {text}{more}") from error
+
+
+def is_done(status: int) -> bool:
+    """Return whether the status that a query answers says that all is done.
+
+    Raises  KernelError for what failed on the device: it is not late, it never comes
+    """
+    if status in (_SUCCESS, _NOT_READY):
+        return status == _SUCCESS
+    with device_errors():
+        raise cupy().cuda.runtime.CUDARuntimeError(status)

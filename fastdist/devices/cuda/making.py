@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastdist.core.errors import KernelError
 from fastdist.kernels.cuda.prepared import PreparedTable, is_aligned, key_of
 
 from ..backend import Result
-from .library import cupy
+from .library import cupy, raise_as_ours
 
 
 def making(
@@ -28,7 +27,6 @@ def making(
     library = cupy()
     empty, cuda = library.ndarray, library.cuda
     device, current_device = cuda.Device, cuda.runtime.getDevice
-    errors = cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError
     found = PreparedTable(kernel, numbers)
 
     def fill(arrays: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
@@ -43,8 +41,8 @@ def making(
                     return
                 ready = found.prepare(key, given)
             ready.run(given)
-        except errors as error:
-            raise KernelError(f"cuda: {error}") from error
+        except Exception as error:
+            raise_as_ours(error)
 
     def make(*arrays: Any) -> Any:
         with device(index):

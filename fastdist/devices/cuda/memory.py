@@ -24,29 +24,56 @@ from .stream import CudaEvent, CudaStream
 Limbo: TypeAlias = "deque[tuple[list[CudaEvent], Any]]"
 
 
+class Usage:
+    """How many bytes of one device arrays hold, and held at most; how many allocations these are.
+
+    Thread  any, finalizers too. Without a lock, which would cost more than all else here: nothing
+            is called between reading a number and writing it, and only at calls and at the ends of
+            loops does Python let another thread, or a finalizer, in
+    """
+
+    __slots__ = ("bytes", "count", "most_bytes", "num_ooms")
+
+    def __init__(self) -> None:
+        self.bytes = self.most_bytes = self.count = self.num_ooms = 0
+
+    def forget_most(self) -> None:
+        """Let the most be what is held now."""
+        self.most_bytes = self.bytes
+
+
 class _Block:
     """One allocation, and the streams that may still use it when its last array is gone."""
 
-    __slots__ = ("__weakref__", "_limbo", "_pointer", "streams")
+    __slots__ = ("__weakref__", "_limbo", "_pointer", "_size", "_usage", "streams")
 
-    def __init__(self, pointer: Any, limbo: Limbo) -> None:
-        self._pointer, self._limbo = pointer, limbo
+    def __init__(self, pointer: Any, limbo: Limbo, usage: Usage) -> None:
+        self._pointer, self._limbo, self._usage = pointer, limbo, usage
+        # What the pool gives is rounded up, and is what the device has less.
+        self._size = size = pointer.mem.size
         self.streams: set[CudaStream] = set()
+        usage.count += 1
+        usage.bytes = held = usage.bytes + size
+        if held > usage.most_bytes:
+            usage.most_bytes = held
 
     def __del__(self) -> None:
+        usage = self._usage
+        usage.count -= 1
+        usage.bytes -= self._size
         if self.streams and not sys.is_finalizing():
             events = [stream.record_event() for stream in self.streams]
             self._limbo.append((events, self._pointer))
 
 
-def _counted_block(pointer: Any, limbo: Limbo) -> _Block:
-    block = _Block(pointer, limbo)
+def _counted_block(pointer: Any, limbo: Limbo, usage: Usage) -> _Block:
+    block = _Block(pointer, limbo, usage)
     memory_meter.count_block(block, int(pointer.mem.size))
     return block
 
 
 # Replaced while a profile counts bytes.
-_make_block: Callable[[Any, Limbo], _Block] = _Block
+_make_block: Callable[[Any, Limbo, Usage], _Block] = _Block
 
 
 class Allocator:
@@ -60,30 +87,47 @@ class Allocator:
         cuda = cupy().cuda
         self._memory, self._pointer = cuda.UnownedMemory, cuda.MemoryPointer
         self._out_of_memory = cuda.memory.OutOfMemoryError
+        self._current_device = cuda.runtime.getDevice
         # append and popleft are atomic.
         self._limbo: Limbo = deque()
+        # By the handle of a stream that is being captured: what gives its memory.
+        self._captured: dict[int, Callable[[int], Any]] = {}
+        self.usages = [Usage() for _ in range(cuda.runtime.getDeviceCount())]
 
     def allocate(self, size_bytes: int) -> Any:
         """Return a pointer to memory of the current device.
 
         Raises  OutOfMemoryError when waiting for other streams frees too little
         """
-        if self._limbo:
+        allocate = self._allocate_in_pool
+        if self._captured:
+            # CUDA refuses to be asked for events meanwhile, so nothing is released either.
+            allocate = self._captured.get(cupy().cuda.get_current_stream().ptr, allocate)
+        elif self._limbo:
             self._release(wait=False)
         out_of_memory = self._out_of_memory
         try:
-            pointer = self._allocate_in_pool(size_bytes)
+            pointer = allocate(size_bytes)
         except out_of_memory:
-            self._release(wait=True)
+            if not self._captured:
+                self._release(wait=True)
             try:
-                pointer = self._allocate_in_pool(size_bytes)
+                pointer = allocate(size_bytes)
             except out_of_memory as error:
+                self.usages[self._current_device()].num_ooms += 1
                 raise OutOfMemoryError(f"cuda: {size_bytes} bytes are wanted: {error}") from error
         if not size_bytes:
             return pointer
-        block = _make_block(pointer, self._limbo)
+        block = _make_block(pointer, self._limbo, self.usages[pointer.mem.device_id])
         memory = self._memory(pointer.ptr, size_bytes, block, pointer.device.id)
         return self._pointer(memory, 0)
+
+    def give_to_capture(self, handle: int, allocate: Callable[[int], Any] | None) -> None:
+        """Let what the stream of a handle needs come from elsewhere; None ends that."""
+        if allocate is None:
+            self._captured.pop(handle, None)
+        else:
+            self._captured[handle] = allocate
 
     def _release(self, *, wait: bool) -> None:
         """Give the pool what no stream uses any more."""

@@ -10,9 +10,10 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
+from fastdist.core.device import Device
 from fastdist.core.errors import KernelError
 
-from .library import cupy, device_errors
+from .library import cupy, device_errors, is_done
 
 
 class CudaEvent:
@@ -24,9 +25,11 @@ class CudaEvent:
         self.native = native
 
     def query(self) -> bool:
-        """Say whether the stream has passed this point; never waits."""
-        with device_errors():
-            return bool(self.native.done)
+        """Say whether the stream has passed this point; never waits.
+
+        Raises  KernelError for what failed on the device
+        """
+        return is_done(cupy().cuda.runtime.eventQuery(self.native.ptr))
 
     def synchronize(self) -> None:
         """Wait until the stream has passed this point.
@@ -69,38 +72,82 @@ class CudaStream:
         return f"<{self.name}>"
 
     @property
-    def _device(self) -> Any:
+    def native_device(self) -> Any:
+        """CuPy's device, to be entered once."""
         # A new one each time: it remembers where to return to, and threads may be here at once.
         return cupy().cuda.Device(self.index)
 
-    def record_event(self, *, timed: bool = False) -> CudaEvent:
-        """Mark the end of the work queued so far, with the time if it is asked for."""
-        with self._device, device_errors():
+    @property
+    def device(self) -> Device:
+        """The GPU that it belongs to."""
+        return Device("cuda", self.index)
+
+    @property
+    def cuda_stream(self) -> int:
+        """CUDA's own handle, for other libraries."""
+        return int(self.native.ptr)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CudaStream):
+            return NotImplemented
+        return (self.index, self.native.ptr) == (other.index, other.native.ptr)
+
+    def __hash__(self) -> int:
+        return hash((self.index, self.native.ptr))
+
+    def is_capturing(self) -> bool:
+        """Return whether its work is captured for a graph instead of done."""
+        with self.native_device:
+            return bool(self.native.is_capturing())
+
+    def wait_stream(self, stream: CudaStream) -> None:
+        """Let work queued from now on start after what another stream has queued."""
+        self.wait_event(stream.record_event())
+
+    def use(self) -> None:
+        """Make it this thread's current one, until another is."""
+        with self.native_device:
+            self.native.use()
+
+    def record_event(self, event: Any = None, *, timed: bool = False) -> Any:
+        """Mark the end of the work queued so far, with the time if it is asked for; a user's event
+        is recorded itself, and returned.
+        """
+        if event is not None:
+            event.record(self)
+            return event
+        with self.native_device, device_errors():
             # Blocking: a thread that waits for it sleeps instead of spinning on one of few cores.
             event = cupy().cuda.Event(block=True, disable_timing=not timed)
             event.record(self.native)
         return CudaEvent(event)
 
     def wait_event(self, event: Any) -> None:
-        """Let work queued from now on start after the event."""
+        """Let work queued from now on start after the event; a user's that is not set is passed."""
+        event = getattr(event, "point", event)
+        if event is None:
+            return
         if not isinstance(event, CudaEvent):
             # Another backend's: the GPU cannot wait for it, so the caller does.
             event.synchronize()
             return
-        with self._device, device_errors():
+        with self.native_device, device_errors():
             self.native.wait_event(event.native)
 
     def query(self) -> bool:
-        """Say whether all queued work is done; never waits."""
-        with self._device, device_errors():
-            return bool(self.native.done)
+        """Say whether all queued work is done; never waits.
+
+        Raises  KernelError for what failed on the device
+        """
+        with self.native_device:
+            return is_done(cupy().cuda.runtime.streamQuery(self.native.ptr))
 
     def synchronize(self) -> None:
         """Wait until all queued work is done.
 
         Raises  KernelError for what failed on the device
         """
-        with self._device, device_errors():
+        with self.native_device, device_errors():
             self.native.synchronize()
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
@@ -132,7 +179,7 @@ class CudaStream:
         if cupy().cuda.runtime.getDevice() == self.index:
             self.native.__enter__()
         else:
-            with self._device:
+            with self.native_device:
                 self.native.__enter__()
         return self
 
@@ -145,7 +192,7 @@ class CudaStream:
         if cupy().cuda.runtime.getDevice() == self.index:
             self.native.__exit__(kind, error, traceback)
         else:
-            with self._device:
+            with self.native_device:
                 self.native.__exit__(kind, error, traceback)
 
 

@@ -182,7 +182,7 @@ def fail_to_leave(a: Tensor) -> None:
         failed.wait()
 
 
-def refuse(call: object) -> None:
+def refuse(call: object, frames: object) -> None:
     raise RpcError("not today")
 
 

@@ -1,0 +1,156 @@
+"""Which GPUs there are, what they can do, and which one "cuda" alone means in this thread."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Final
+
+from ..core.device import Device, current_gpu, use_gpu
+from ..core.errors import DeviceError
+from ..devices.backend import backend_of
+from ..devices.gpus import device_count
+
+# PyTorch's words of properties for CUDA's, where they are others.
+_WORDS: Final = {
+    "totalGlobalMem": "total_memory",
+    "multiProcessorCount": "multi_processor_count",
+    "warpSize": "warp_size",
+    "maxThreadsPerMultiProcessor": "max_threads_per_multi_processor",
+    "regsPerMultiprocessor": "regs_per_multiprocessor",
+    "sharedMemPerBlock": "shared_memory_per_block",
+    "sharedMemPerBlockOptin": "shared_memory_per_block_optin",
+    "sharedMemPerMultiprocessor": "shared_memory_per_multiprocessor",
+    "l2CacheSize": "L2_cache_size",
+    "integrated": "is_integrated",
+    "isMultiGpuBoard": "is_multi_gpu_board",
+    "major": "major",
+    "minor": "minor",
+    "pciBusID": "pci_bus_id",
+    "pciDeviceID": "pci_device_id",
+    "pciDomainID": "pci_domain_id",
+    "clockRate": "clock_rate",
+    "memoryClockRate": "memory_clock_rate",
+    "memoryBusWidth": "memory_bus_width",
+}
+
+
+def index_of(device: Any) -> int:
+    """Return the index of the GPU that a name, a number or None, this thread's own, stands for.
+
+    Raises  ValueError for another kind of device
+    """
+    if device is None:
+        return current_gpu()
+    if isinstance(device, int):
+        return device
+    named = Device(device)
+    if named.type != "cuda" or named.index is None:
+        raise ValueError(f"Expected a cuda device, but got: {named}")
+    return named.index
+
+
+def current_device() -> int:
+    """Return the index of the GPU that "cuda" alone means in this thread: 0 at first.
+
+    Raises  DeviceError without a GPU
+    """
+    backend_of("cuda")
+    return current_gpu()
+
+
+def set_device(device: Any) -> None:
+    """Let "cuda" alone mean this GPU in this thread from now on; a negative number does nothing.
+
+    Raises  DeviceError without that GPU
+    """
+    backend: Any = backend_of("cuda")
+    index = index_of(device)
+    if index >= 0:
+        backend.use(index)
+        use_gpu(index)
+
+
+class device:
+    """`with cuda.device(1):` uses a GPU for a block, as set_device does; None and negative numbers
+    leave things as they are.
+
+    Raises  as set_device, at its beginning
+    """
+
+    def __init__(self, device: Any) -> None:
+        self.idx = -1 if device is None else index_of(device)
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            self.prev_idx = current_gpu()
+            set_device(self.idx)
+
+    def __exit__(self, *error: object) -> None:
+        if self.idx >= 0:
+            set_device(self.prev_idx)
+
+
+class device_of(device):
+    """`with cuda.device_of(x):` uses the GPU of a tensor; for one elsewhere things stay."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else None)
+
+
+def get_device_properties(device: Any = None) -> Any:
+    """Return what a GPU is: `name`, `major`, `minor`, `total_memory` in bytes,
+    `multi_processor_count`, and others by PyTorch's names.
+
+    Raises  DeviceError without that GPU
+    """
+    backend: Any = backend_of("cuda")
+    told = backend.properties(index_of(device))
+    found = {word: told[name] for name, word in _WORDS.items() if name in told}
+    return SimpleNamespace(name=told["name"].decode(), **found)
+
+
+def get_device_name(device: Any = None) -> str:
+    """Return the name of a GPU. Raises DeviceError without it."""
+    return str(get_device_properties(device).name)
+
+
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """Return a GPU's compute capability, (9, 0) for instance. Raises DeviceError without it."""
+    found = get_device_properties(device)
+    return int(found.major), int(found.minor)
+
+
+def get_arch_list() -> list[str]:
+    """Return the architectures of the GPUs that are there: kernels are compiled for these."""
+    numbers = {get_device_capability(index) for index in range(device_count())}
+    return [f"sm_{major}{minor}" for major, minor in sorted(numbers)]
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Return whether one GPU's kernels can read another's memory.
+
+    Raises  DeviceError without those GPUs, or for one and the same
+    """
+    backend: Any = backend_of("cuda")
+    index, peer = index_of(device), index_of(peer_device)
+    if index == peer:
+        raise DeviceError(
+            f"can_device_access_peer: cuda:{index} is not its own peer; name two GPUs"
+        )
+    return bool(backend.reads_memory_of(index, peer))
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Return whether there is a GPU: kernels compute what is of bfloat16 in float32.
+
+    including_emulation=False asks for products in hardware, from compute capability 8.0 on
+    """
+    if not device_count():
+        return False
+    return including_emulation or get_device_capability()[0] >= 8
+
+
+def is_tf32_supported() -> bool:
+    """Return whether the GPU has products of TF32: compute capability 8.0 and above."""
+    return is_bf16_supported(including_emulation=False)

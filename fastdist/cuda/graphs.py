@@ -1,0 +1,259 @@
+"""Work of a GPU that is captured once and launched again as a whole: `CUDAGraph` and its users.
+
+What is captured runs anew on the same memory: inputs are copied into the tensors that the block
+read, results read from those that it made. Memory of a captured block comes from a pool of its own,
+which lives as long as the graph, so that nothing else is put there between two replays.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from ..autograd.function import Function
+from ..core.device import Device
+from ..core.errors import DeviceError
+from ..core.generator import default_generator_of
+from ..devices.backend import backend_of
+from ..engine.backward import grad
+from ..tensor.tensor import Tensor
+from .gpus import current_device
+
+_NO_DRAWS = (
+    "random numbers cannot be drawn while a graph is captured: each replay would draw the same. "
+    "Draw them before the block into a tensor that it reads, and again before each replay"
+)
+_WARM_UPS = 3
+
+
+class CUDAGraph:
+    """Work of a GPU, captured from a stream once and launched as often as wanted.
+
+    Thread  one captures at a time in a process; replay: any
+    Note    capture on a side stream (`cuda.graph` takes one), after a few runs that warm up: they
+            compile the kernels. Random numbers cannot be drawn inside
+    """
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        self._backend: Any = backend_of("cuda")
+        self._native: Any = None
+        self._pool: Any = None
+        self._stream: Any = None
+
+    def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
+        """Capture what the current stream is given from now on; nothing of it runs yet.
+
+        `pool` is that of a graph, or `graph_pool_handle()`'s, whose memory is to be used again:
+        graphs that share one are replayed in the order of their capture.
+
+        Raises  RuntimeError on the default stream, while another graph is captured, and for a graph
+                that has captured already
+        """
+        if self._native is not None or self._stream is not None:
+            raise RuntimeError("this CUDAGraph has captured already; reset() it, or make another")
+        index = current_device()
+        stream = self._backend.current_stream(index)
+        if stream == self._backend.default_stream(index):
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream: use `with cuda.graph(g):`, "
+                "or `with cuda.stream(cuda.Stream()):` around the capture"
+            )
+        self._pool = pool if pool is not None else self._backend.new_pool()
+        self._backend.begin_capture(stream, self._pool)
+        self._stream = stream
+        default_generator_of(Device("cuda", index)).refuse_draws(_NO_DRAWS)
+
+    def capture_end(self) -> None:
+        """End the capture.
+
+        Raises  RuntimeError where none began; KernelError for what cannot be captured
+        """
+        if self._stream is None:
+            raise RuntimeError("capture_end: no capture has begun; capture_begin comes first")
+        stream, self._stream = self._stream, None
+        default_generator_of(stream.device).refuse_draws(None)
+        self._native = self._backend.end_capture(stream)
+
+    def replay(self) -> None:
+        """Queue the captured work on the current stream.
+
+        Raises  RuntimeError before a capture
+        """
+        if self._native is None:
+            raise RuntimeError("replay: this graph has captured nothing; capture first")
+        self._backend.launch_graph(self._native, current_device())
+
+    def reset(self) -> None:
+        """Forget what was captured, and let go of its memory."""
+        self._native = self._pool = None
+
+    def pool(self) -> Any:
+        """Return what another capture takes to use this one's memory again."""
+        return self._pool
+
+
+def graph_pool_handle() -> Any:
+    """Return a pool of memory for graphs that share theirs. Raises DeviceError without a GPU."""
+    backend: Any = backend_of("cuda")
+    return backend.new_pool()
+
+
+def is_current_stream_capturing() -> bool:
+    """Return whether this thread's stream is being captured; False without a GPU."""
+    try:
+        backend: Any = backend_of("cuda")
+    except DeviceError:
+        return False
+    return bool(backend.current_stream(current_device()).is_capturing())
+
+
+class graph:
+    """`with cuda.graph(g):` captures the block into g, on a side stream."""
+
+    def __init__(
+        self,
+        cuda_graph: CUDAGraph,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+    ) -> None:
+        self.cuda_graph, self.pool = cuda_graph, pool
+        backend: Any = backend_of("cuda")
+        self.capture_stream = backend.stream(current_device()) if stream is None else stream
+
+    def __enter__(self) -> None:
+        backend: Any = backend_of("cuda")
+        backend.synchronize(current_device())
+        # A tensor of before that ends in the block would be given back to a pool that works on.
+        gc.collect()
+        self.capture_stream.__enter__()
+        try:
+            self.cuda_graph.capture_begin(self.pool)
+        except BaseException:
+            self.capture_stream.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            self.cuda_graph.capture_end()
+        except DeviceError:
+            if error is None:  # else it is what broke the capture that matters
+                raise
+        finally:
+            self.capture_stream.__exit__(kind, error, trace)
+
+
+def make_graphed_callables(
+    callables: Any, sample_args: Any, num_warmup_iters: int = _WARM_UPS
+) -> Any:
+    """Return a function, or a module's forward, that replays graphs of it: forward and backward.
+
+    `sample_args` is a tuple of Tensors of the shapes that all calls will have; a tuple of callables
+    takes a tuple of such tuples, and gives a tuple. A module is changed, and returned. Results and
+    gradients are written over by the next call.
+
+    Raises  ValueError for a call whose tensors have other shapes or dtypes; RuntimeError for draws
+            of random numbers inside, such as dropout's
+    """
+    if isinstance(callables, tuple):
+        if len(callables) != len(sample_args):
+            raise ValueError(
+                f"make_graphed_callables: {len(callables)} callables and {len(sample_args)} tuples "
+                "of sample arguments; give one tuple for each"
+            )
+        pairs = zip(callables, sample_args, strict=True)
+        return tuple([make_graphed_callables(f, one, num_warmup_iters) for f, one in pairs])
+    run = callables.forward if hasattr(callables, "parameters") else callables
+    graphed = _graphed(callables, run, tuple(sample_args), num_warmup_iters)
+    if run is callables:
+        return graphed
+    callables.forward = graphed
+    return callables
+
+
+def _graphed(
+    owner: Any, run: Callable[..., Any], samples: tuple[Tensor, ...], warm_ups: int
+) -> Callable[..., Any]:
+    parameters = tuple(owner.parameters()) if hasattr(owner, "parameters") else ()
+    inputs = tuple([one.detach().clone().requires_grad_(one.requires_grad) for one in samples])
+    leaves = tuple([one for one in (*inputs, *parameters) if one.requires_grad])
+
+    def forward() -> tuple[Any, tuple[Tensor, ...]]:
+        made = run(*inputs)
+        return made, (made,) if isinstance(made, Tensor) else tuple(made)
+
+    backend: Any = backend_of("cuda")
+    side = backend.stream(current_device())
+    side.wait_stream(backend.current_stream(current_device()))
+    with side:
+        for _ in range(max(warm_ups, 1)):
+            made, outputs = forward()
+            if leaves:
+                _gradients(outputs, leaves, [one.new_ones(one.shape) for one in outputs])
+            del made, outputs
+    backend.current_stream(current_device()).wait_stream(side)
+    forwards, backwards = CUDAGraph(), CUDAGraph()
+    # On one stream: a Node's backward goes to that of its forward.
+    with graph(forwards, stream=side):
+        made, outputs = forward()
+    is_one = isinstance(made, Tensor)
+    slopes = [one.new_ones(one.shape) for one in outputs]
+    gradients: list[Tensor | None] = []
+    if leaves:
+        with graph(backwards, pool=forwards.pool(), stream=side):
+            gradients = _gradients(outputs, leaves, slopes)
+    found = iter(gradients)
+    by_leaf = [next(found) if one.requires_grad else None for one in (*inputs, *parameters)]
+    static = tuple([one.detach() for one in outputs])
+
+    class Graphed(Function):
+        @staticmethod
+        def forward(ctx: Any, *given: Tensor) -> Any:
+            for own, new in zip(inputs, given[: len(inputs)], strict=True):
+                if own.data_ptr() != new.data_ptr():
+                    own.detach().copy_(new.detach())
+            forwards.replay()
+            return tuple([one.detach() for one in static])
+
+        @staticmethod
+        def backward(ctx: Any, *given: Tensor) -> Any:
+            for own, new in zip(slopes, given, strict=True):
+                own.copy_(new)
+            backwards.replay()
+            return tuple([None if one is None else one.detach() for one in by_leaf])
+
+    def call(*given: Tensor) -> Any:
+        _require_like(inputs, given)
+        results = Graphed.apply(*given, *parameters)
+        return results[0] if is_one else results
+
+    return call
+
+
+def _gradients(
+    outputs: Sequence[Tensor], leaves: Sequence[Tensor], slopes: Sequence[Tensor]
+) -> list[Tensor | None]:
+    kept = [pair for pair in zip(outputs, slopes, strict=True) if pair[0].requires_grad]
+    made = grad([one for one, _ in kept], leaves, [slope for _, slope in kept], allow_unused=True)
+    return list(made)
+
+
+def _require_like(inputs: Sequence[Tensor], given: Sequence[Tensor]) -> None:
+    def described(tensors: Sequence[Any]) -> list[str]:
+        return [
+            f"{one.dtype} {tuple(one.shape)}" if isinstance(one, Tensor) else type(one).__name__
+            for one in tensors
+        ]
+
+    if described(inputs) != described(given):
+        raise ValueError(
+            f"a graphed callable takes what it was captured with, {', '.join(described(inputs))}; "
+            f"got {', '.join(described(given))}: capture another one for these"
+        )

@@ -1,0 +1,134 @@
+"""How much memory of a GPU is in use, was at most, and is kept for later."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ..devices.backend import backend_of
+from ..devices.gpus import device_count
+from .gpus import index_of
+
+# The most that was reserved, by device: seen whenever somebody asks, and before it shrinks.
+_most_reserved: dict[int, int] = {}
+_most_reserved_lock = threading.Lock()
+
+
+def _backend() -> Any:
+    return backend_of("cuda")
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Return how many bytes of a GPU arrays hold, rounded up as the pool gives them; 0 without."""
+    return 0 if not device_count() else _usage(device).bytes
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Return how many bytes of a GPU arrays held at most since the last reset; 0 without one."""
+    return 0 if not device_count() else _usage(device).most_bytes
+
+
+def memory_reserved(device: Any = None) -> int:
+    """Return how many bytes of a GPU the pool holds, in use or kept for later; 0 without one."""
+    if not device_count():
+        return 0
+    index = index_of(device)
+    found: int = _backend().reserved_bytes(index)
+    with _most_reserved_lock:
+        _most_reserved[index] = max(found, _most_reserved.get(index, 0))
+    return found
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Return the most bytes that the pool held, as often as it was asked, and before each
+    empty_cache; 0 without a GPU.
+    """
+    memory_reserved(device)
+    return _most_reserved.get(index_of(device), 0)
+
+
+def _usage(device: Any) -> Any:
+    index, usages = index_of(device), _backend().allocator.usages
+    _backend().properties(index)  # of a GPU that is not there, this tells
+    return usages[index]
+
+
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Return counts by PyTorch's names, {"allocated_bytes.all.peak": 1024}; none without a GPU.
+
+    Note    as the pool is CuPy's, blocks and segments of PyTorch's pool have no counts
+    """
+    if not device_count():
+        return {}
+    usage = _usage(device)
+    reserved, most_reserved = memory_reserved(device), max_memory_reserved(device)
+    return {
+        "allocated_bytes.all.current": usage.bytes,
+        "allocated_bytes.all.peak": usage.most_bytes,
+        "allocation.all.current": usage.count,
+        "num_ooms": usage.num_ooms,
+        "reserved_bytes.all.current": reserved,
+        "reserved_bytes.all.peak": most_reserved,
+    }
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """Return a table of what memory_stats has, in MiB, for people."""
+    if not device_count():
+        return "no GPU is here, as nvidia-smi shows too, so none of its memory is in use"
+    index, stats = index_of(device), memory_stats(device)
+    free, total = mem_get_info(device)
+    rows = [
+        ("allocated", stats["allocated_bytes.all.current"], stats["allocated_bytes.all.peak"]),
+        ("reserved", stats["reserved_bytes.all.current"], stats["reserved_bytes.all.peak"]),
+    ]
+    lines = [f"memory of cuda:{index}, in MiB", f"{'':12}{'now':>12}{'at most':>12}"]
+    lines += [f"{name:12}{now / 2**20:12.1f}{most / 2**20:12.1f}" for name, now, most in rows]
+    if not abbreviated:
+        lines.append(f"{'arrays':12}{stats['allocation.all.current']:12}")
+        lines.append(f"{'free':12}{free / 2**20:12.1f}  of {total / 2**20:.1f}, all processes")
+    return "\n".join(lines)
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Return how many bytes of a GPU are free, and how many it has, as the driver says.
+
+    Raises  DeviceError without that GPU
+    """
+    found: tuple[int, int] = _backend().memory_info(index_of(device))
+    return found
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Let the most that was in use be what is in use now; nothing without a GPU."""
+    if device_count():
+        _usage(device).forget_most()
+        with _most_reserved_lock:
+            _most_reserved.pop(index_of(device), None)
+
+
+def empty_cache() -> None:
+    """Give memory that is kept for later back to the GPUs, so that other processes can have it;
+    nothing where no GPU was used.
+    """
+    if device_count():
+        for index in range(device_count()):
+            memory_reserved(index)
+        _backend().free_reserved()
+
+
+def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
+    """Let this process take no more than a share of a GPU's memory; 1.0 is all of it.
+
+    Raises  ValueError for a share below 0 or above 1; DeviceError without that GPU
+    """
+    if not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+        raise ValueError(
+            f"Invalid fraction value: {fraction!r}. Allowed range: 0~1: a share of the GPU's memory"
+        )
+    _backend().limit_memory(index_of(device), float(fraction))
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+reset_accumulated_memory_stats = reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats

@@ -1,0 +1,148 @@
+"""Captured work of a GPU: here on fibres, which keep what a captured stream is given.
+
+What the driver refuses to capture (cuBLAS's workspaces among it) only a GPU can show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist import nn
+from fastdist.core.errors import KernelError
+from fastdist.cuda import CUDAGraph, graph, make_graphed_callables
+from fastdist.devices.cuda import CudaBackend
+from tests.fibre_shim.installed import cuda_on_fibres
+
+
+@pytest.fixture(autouse=True)
+def fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def test_a_graph_runs_nothing_until_it_is_replayed_on_what_its_inputs_hold_then() -> None:
+    x = fd.ones(4, device="cuda")
+    captured = CUDAGraph()
+    _ = (x * 2 + 1).sum()
+    assert not fd.cuda.is_current_stream_capturing()
+    with graph(captured):
+        assert fd.cuda.is_current_stream_capturing()
+        y = (x * 2 + 1).sum()
+    for number in (1.0, 5.0):
+        x.fill_(number)
+        captured.replay()
+        assert y.item() == 4 * (2 * number + 1)
+
+
+def test_a_training_step_is_captured_whole() -> None:
+    def made() -> tuple[Any, Any, Any, Any]:
+        fd.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).to("cuda")
+        return (
+            net,
+            fd.optim.SGD(net.parameters(), lr=0.1, momentum=0.9),
+            *(fd.randn(3, 4).to("cuda"), fd.randn(3, 2).to("cuda")),
+        )
+
+    def step(net: Any, optimizer: Any, x: Any, wanted: Any) -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.mse_loss(net(x), wanted)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    eager, ours = made(), made()
+    for _ in range(2):
+        step(*eager), step(*ours)
+    captured = CUDAGraph()
+    with graph(captured):
+        loss = step(*ours)
+    for turn in range(3):
+        new = fd.full((3, 4), float(turn), device="cuda")
+        for x in (eager[2], ours[2]):
+            x.copy_(new)
+        captured.replay()
+        assert loss.item() == step(*eager).item()
+    for one, other in zip(eager[0].parameters(), ours[0].parameters(), strict=True):
+        assert fd.equal(one, other)
+
+
+def test_memory_of_a_graph_is_given_to_nothing_else(fibres: CudaBackend) -> None:
+    x = fd.ones(1000, device="cuda")
+    first, second = CUDAGraph(), CUDAGraph()
+    with graph(first):
+        y = x * 2
+    assert first.pool().num_given > 0
+    given = first.pool().num_given
+    _ = x * 3  # outside: from the common pool
+    assert first.pool().num_given == given
+    with graph(second, pool=first.pool()):
+        z = y + 1
+    assert second.pool() is first.pool() and first.pool().num_given > given
+    first.replay(), second.replay()
+    assert z.sum().item() == 3000
+    first.reset()
+    with pytest.raises(RuntimeError, match="has captured nothing"):
+        first.replay()
+
+
+def test_what_cannot_be_captured_says_so() -> None:
+    x = fd.ones(2, device="cuda")
+    with pytest.raises(RuntimeError, match="non-default stream: use"):
+        CUDAGraph().capture_begin()
+    with pytest.raises(RuntimeError, match="no capture has begun"):
+        CUDAGraph().capture_end()
+    with pytest.raises(RuntimeError, match="has captured nothing"):
+        CUDAGraph().replay()
+    once = CUDAGraph()
+    with pytest.raises(KernelError, match="not possible while a graph is captured"), graph(once):
+        x.sum().item()
+    with pytest.raises(RuntimeError, match="has captured already"), graph(once):
+        pass
+    with (
+        pytest.raises(RuntimeError, match="each replay would draw the same"),
+        graph(CUDAGraph()),
+    ):
+        nn.functional.dropout(x)
+    with (
+        graph(CUDAGraph()),
+        pytest.raises(RuntimeError, match="is being captured; end that capture first"),
+        graph(CUDAGraph()),
+    ):
+        pass
+    # All of that is over: streams and draws are as before.
+    assert not fd.cuda.is_current_stream_capturing()
+    assert fd.rand(3, device="cuda").sum().item() > 0
+
+
+def test_a_module_is_graphed_forward_and_backward() -> None:
+    fd.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)).to("cuda")
+    samples = [fd.randn(3, 4).to("cuda").requires_grad_() for _ in range(3)]
+
+    def run(call: Any, x: Any) -> list[list[Any]]:
+        net.zero_grad()
+        x.grad = None
+        y = call(x)
+        (y * y).sum().backward()
+        return [t.tolist() for t in (y.detach(), x.grad, *[p.grad for p in net.parameters()])]
+
+    expected = [run(net, x) for x in samples]
+    assert make_graphed_callables(net, (samples[0],)) is net
+    assert [run(net, x) for x in samples] == expected
+    with pytest.raises(ValueError, match=r"float32 \(3, 4\); got .*float32 \(5, 4\)"):
+        net(fd.zeros(5, 4, device="cuda"))
+
+
+def test_functions_are_graphed_each_with_its_samples() -> None:
+    x = fd.ones(3, device="cuda", requires_grad=True)
+    y = fd.ones(2, device="cuda")
+    double, pair = make_graphed_callables((lambda t: t * 2, lambda t: (t + 1, t - 1)), ((x,), (y,)))
+    (double(x) * 3).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [6, 6, 6]
+    assert [one.tolist() for one in pair(fd.full((2,), 5.0, device="cuda"))] == [[6, 6], [4, 4]]
+    with pytest.raises(ValueError, match="give one tuple for each"):
+        make_graphed_callables((abs,), ())
