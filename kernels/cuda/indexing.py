@@ -187,8 +187,8 @@ def plan_add(
     args = (src, sorted_, order, real(alpha), out, tails, heads)
     added = [runs.launch("add", out.dtype, args)]
     if chunks > 1:
-        args = (sorted_, tails, heads, out)
-        added.append(runs.launch("join_chunks", out.dtype, args, chunks))
+        joined = (sorted_, tails, heads, out)
+        added.append(runs.launch("join_chunks", out.dtype, joined, chunks))
     return added
 
 
