@@ -112,6 +112,13 @@ class Stream:
         self.ptr = 0 if null else Stream._made
         self.captured: list[Callable[[], object]] | None = None
 
+    @classmethod
+    def from_external(cls, owner: Any) -> Stream:
+        made = cls()
+        version, made.ptr = owner.__cuda_stream__()
+        assert version == 0
+        return made
+
     def use(self) -> None:
         assert self.device_id in (-1, state.device), "a stream of another device"
         state.streams[state.device][-1] = self
@@ -387,12 +394,6 @@ _core = SimpleNamespace(
 )
 
 
-def _external_stream(handle: int, device_id: int = -1) -> Stream:
-    made = Stream()
-    made.ptr = handle
-    return made
-
-
 def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
     allocator[0] = allocate
 
@@ -401,7 +402,6 @@ cuda = SimpleNamespace(
     Device=Device,
     Event=Event,
     Stream=Stream,
-    ExternalStream=_external_stream,
     MemoryPool=MemoryPool,
     UnownedMemory=UnownedMemory,
     MemoryPointer=MemoryPointer,

@@ -194,8 +194,8 @@ class CudaBackend:
 
     def external_stream(self, index: int, handle: int) -> CudaStream:
         """Return the stream of CUDA's handle, which somebody else made and keeps."""
-        with self._device(index) as device:
-            native = cupy().cuda.ExternalStream(handle, device.id)
+        with self._device(index):
+            native = cupy().cuda.Stream.from_external(_Handle(handle))
         return CudaStream(index, native, f"fastdist-cuda-{index}-external-stream-{handle:#x}")
 
     def record_stream(self, array: Any, stream: CudaStream) -> None:
@@ -295,6 +295,16 @@ class CudaBackend:
                 name = f"fastdist-cuda-{index}-{kind}-{len(self._streams)}"
                 stream = self._streams[index, native.ptr] = CudaStream(index, native, name)
             return stream
+
+
+class _Handle:
+    """A stream of CUDA's handle, as the protocol of streams has it."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
 
 
 def _choose_products(precision: str) -> None:

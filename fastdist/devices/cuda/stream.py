@@ -97,7 +97,7 @@ class CudaStream:
 
     def is_capturing(self) -> bool:
         """Return whether its work is captured for a graph instead of done."""
-        with self.native_device:
+        with self.native_device, device_errors():
             return bool(self.native.is_capturing())
 
     def wait_stream(self, stream: CudaStream) -> None:

@@ -113,6 +113,7 @@ def test_how_many_gpus_are_usable_is_told(fibres: CudaBackend) -> None:
     assert info._usable() == info.Row("gpu", "usable", "2 GPUs")
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_is_told_that_cuda_does_not_survive_it(fibres: CudaBackend) -> None:
     reader, writer = os.pipe()
     if not (child := os.fork()):
