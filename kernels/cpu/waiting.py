@@ -5,8 +5,9 @@ It is loaded before Numba is, and does not load it.
 
 # Note [Who is told] A call waits for its kernel, for the same bits come from run to run. After half
 # a second a person is told what for, in one line on stderr, once a process: what follows is told by
-# the log. Where stderr is no terminal there is no line: it may be the protocol of a worker, a file
-# that a test compares, or a notebook. The log (INFO, and so unseen unless asked for) has each wait.
+# the log. A person reads a terminal, and what stands below a notebook's cell. Elsewhere there is no
+# line: stderr may be the protocol of a worker, or a file that a test compares. The log (INFO, and
+# so unseen unless asked for) has each wait.
 
 from __future__ import annotations
 
@@ -124,10 +125,15 @@ def _tell(what: str) -> None:
     _logger.info("%s", text)
     with _State.counts_lock:
         is_first, _State.was_told = not _State.was_told, True
-    if is_first and sys.stderr is not None and sys.stderr.isatty():
+    if is_first and sys.stderr is not None and _is_read(sys.stderr):
         with contextlib.suppress(OSError):  # a terminal that was hung up: nobody reads it
             sys.stderr.write(f"fastdist: {text}\n")
             sys.stderr.flush()
+
+
+def _is_read(stream: Any) -> bool:
+    # Jupyter's stream goes to the cell that runs, and says that it is no terminal.
+    return bool(stream.isatty()) or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
 @contextlib.contextmanager

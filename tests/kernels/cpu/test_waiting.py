@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import logging
 import os
 import select
@@ -94,6 +95,20 @@ def test_what_is_no_terminal_gets_no_line(told: Told, capfd: pytest.CaptureFixtu
     wait_for("the kernel x + y", told)
     assert capfd.readouterr() == ("", "")
     assert len(told.lines) == 1
+
+
+class CellStream(io.StringIO):
+    """What Jupyter has in stderr's place."""
+
+    __module__ = "ipykernel.iostream"
+
+
+def test_a_notebook_gets_the_line(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = CellStream()
+    monkeypatch.setattr(sys, "stderr", cell)
+    with waiting.compiling("the kernel x + y"):
+        assert told.came.wait(DEADLINE_S)
+    assert cell.getvalue().startswith("fastdist: waiting for the compiler: the kernel x + y; ")
 
 
 def test_waits_inside_a_wait_are_of_it(told: Told) -> None:
