@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -28,6 +29,12 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     engine().device_threads.shutdown()
     cuda.close()
     forget_cupy()
+
+
+def be_on_fibres() -> None:
+    """Let CuPy be made of fibres for the rest of this process, which has not asked for it yet."""
+    os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+    sys.modules["cupy"] = cupy
 
 
 def forget_cupy() -> None:

@@ -13,13 +13,15 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.distributed import rpc
 from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.device_kinds import KINDS, kind_here, told
 from tests.distributed.workers import Group
 
 
 def init() -> None:
+    kind = kind_here()
     options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
     if os.environ["RANK"] == "0":
-        options.set_device_map("w1", {"sim:0": "sim:1"})
+        options.set_device_map("w1", {f"{kind}:0": f"{kind}:1"})
     rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
 
 
@@ -27,9 +29,14 @@ def leave() -> None:
     rpc.shutdown()
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    group = Group(__file__, 2)
+def group(kind: str) -> Iterator[Group]:
+    group = Group(__file__, 2, told(kind))
     try:
         group.run_all(init)
         yield group
@@ -40,7 +47,7 @@ def group() -> Iterator[Group]:
 
 
 def square(x: Tensor, *others: Tensor) -> Any:
-    assert str(x.device) == "sim:1"
+    assert str(x.device) == f"{kind_here()}:1"
     return x * x
 
 
@@ -50,25 +57,25 @@ def with_device(x: Tensor) -> tuple[str, Tensor]:
 
 @pytest.mark.seed("U5", "U9", "E30", "E36")
 @on_worker(0)
-def test_gradients_come_back_to_the_device_of_the_tensor_that_was_sent() -> None:
-    x = fastdist.tensor([1.0, 2.0], device="sim:0", requires_grad=True)
-    unused = fastdist.tensor([1.0], device="sim:0", requires_grad=True)
+def test_gradients_come_back_to_the_device_of_the_tensor_that_was_sent(kind: str) -> None:
+    x = fastdist.tensor([1.0, 2.0], device=f"{kind}:0", requires_grad=True)
+    unused = fastdist.tensor([1.0], device=f"{kind}:0", requires_grad=True)
     with da.context() as context_id:
         y = rpc.rpc_sync("w1", square, (x, unused))
-        assert str(y.device) == "sim:0"
+        assert str(y.device) == f"{kind}:0"
         da.backward(context_id, [y.sum()])
         found = da.get_gradients(context_id)
-        assert str(found[x].device) == str(found[unused].device) == "sim:0"
+        assert str(found[x].device) == str(found[unused].device) == f"{kind}:0"
         assert found[x].to("cpu").tolist() == [2.0, 4.0]
         assert found[unused].to("cpu").tolist() == [0.0]
 
 
 @pytest.mark.seed("U5", "E16")
 @on_worker(0)
-def test_a_pass_may_begin_on_the_cpu_and_end_on_a_device() -> None:
-    x = fastdist.tensor([1.0, 2.0], device="sim:0", requires_grad=True)
+def test_a_pass_may_begin_on_the_cpu_and_end_on_a_device(kind: str) -> None:
+    x = fastdist.tensor([1.0, 2.0], device=f"{kind}:0", requires_grad=True)
     with da.context() as context_id:
         where, y = rpc.rpc_sync("w1", with_device, (x * 2,))
-        assert (where, str(y.device)) == ("sim:1", "cpu")
+        assert (where, str(y.device)) == (f"{kind}:1", "cpu")
         da.backward(context_id, [y.sum()])
         assert da.get_gradients(context_id)[x].to("cpu").tolist() == [6.0, 6.0]

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
-from fastdist.devices.backend import backend_of
+from fastdist.devices.backend import Backend, backend_of
 from fastdist.devices.sim import SimBackend
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
@@ -27,12 +27,35 @@ from fastdist.engine.ready_queue import NodeTask
 from fastdist.graph.node import Edge
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import begin, inside, leaf, task_of
+from tests.distributed.device_kinds import KINDS
 from tests.distributed.lives import life
+from tests.fibre_shim.installed import cuda_on_fibres
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
 
-def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+    """The devices of one kind."""
+    if request.param == "cuda":
+        yield from cuda_on_fibres(monkeypatch)
+    else:
+        yield backend_of(request.param)
+
+
+@pytest.fixture
+def late(backend: Backend) -> Iterator[Backend]:
+    """Devices that work only when waited for, so that a wait that is missing shows; those made of
+    fibres are never late, and show that the same calls are made of CuPy.
+    """
+    if isinstance(backend, SimBackend):
+        backend.behaviour.lazy = True
+    yield backend
+    if isinstance(backend, SimBackend):
+        backend.set_device_count(2)
+
+
+def threads_of_a_pass(context_id: int, x: Tensor, kind: str) -> list[str]:
     names: list[str] = []
 
     def note(grad: Tensor) -> None:
@@ -40,91 +63,87 @@ def threads_of_a_pass(context_id: int, x: Tensor) -> list[str]:
         names.append(threading.current_thread().name)
 
     on_cpu = x * 2
-    on_sim = on_cpu.to("sim:0") * 3
-    back = on_sim.to("cpu") * 4
-    for tensor in (back, on_sim, on_cpu):
+    on_device = on_cpu.to(f"{kind}:0") * 3
+    back = on_device.to("cpu") * 4
+    for tensor in (back, on_device, on_cpu):
         tensor.register_hook(note)
     da.backward(context_id, [back.sum()])
     return names
 
 
 @pytest.mark.seed("E2", "E3", "E4", "E18")
-def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(agent: FakeAgent) -> None:
+def test_what_a_device_hands_back_goes_through_the_one_cpu_thread(
+    agent: FakeAgent, backend: Backend
+) -> None:
     x = leaf()
     with da.context() as context_id:
-        names = threads_of_a_pass(context_id, x)
+        names = threads_of_a_pass(context_id, x, backend.type)
         assert da.get_gradients(context_id)[x].tolist() == [24.0, 24.0]
     here = threading.current_thread().name
     # The fake agent has no pool: the thread runs what it could not hand on.
-    assert names == [here, "fastdist-engine-sim:0", "fastdist-cpu-continuations"]
+    assert names == [here, f"fastdist-engine-{backend.type}:0", "fastdist-cpu-continuations"]
 
 
 @pytest.mark.seed("E16")
-def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(agent: FakeAgent) -> None:
-    sim = backend_of("sim")
-    stream, seen = sim.stream(0), []
+def test_nodes_of_a_device_run_on_the_streams_of_the_calling_thread(
+    agent: FakeAgent, backend: Backend
+) -> None:
+    stream, seen = backend.stream(0), []
     with da.context() as context_id, stream:
-        y = leaf().to("sim:0") * 2
-        y.register_hook(lambda grad: seen.append(sim.current_stream(0)))
+        y = leaf().to(f"{backend.type}:0") * 2
+        y.register_hook(lambda grad: seen.append(backend.current_stream(0)))
         da.backward(context_id, [y.sum()])
         stream.synchronize()
     assert seen == [stream]
 
 
-@pytest.fixture
-def lazy_sim() -> Iterator[SimBackend]:
-    """A device that works only when waited for, so that a wait that is missing shows."""
-    sim = cast(SimBackend, backend_of("sim"))
-    sim.behaviour.lazy = True
-    yield sim
-    sim.set_device_count(2)
-
-
 @pytest.mark.seed("E21")
-def test_gradients_can_be_taken_on_another_stream(agent: FakeAgent, lazy_sim: SimBackend) -> None:
-    x = fastdist.ones(100, device="sim:0", requires_grad=True)
-    lazy_sim.synchronize(0)
+def test_gradients_can_be_taken_on_another_stream(agent: FakeAgent, late: Backend) -> None:
+    x = fastdist.ones(100, device=f"{late.type}:0", requires_grad=True)
+    late.synchronize(0)
     with da.context() as context_id:
-        with lazy_sim.stream(0):
+        with late.stream(0):
             da.backward(context_id, [(x * 3.0).sum()])
         assert da.get_gradients(context_id)[x].to("cpu").tolist() == [3.0] * 100
 
 
 @pytest.mark.seed("E21")
-def test_passes_on_several_streams_add_up(agent: FakeAgent, lazy_sim: SimBackend) -> None:
-    x = fastdist.ones(100, device="sim:0", requires_grad=True)
-    lazy_sim.synchronize(0)
+def test_passes_on_several_streams_add_up(agent: FakeAgent, late: Backend) -> None:
+    x = fastdist.ones(100, device=f"{late.type}:0", requires_grad=True)
+    late.synchronize(0)
     with da.context() as context_id:
         for _ in range(3):
-            with lazy_sim.stream(0):
+            with late.stream(0):
                 da.backward(context_id, [(x * 3.0).sum()])
-        with lazy_sim.stream(0):
+        with late.stream(0):
             assert da.get_gradients(context_id)[x].to("cpu").tolist() == [9.0] * 100
 
 
 def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
-    agent: FakeAgent, lazy_sim: SimBackend
+    agent: FakeAgent, late: Backend
 ) -> None:
-    first, second = (fastdist.ones(100, device=place) for place in ("sim:0", "sim:1"))
-    lazy_sim.synchronize(0), lazy_sim.synchronize(1)
+    first, second = (
+        fastdist.ones(100, device=place) for place in (f"{late.type}:0", f"{late.type}:1")
+    )
+    late.synchronize(0), late.synchronize(1)
     with da.context() as context_id:
         context = da._current_context()
         receive = RecvRpcBackward(context, 5, life(2), (first.facts, second.facts))
         first.edge, second.edge = Edge(receive, 0), Edge(receive, 1)
-        with lazy_sim.stream(1):
+        with late.stream(1):
             loss = (second * 3.0).sum().to("cpu")
         da.backward(context_id, [loss])
     (sent,) = [t for t, message in zip(agent.tensors, agent.sent) if message[1] == BACKWARD]
     assert [grad.tolist() for grad in sent] == [[0.0] * 100, [3.0] * 100]
 
 
-def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(lazy_sim: SimBackend) -> None:
-    x = fastdist.ones(3, device="sim:0", requires_grad=True)
-    lazy_sim.synchronize(0)
+def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(late: Backend) -> None:
+    x = fastdist.ones(3, device=f"{late.type}:0", requires_grad=True)
+    late.synchronize(0)
     function = SendRpcBackward((x.edge,), (x.facts,), life(2))
     part = begin(DistAutogradContext(1), x.sum())
     function.set_grads(part, (fastdist.tensor([1.0, 2.0, 3.0]),))
-    with lazy_sim.stream(0), inside(part):
+    with late.stream(0), inside(part):
         (g,) = function.apply_recorded(None, False)
         assert g.to("cpu").tolist() == [1.0, 2.0, 3.0]
 

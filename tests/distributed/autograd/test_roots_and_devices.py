@@ -21,6 +21,7 @@ from tests.distributed.autograd.programs import (
     weight_has_grad,
     what_was_seen,
 )
+from tests.distributed.device_kinds import KINDS, use
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 
@@ -81,27 +82,28 @@ def note_thread(grad: Tensor) -> None:
     _seen.append(threading.current_thread().name)
 
 
-def through_sim(x: Tensor) -> Tensor:
-    """Multiply by 24 on the way CPU -> sim:0 -> CPU, and note who runs the backward of it."""
+def through_device(x: Tensor, kind: str) -> Tensor:
+    """Multiply by 24 on the way CPU -> device -> CPU, and note who runs the backward of it."""
     _seen.clear()
     on_cpu = x * 2
-    on_sim = on_cpu.to("sim:0") * 3
-    back = on_sim.to("cpu") * 4
-    for tensor in (back, on_sim, on_cpu):
+    on_device = on_cpu.to(f"{use(kind)}:0") * 3
+    back = on_device.to("cpu") * 4
+    for tensor in (back, on_device, on_cpu):
         tensor.register_hook(note_thread)
     return back
 
 
 @pytest.mark.seed("E2", "E3", "E4")
+@pytest.mark.parametrize("kind", KINDS)
 @on_worker(0)
-def test_devices_of_other_workers_hand_back_to_the_pool() -> None:
+def test_devices_of_other_workers_hand_back_to_the_pool(kind: str) -> None:
     x = leaf(1)
     with da.context() as context_id:
-        da.backward(context_id, [rpc.rpc_sync("w1", through_sim, (x,)).sum()])
+        da.backward(context_id, [rpc.rpc_sync("w1", through_device, (x, kind)).sum()])
         assert (da.get_gradients(context_id)[x].numpy() == 24).all()
     before, device, after = rpc.rpc_sync("w1", what_was_seen)
     assert before.startswith("fastdist-rpc-pool") and after.startswith("fastdist-rpc-pool")
-    assert device == "fastdist-engine-sim:0"
+    assert device == f"fastdist-engine-{kind}:0"
     names = rpc.rpc_sync("w1", thread_names)
     assert names.count("fastdist-cpu-continuations") == 1
 
@@ -111,14 +113,15 @@ def thread_names() -> list[str]:
 
 
 @pytest.mark.seed("E2", "E3", "E41")
+@pytest.mark.parametrize("kind", KINDS)
 @on_worker(0)
-def test_passes_through_devices_of_three_workers_run_side_by_side() -> None:
+def test_passes_through_devices_of_three_workers_run_side_by_side(kind: str) -> None:
     def work(results: list[bool]) -> None:
         x = leaf(1)
         for _ in range(5):
             with da.context() as context_id:
-                y = through_sim(rpc.rpc_sync("w1", through_sim, (x,)))
-                da.backward(context_id, [rpc.rpc_sync("w2", through_sim, (y,)).sum()])
+                y = through_device(rpc.rpc_sync("w1", through_device, (x, kind)), kind)
+                da.backward(context_id, [rpc.rpc_sync("w2", through_device, (y, kind)).sum()])
                 got = da.get_gradients(context_id)[x]
                 results.append(bool((got.numpy() == 24**3).all()))
 

@@ -18,21 +18,28 @@ from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import contexts_of, leaf, wait_for_no_context
+from tests.distributed.device_kinds import KINDS, kind_here, told
 from tests.distributed.workers import Group
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
 
 def init() -> None:
+    kind = kind_here()
     options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=30, init_timeout=30)
     if os.environ["RANK"] == "0":
-        options.set_device_map("w1", {"sim:0": "sim:1", "sim:1": "sim:0"})
+        options.set_device_map("w1", {f"{kind}:0": f"{kind}:1", f"{kind}:1": f"{kind}:0"})
     rpc.init_rpc(f"w{os.environ['RANK']}", rpc_backend_options=options)
 
 
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def group() -> Iterator[Group]:
-    group = Group(__file__, 2)
+def group(kind: str) -> Iterator[Group]:
+    group = Group(__file__, 2, told(kind))
     try:
         group.run_all(init)
         yield group
@@ -59,17 +66,18 @@ def sum_and_maps(x: Tensor, y: Tensor) -> tuple[Tensor, list[dict[str, str]]]:
 
 @pytest.mark.seed("U5", "U9", "U13")
 @on_worker(0)
-def test_a_receive_keeps_the_map_by_which_its_tensors_came_turned_round() -> None:
-    x = fastdist.ones(2, device="sim:0", requires_grad=True)
+def test_a_receive_keeps_the_map_by_which_its_tensors_came_turned_round(kind: str) -> None:
+    x = fastdist.ones(2, device=f"{kind}:0", requires_grad=True)
     y = fastdist.ones(2, requires_grad=True)
     with da.context() as context_id:
         z, there = rpc.rpc_sync("w1", sum_and_maps, (x, y))
-        assert there == [{"sim:1": "sim:0", "sim:0": "sim:1"}]
+        assert there == [{f"{kind}:1": f"{kind}:0", f"{kind}:0": f"{kind}:1"}]
         # What came back did so by the caller's map: its gradients go by it.
-        assert str(z.device) == "sim:0" and maps_here() == [{"sim:0": "sim:1", "sim:1": "sim:0"}]
+        assert str(z.device) == f"{kind}:0"
+        assert maps_here() == [{f"{kind}:0": f"{kind}:1", f"{kind}:1": f"{kind}:0"}]
         da.backward(context_id, [z.sum()])
         found = da.get_gradients(context_id)
-        assert found[x].to("cpu").tolist() == [3.0, 3.0] and str(found[x].device) == "sim:0"
+        assert found[x].to("cpu").tolist() == [3.0, 3.0] and str(found[x].device) == f"{kind}:0"
         assert found[y].tolist() == [1.0, 1.0]
 
 
@@ -96,28 +104,28 @@ def devices_told() -> list[Any]:
 
 @pytest.mark.seed("U5", "E36")
 @on_worker(0)
-def test_gradients_say_where_the_map_leads_them() -> None:
+def test_gradients_say_where_the_map_leads_them(kind: str) -> None:
     rpc.rpc_sync("w1", listen_for_gradients)
-    x = fastdist.ones(2, device="sim:1", requires_grad=True)
+    x = fastdist.ones(2, device=f"{kind}:1", requires_grad=True)
     with da.context() as context_id:
         z, _ = rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
         da.backward(context_id, [z.sum()])
         (known,) = da._current_context()._recv_functions()
-    # That of the result, which was on sim:0 there.
-    assert rpc.rpc_sync("w1", devices_told) == [("sim:0",)] and known >> 48 == 1
+    # That of the result, which was on the device 0 there.
+    assert rpc.rpc_sync("w1", devices_told) == [(f"{kind}:0",)] and known >> 48 == 1
 
 
 @pytest.mark.seed("U5")
 @on_worker(0)
-def test_gradients_by_a_map_that_leads_elsewhere_are_refused() -> None:
-    x = fastdist.ones(2, device="sim:1", requires_grad=True)
+def test_gradients_by_a_map_that_leads_elsewhere_are_refused(kind: str) -> None:
+    x = fastdist.ones(2, device=f"{kind}:1", requires_grad=True)
     with da.context() as context_id:
         rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
         (known,) = da._current_context()._recv_functions()
         words = {"retain_graph": False, "auto": False, "messages": [known, 1]}
-        words |= {"context_id": context_id, "pass_id": 1 << 40, "devices": ["sim:1"]}
+        words |= {"context_id": context_id, "pass_id": 1 << 40, "devices": [f"{kind}:1"]}
         sent = get_current_agent().send(1, BACKWARD, [fastdist.ones(2)], words, timeout_s=20)
-        expected = r"came from worker 0 by a device map that leads to sim:1, .* sent from sim:0$"
+        expected = rf"from worker 0 by a device map that leads to {kind}:1, .* sent from {kind}:0$"
         with pytest.raises(MessageError, match=expected):
             sent.wait()
 

@@ -18,6 +18,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.store import connection, waiting_line
 from fastdist.distributed.store.state import Answer, Op, Request, StoreState
+from tests.distributed.device_kinds import KINDS, kind_here, told
 from tests.distributed.members import init
 from tests.distributed.workers import Group, run_group
 from tests.standstill import Standstill
@@ -368,27 +369,29 @@ def device_of(value: Any) -> str:
 def tensors_of_devices_travel() -> None:
     import fastdist
 
-    init(device_maps={"w1": {"sim:0": "sim:1"}} if os.environ["RANK"] == "0" else None)
+    kind = kind_here()
+    init(device_maps={"w1": {f"{kind}:0": f"{kind}:1"}} if os.environ["RANK"] == "0" else None)
     if os.environ["RANK"] == "0":
-        x = fastdist.tensor([1.0, 2.0], device="sim:0")
-        assert rpc.rpc_sync("w1", device_of, (x,)) == "sim:1"
+        x = fastdist.tensor([1.0, 2.0], device=f"{kind}:0")
+        assert rpc.rpc_sync("w1", device_of, (x,)) == f"{kind}:1"
         back = rpc.rpc_sync("w1", same, ([x, x],))
-        assert [str(t.device) for t in back] == ["sim:0", "sim:0"]
+        assert [str(t.device) for t in back] == [f"{kind}:0", f"{kind}:0"]
         assert back[0].tolist() == [1.0, 2.0]
         text = "^TensorPipe RPC backend only supports CPU tensors by default, please move"
         with pytest.raises(RuntimeError, match=text):
-            rpc.rpc_sync("w1", same, (fastdist.tensor([1.0], device="sim:1"),))
+            rpc.rpc_sync("w1", same, (fastdist.tensor([1.0], device=f"{kind}:1"),))
         with pytest.raises(RuntimeError, match=text):
-            rpc.rpc_sync("w1", make_on_sim)
+            rpc.rpc_sync("w1", make_on_device)
     rpc.shutdown()
 
 
-def make_on_sim() -> Any:
+def make_on_device() -> Any:
     import fastdist
 
-    return fastdist.tensor([1.0], device="sim:0")
+    return fastdist.tensor([1.0], device=f"{kind_here()}:0")
 
 
 @pytest.mark.seed("T35")
-def test_tensors_of_devices_travel_where_the_map_says_and_nowhere_else() -> None:
-    run_group(tensors_of_devices_travel, 2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_tensors_of_devices_travel_where_the_map_says_and_nowhere_else(kind: str) -> None:
+    run_group(tensors_of_devices_travel, 2, environment=told(kind))

@@ -16,6 +16,7 @@ from fastdist.distributed.rpc.workers.joining import join_dynamic
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.workers import Workers
 from fastdist.distributed.store import HashStore, Store
+from tests.distributed.device_kinds import KINDS, kind_here, told
 from tests.distributed.rpc.workers.by_hand import workers_of
 from tests.distributed.workers import run_group
 
@@ -84,8 +85,8 @@ def note_the_end() -> None:
     all_lives_are_over.set()
 
 
-def on_sim() -> Tensor:
-    return fastdist.ones(2, device="sim:0")
+def on_device() -> Tensor:
+    return fastdist.ones(2, device=f"{kind_here()}:0")
 
 
 def init(device_map: dict[str, str] | None) -> None:
@@ -103,7 +104,7 @@ def live_with(device_map: dict[str, str] | None) -> tuple[str, str]:
     """Return where a result of w0 arrives in one life of this worker, and w0's mapped devices."""
     init(device_map)
     try:
-        arrived = str(rpc.rpc_sync("w0", on_sim).device)
+        arrived = str(rpc.rpc_sync("w0", on_device).device)
     except RuntimeError as error:
         arrived = str(error)
     devices = rpc.rpc_sync("w0", rpc._get_debug_info)["agent.devices"]
@@ -114,16 +115,19 @@ def live_with(device_map: dict[str, str] | None) -> tuple[str, str]:
 
 
 def come_and_go() -> list[tuple[str, str]]:
+    kind = kind_here()
     if os.environ["RANK"] == "0":
         init(None)
         assert all_lives_are_over.wait(30)
         rpc.shutdown()
         return []
-    return [live_with(device_map) for device_map in ({"sim:1": "sim:0"}, {"sim:0": "sim:0"}, None)]
+    maps = ({f"{kind}:1": f"{kind}:0"}, {f"{kind}:0": f"{kind}:0"}, None)
+    return [live_with(device_map) for device_map in maps]
 
 
 @pytest.mark.seed("T25", "T31")
-def test_a_result_goes_back_by_the_map_of_the_callers_present_life() -> None:
-    _, ((first, devices), second, (third, none)) = run_group(come_and_go, 2)
-    assert (first, devices) == ("sim:1", "sim:0") and second == ("sim:0", "sim:0")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_result_goes_back_by_the_map_of_the_callers_present_life(kind: str) -> None:
+    _, ((first, devices), second, (third, none)) = run_group(come_and_go, 2, environment=told(kind))
+    assert (first, devices) == (f"{kind}:1", f"{kind}:0") and second == (f"{kind}:0",) * 2
     assert "only supports CPU tensors by default" in third and none == "the CPU alone"
