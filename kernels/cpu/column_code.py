@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -13,11 +14,18 @@ from .row_steps import Columns
 _cgutils: Any = cgutils  # untyped
 # Rows of which a column's float32 are added up in turn.
 _BAND: Final = 32
+_FAR: Final = 1 << 24
+# Vectors of columns that are added up at a time: 4 KiB, which stay in the nearest cache.
+_BLOCK: Final = 64
+# Rows that are added at a time where they are in a cache. What comes from memory comes sooner row
+# by row: 1e7 float32 in rows of 1000 are added up in 1.3 ms, 1.8 by fours; 1e6 in 56 us and 52 (one
+# core of an AMD EPYC, Zen 4).
+_ROWS: Final = 4
 
 
 class ColumnCode:
-    """The loops of a kernel over columns: a band of rows at a time, in which a strip of columns is
-    added up in registers.
+    """The loops of a kernel over columns: a band of rows at a time, of which a block of columns is
+    added up where it stays at hand, row by row, as memory has them.
     """
 
     def __init__(self, builder: Any, kernel: Columns, element: Any, bases: Any, n: Any) -> None:
@@ -27,54 +35,91 @@ class ColumnCode:
         self.element, self.size = element, 4 if isinstance(element, ir.FloatType) else 8
         self.many = Numbers(builder, element, BYTES // self.size)
         self.wide = Numbers(builder, WIDE, self.many.lanes)
-        self.cells = [_cgutils.alloca_once(builder, self.many.type) for _ in range(VECTORS)]
+        cells = ir.ArrayType(self.many.type, _BLOCK)
+        self.cells = _cgutils.alloca_once(builder, cells)
 
     def build(self, rows: Any) -> None:
         """Build the loops over so many rows."""
-        build, lanes, zero = self.builder, self.many.lanes, ir.Constant(I64, 0)
-        strip = VECTORS * lanes
-        whole = build.and_(self.n, ir.Constant(I64, -strip))
+        build, zero = self.builder, ir.Constant(I64, 0)
         band = ir.Constant(I64, _BAND)
+        block = ir.Constant(I64, _BLOCK * self.many.lanes)
+        elements = build.mul(rows, self.n)
+        far = build.icmp_signed(">", elements, ir.Constant(I64, _FAR // self.size))
         with _cgutils.for_range_slice(build, zero, rows, band, I64) as (first, _):
-            last = build.add(first, band)
-            last = build.select(build.icmp_signed("<", last, rows), last, rows)
-            for begin, end, vectors in ((zero, whole, VECTORS), (whole, self.n, 1)):
-                step = ir.Constant(I64, vectors * lanes)
-                with _cgutils.for_range_slice(build, begin, end, step, I64) as (at, _):
-                    mask = self.many.first(build.sub(self.n, at)) if vectors == 1 else None
-                    self._strip(first, last, at, vectors, mask)
+            last = self._least(build.add(first, band), rows)
+            with _cgutils.for_range_slice(build, zero, self.n, block, I64) as (begin, _):
+                end = self._least(build.add(begin, block), self.n)
+                self._vectors(begin, end, self._clear)
+                rest = build.srem(build.sub(last, first), ir.Constant(I64, _ROWS))
+                grouped = build.select(far, first, build.sub(last, rest))
+                for start, stop, count in ((first, grouped, _ROWS), (grouped, last, 1)):
+                    step = ir.Constant(I64, count)
+                    with _cgutils.for_range_slice(build, start, stop, step, I64) as (i, _):
+                        self._add(i, count, begin, end)
+                self._vectors(begin, end, self._fold)
 
-    def _strip(self, first: Any, last: Any, at: Any, vectors: int, mask: Any) -> None:
-        build, many = self.builder, self.many
-        for cell in self.cells[:vectors]:
-            build.store(many.constant(0.0), cell)
-        with _cgutils.for_range_slice(build, first, last, ir.Constant(I64, 1), I64) as (i, _):
-            spread: dict[str, Any] = {}
-            for v in range(vectors):
-                place = build.add(at, ir.Constant(I64, v * many.lanes))
-                value = self._value(i, place, mask, spread)
-                cell = self.cells[v]
-                build.store(build.fadd(build.load(cell), value, flags=CONTRACT), cell)
-        for v in range(vectors):
-            place = build.add(at, ir.Constant(I64, v * many.lanes))
-            address = build.add(self.bases["total"], build.mul(place, ir.Constant(I64, 8)))
-            part = build.load(self.cells[v])
-            part = build.fpext(part, self.wide.type) if self.size == 4 else part
-            total = build.fadd(self.wide.load(address, mask), part)
-            self.wide.store(total, address, mask)
+    def _least(self, a: Any, b: Any) -> Any:
+        return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
-    def _value(self, i: Any, place: Any, mask: Any, spread: dict[str, Any]) -> Any:
+    def _vectors(self, begin: Any, end: Any, take: Callable[..., None]) -> None:
+        """Build take(place, cell, mask) for each vector of the columns from begin to end."""
+        build, lanes = self.builder, self.many.lanes
+        count = build.sub(end, begin)
+        whole = build.and_(count, ir.Constant(I64, -lanes))
+        turns = build.and_(count, ir.Constant(I64, -lanes * VECTORS))
+
+        def at(place: Any, mask: Any) -> None:
+            cell = build.sdiv(place, ir.Constant(I64, lanes))
+            cell = build.gep(self.cells, [ir.Constant(I64, 0), cell])
+            take(build.add(begin, place), cell, mask)
+
+        zero = ir.Constant(I64, 0)
+        turn, one = (ir.Constant(I64, lanes * v) for v in (VECTORS, 1))
+        with _cgutils.for_range_slice(build, zero, turns, turn, I64) as (place, _):
+            for v in range(VECTORS):
+                at(build.add(place, ir.Constant(I64, v * lanes)), None)
+        with _cgutils.for_range_slice(build, turns, whole, one, I64) as (place, _):
+            at(place, None)
+        with build.if_then(build.icmp_signed("<", whole, count)):
+            at(whole, self.many.first(build.sub(count, whole)))
+
+    def _clear(self, place: Any, cell: Any, mask: Any) -> None:
+        self.builder.store(self.many.constant(0.0), cell)
+
+    def _add(self, first: Any, rows: int, begin: Any, end: Any) -> None:
+        """Build the addition of so many rows, the first one first, to the cells."""
         build = self.builder
+        names = [name for name, kind in self.kernel.operands if kind == "numbers"]
+        places = [build.add(first, ir.Constant(I64, row)) for row in range(rows)]
+        spread = [{name: self._number(name, i) for name in names} for i in places]
+        begins = [build.mul(i, self.n) for i in places]
 
-        def find(name: str) -> Any:
-            size = ir.Constant(I64, self.size)
-            if self.kinds[name] == "rows":
-                at = build.add(build.mul(i, self.n), place)
-                return self.many.load(build.add(self.bases[name], build.mul(at, size)), mask)
-            if name not in spread:
-                address = build.add(self.bases[name], build.mul(i, size))
-                pointer = build.inttoptr(address, self.element.as_pointer())
-                spread[name] = self.many.splat(build.load(pointer))
-            return spread[name]
+        def take(place: Any, cell: Any, mask: Any) -> None:
+            total = build.load(cell)
+            for row in range(rows):
+                at = build.mul(build.add(begins[row], place), ir.Constant(I64, self.size))
 
-        return evaluate(self.many, self.kernel.text, find, [*self.kinds])
+                def find(name: str, at: Any = at, numbers: dict[str, Any] = spread[row]) -> Any:
+                    if name in numbers:
+                        return numbers[name]
+                    return self.many.load(build.add(self.bases[name], at), mask)
+
+                value = evaluate(self.many, self.kernel.text, find, [*self.kinds])
+                total = build.fadd(total, value, flags=CONTRACT)
+            build.store(total, cell)
+
+        self._vectors(begin, end, take)
+
+    def _number(self, name: str, i: Any) -> Any:
+        address = self.builder.add(
+            self.bases[name], self.builder.mul(i, ir.Constant(I64, self.size))
+        )
+        pointer = self.builder.inttoptr(address, self.element.as_pointer())
+        return self.many.splat(self.builder.load(pointer))
+
+    def _fold(self, place: Any, cell: Any, mask: Any) -> None:
+        build = self.builder
+        address = build.add(self.bases["total"], build.mul(place, ir.Constant(I64, 8)))
+        part = build.load(cell)
+        part = build.fpext(part, self.wide.type) if self.size == 4 else part
+        self.wide.store(build.fadd(self.wide.load(address, mask), part), address, mask)
