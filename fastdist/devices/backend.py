@@ -130,6 +130,12 @@ class Backend(Protocol):
     def from_numpy(self, array: np.ndarray, index: int | None = None) -> Any:
         """Return an array of the device with these values: a copy, except on the CPU."""
 
+    def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
+        """As from_numpy, for values that a captured graph may write again at each replay."""
+
+    def is_capturing(self, index: int | None = None) -> bool:
+        """Say whether what this thread gives the device now is captured, and does not run."""
+
     def to_numpy(self, array: Any) -> np.ndarray:
         """Wait for the current stream and return the values: a copy, except on the CPU."""
 

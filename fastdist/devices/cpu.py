@@ -151,6 +151,11 @@ class CpuBackend:
     def from_numpy(self, array: np.ndarray, index: int | None = None) -> np.ndarray:
         return array
 
+    from_constant = from_numpy
+
+    def is_capturing(self, index: int | None = None) -> bool:
+        return False
+
     def to_numpy(self, array: np.ndarray) -> np.ndarray:
         return array
 

@@ -29,7 +29,7 @@ def _triangle(
             raise ShapeError(f"{what} must be non-negative, got{n}: {name}({row}, {col})")
     make = np.triu_indices if upper else np.tril_indices
     found = np.stack(make(row, offset, col)).astype(dtype_of(dtype).numpy)
-    return finish(found, device, False)
+    return finish(found, device, False, is_constant=True)
 
 
 @composite(method=False)
@@ -67,7 +67,7 @@ def logspace(
     powers = evenly_apart(held(start, wanted), held(end, wanted), steps)
     with np.errstate(all="ignore"):
         values = np.power(powers.dtype.type(base), powers).astype(wanted.numpy)
-    return finish(values, device, requires_grad)
+    return finish(values, device, requires_grad, is_constant=True)
 
 
 @composite()

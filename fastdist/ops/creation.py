@@ -36,8 +36,11 @@ def finish(
     requires_grad: bool,
     layout: MemoryLayout | None = None,
     pin_memory: bool = False,
+    *,
+    is_constant: bool = False,
 ) -> Tensor:
-    """Return a Tensor of a NumPy array that nobody else holds, on device.
+    """Return a Tensor of a NumPy array that nobody else holds, on device. A constant would hold
+    the same values if it were made again, so that a graph that is captured may keep them.
 
     Raises  RuntimeError for another layout than strided, or for pinned memory
     """
@@ -49,7 +52,9 @@ def finish(
         out = wrap(array, layout_of(array))
     else:
         where = Device.parse(device)
-        raw = backend_of(where.type).from_numpy(array, where.index)
+        backend = backend_of(where.type)
+        upload = backend.from_constant if is_constant else backend.from_numpy
+        raw = upload(array, where.index)
         out = wrap(raw, layout_of(raw, where))
     if requires_grad:
         out.requires_grad_()

@@ -69,7 +69,9 @@ def arange(
         start, step = int(start), int(step)
     kind = np.float64 if wanted.is_floating_point else np.int64
     values = start + np.arange(count, dtype=kind) * step
-    return finish(rounded(values, wanted), device, requires_grad, layout, pin_memory)
+    return finish(
+        rounded(values, wanted), device, requires_grad, layout, pin_memory, is_constant=True
+    )
 
 
 @composite(name="range", method=False)
@@ -104,7 +106,9 @@ def range_(
         )
     wanted = dtype_or_default(dtype)
     values = start + np.arange(math.floor((end - start) / step) + 1) * step
-    return finish(rounded(values, wanted), device, requires_grad, layout, pin_memory)
+    return finish(
+        rounded(values, wanted), device, requires_grad, layout, pin_memory, is_constant=True
+    )
 
 
 @checked
@@ -133,6 +137,7 @@ def linspace(
         requires_grad,
         layout,
         pin_memory,
+        is_constant=True,
     )
 
 
@@ -174,4 +179,11 @@ def eye(
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
     wanted = dtype_or_default(dtype)
-    return finish(np.eye(n, m, dtype=wanted.numpy), device, requires_grad, layout, pin_memory)
+    return finish(
+        np.eye(n, m, dtype=wanted.numpy),
+        device,
+        requires_grad,
+        layout,
+        pin_memory,
+        is_constant=True,
+    )

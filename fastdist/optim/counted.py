@@ -11,7 +11,7 @@ from ..ops.creation import tensor
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer
-from .options import require_for_fused, require_no_lists
+from .options import require_for_fused, require_no_lists, require_not_captured
 
 
 class CountedOptimizer(Optimizer):
@@ -65,10 +65,13 @@ class CountedOptimizer(Optimizer):
         """Count one more step of parameters; return of each the how manieth it is: a number, or a
         Tensor where PyTorch goes on with one, which rounds what follows from it.
 
-        Raises  AssertionError for options that PyTorch's step refuses
+        Raises  AssertionError for options that PyTorch's step refuses, RuntimeError while a graph
+                is captured that would not count
         """
         require_no_lists(group)
         capturable = group.get("capturable")
+        if not capturable:
+            require_not_captured(self, parameters)
         if capturable and any(parameter.device is CPU for parameter in parameters):
             raise AssertionError(
                 f"If capturable=True, {self._on_devices}: ['cuda']; one of the params is on cpu, "

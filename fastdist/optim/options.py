@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ..devices.backend import backend_of
 from ..tensor.tensor import Tensor
 
 _NOT_NEGATIVE = frozenset(
@@ -63,6 +65,19 @@ def require_no_lists(group: dict[str, Any]) -> None:
     """Raise for the group of a step that is to be both differentiable and foreach."""
     if group["foreach"] and group.get("differentiable"):
         raise AssertionError("_foreach ops don't support autograd: leave foreach out")
+
+
+def require_not_captured(optimizer: Any, parameters: Sequence[Tensor]) -> None:
+    """Raise while what parameters' devices are given is captured: each replay would do the step of
+    the same number again.
+    """
+    for device in {parameter.facts.device for parameter in parameters}:
+        if backend_of(device.type).is_capturing(device.index):
+            raise RuntimeError(
+                "Attempting CUDA graph capture of step() for an instance of "
+                f"{type(optimizer).__name__} but param_groups' capturable is False. Make it with "
+                "capturable=True, where it has that; otherwise step behind each replay"
+            )
 
 
 def require_for_fused(parameter: Tensor) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer
-from .options import checked
+from .options import checked, require_not_captured
 from .touched_rows import step_rows
 
 
@@ -43,6 +43,7 @@ class SparseAdam(Optimizer):
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change the rows that the gradient touches, and their means."""
+        require_not_captured(self, [parameter])
         state = self.state[parameter]
         if not state:
             state["step"] = 0

@@ -276,4 +276,4 @@ def _bessel(M: int, steps: int, beta: float) -> Array:
 def _made(values: Array, more: dict[str, Any]) -> Tensor:
     values = values.astype(dtype_or_default(more.get("dtype")).numpy)
     given = {key: value for key, value in more.items() if key != "dtype"}
-    return finish(values, **{"device": None, "requires_grad": False, **given})
+    return finish(values, **{"device": None, "requires_grad": False, "is_constant": True, **given})

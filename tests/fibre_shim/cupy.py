@@ -155,9 +155,9 @@ null = Stream.null = Stream(null=True)
 state = _State()
 
 
-def queue(work: Callable[[], object]) -> None:
-    """Do what the current stream is given, or keep it where that is captured."""
-    captured = state.streams[state.device][-1].captured
+def queue(work: Callable[[], object], stream: Stream | None = None) -> None:
+    """Do what a stream, the current one unless given, is given; keep it where that is captured."""
+    captured = (stream or state.streams[state.device][-1]).captured
     if captured is None:
         work()
     else:
@@ -199,10 +199,13 @@ class MemoryPointer:
         to, given = (seen(one, (size,), np.dtype(np.uint8), (1,)) for one in (self, source))
         queue(lambda: np.copyto(to, given))
 
+    def copy_from_host_async(self, source: int, size: int, stream: Stream) -> None:
+        to = seen(self, (size,), np.dtype(np.uint8), (1,))
+        given = seen(SimpleNamespace(ptr=source), (size,), np.dtype(np.uint8), (1,))
+        queue(lambda: np.copyto(to, given), stream)
 
-def seen(
-    start: MemoryPointer, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]
-) -> np.ndarray:
+
+def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:
     """Return NumPy's view of memory, which does not keep it alive."""
     described = {
         "version": 3,
@@ -213,6 +216,17 @@ def seen(
     }
     # The interface knows of bfloat16 no more than its size.
     return np.asarray(SimpleNamespace(__array_interface__=described)).view(dtype)
+
+
+class PinnedMemory:
+    """Locked pages of the CPU; what was given back is written over, as by its next owner."""
+
+    def __init__(self, size: int) -> None:
+        self._bytes = np.full(size, 0xF7, np.uint8)
+        self.ptr = self._bytes.__array_interface__["data"][0]
+
+    def __del__(self) -> None:
+        self._bytes.fill(0xF7)
 
 
 class ndarray:
@@ -281,6 +295,8 @@ def empty(shape: Sequence[int], dtype: np.dtype) -> ndarray:
 
 
 def array(values: np.ndarray, order: str = "C") -> ndarray:
+    # The memory that CuPy copies through would be another's at the replay.
+    assert state.streams[state.device][-1].captured is None, "a copy that a graph cannot keep"
     made = ndarray(values.shape, values.dtype)
     made.host[...] = values
     return made
@@ -405,6 +421,7 @@ cuda = SimpleNamespace(
     MemoryPool=MemoryPool,
     UnownedMemory=UnownedMemory,
     MemoryPointer=MemoryPointer,
+    alloc_pinned_memory=PinnedMemory,
     memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
     driver=SimpleNamespace(CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(

@@ -8,11 +8,11 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from fastdist.core.errors import DeviceError
+from fastdist.core.errors import DeviceError, KernelError
 from fastdist.core.precision import products
 from fastdist.core.scalar import parse
 from fastdist.kernels.cuda.pointwise import kernel_of_body, pointwise
@@ -22,6 +22,7 @@ from ..find_kernel import find_kernel
 from .library import cupy, device_errors, raise_as_ours
 from .making import making
 from .memory import Allocator, hold_for
+from .pinned import copied_in, forget_all, pinned_empty
 from .stream import CudaStream
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ _FIRST: Final = -1
 _BROKEN_CUPY: Final = (
     "cuda: CuPy is installed, but does not load ({}): install it anew by pip install "
     "--force-reinstall 'cupy-cuda12x[ctk]>=14' (or cupy-cuda13x), and only one of the two"
+)
+_NO_UPLOADS: Final = (
+    "cuda: values of the CPU, of shape {}, cannot be copied to the GPU while a graph is captured: "
+    "each replay would read memory that holds something else by then. Copy them before the block "
+    "into a tensor that it reads; full(), zeros() and arange() may stand in it"
 )
 _COPY: Final = parse("x", ("x",))
 _ADD: Final = parse("x + y", ("x", "y"))
@@ -51,6 +57,8 @@ class CudaBackend:
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
         self._capturing: CudaStream | None = None
+        # What the graph that is being captured reads of the CPU's memory.
+        self._kept_by_capture: list[np.ndarray[Any, Any]] = []
         # By device, and whether its work goes first.
         self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}
         cuda = cupy().cuda
@@ -67,6 +75,7 @@ class CudaBackend:
             streams = list(self._streams.values())
         for stream in streams:
             stream.stop()
+        forget_all()
 
     def device_count(self) -> int:
         return self._device_count
@@ -76,9 +85,21 @@ class CudaBackend:
             return cupy().empty(tuple(shape), dtype)
 
     def from_numpy(self, array: np.ndarray, index: int | None = None) -> Any:
+        if self._capturing is not None and self.is_capturing(index):
+            raise KernelError(_NO_UPLOADS.format(array.shape))
         # CuPy copies through pinned memory of its own, so the caller's may change at once.
         with self._device(index), device_errors():
             return cupy().array(array, order="C")
+
+    def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
+        if self._capturing is None or not self.is_capturing(index):
+            return self.from_numpy(array, index)
+        with self._device(index), device_errors():
+            # Read at each replay: the graph keeps it.
+            kept = pinned_empty(array.shape, array.dtype)
+            kept[...] = array
+            self._kept_by_capture.append(kept)
+            return copied_in(kept, self.current_stream(index))
 
     def from_dlpack(self, owner: Any) -> Any:
         """Return an array over the memory of another library's."""
@@ -265,18 +286,22 @@ class CudaBackend:
             self._capturing = stream
             self.allocator.give_to_capture(stream.native.ptr, pool.malloc)
 
-    def end_capture(self, stream: CudaStream) -> Any:
-        """Return what was captured, a graph of CuPy's."""
+    def end_capture(self, stream: CudaStream) -> Captured:
+        """Return what was captured."""
         with self._streams_lock:
             self._capturing = None
             self.allocator.give_to_capture(stream.native.ptr, None)
+            kept, self._kept_by_capture = self._kept_by_capture, []
         with stream.native_device, device_errors():
-            return stream.native.end_capture()
+            return Captured(stream.native.end_capture(), kept)
 
-    def launch_graph(self, graph: Any, index: int) -> None:
+    def is_capturing(self, index: int | None = None) -> bool:
+        return self._capturing is not None and self.current_stream(index).is_capturing()
+
+    def launch_graph(self, graph: Captured, index: int) -> None:
         """Queue captured work on a device's current stream."""
         with self._device(index), device_errors():
-            graph.launch(self.current_stream(index).native)
+            graph.native.launch(self.current_stream(index).native)
 
     def _device(self, index: int | None) -> Any:
         index = index or 0
@@ -295,6 +320,13 @@ class CudaBackend:
                 name = f"fastdist-cuda-{index}-{kind}-{len(self._streams)}"
                 stream = self._streams[index, native.ptr] = CudaStream(index, native, name)
             return stream
+
+
+class Captured(NamedTuple):
+    """A graph of CuPy's, and what it reads of the CPU's memory, which is there as long."""
+
+    native: Any
+    kept: list[np.ndarray[Any, Any]]
 
 
 class _Handle:

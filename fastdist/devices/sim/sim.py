@@ -88,6 +88,11 @@ class SimBackend:
         stream.launch("copy_from_host", np.copyto, memory_of(out), array.copy())
         return out
 
+    from_constant = from_numpy
+
+    def is_capturing(self, index: int | None = None) -> bool:
+        return False
+
     def to_numpy(self, array: SimArray) -> np.ndarray:
         out = np.empty(array.shape, array.dtype)
         stream = array.device.current_stream()

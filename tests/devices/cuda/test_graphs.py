@@ -5,6 +5,7 @@ What the driver refuses to capture (cuBLAS's workspaces among it) only a GPU can
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -116,6 +117,40 @@ def test_what_cannot_be_captured_says_so() -> None:
     # All of that is over: streams and draws are as before.
     assert not fd.cuda.is_current_stream_capturing()
     assert fd.rand(3, device="cuda").sum().item() > 0
+
+
+def test_values_of_the_cpu_are_not_captured() -> None:
+    x, host = fd.ones(3, device="cuda"), fd.ones(3)
+    for upload in (lambda: fd.tensor([1.0, 2.0], device="cuda"), host.cuda, lambda: x.copy_(host)):
+        with (
+            graph(CUDAGraph()),
+            pytest.raises(KernelError, match=r"cannot be copied to the GPU while a graph is capt"),
+        ):
+            upload()
+
+
+def test_tables_that_are_always_the_same_are_kept_by_the_graph() -> None:
+    x, captured = fd.ones(4, device="cuda"), CUDAGraph()
+    with graph(captured):
+        y = x * fd.arange(4, device="cuda") + fd.eye(4, device="cuda")[1]
+    _ = [fd.arange(4, device="cuda") for _ in range(3)]
+    gc.collect()  # what the capture left behind is written over by now, unless it is kept
+    captured.replay()
+    assert y.tolist() == [0, 2, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam", "RAdam", "Adamax", "ASGD", "Adagrad"])
+def test_steps_that_would_be_counted_once_are_not_captured(name: str) -> None:
+    weight = nn.Parameter(fd.ones(2, device="cuda"))
+    optimizer = getattr(fd.optim, name)([weight])
+    weight.grad = fd.ones(2, device="cuda")
+    optimizer.step()
+    with (
+        graph(CUDAGraph()),
+        pytest.raises(RuntimeError, match=f"^Attempting CUDA graph capture of .* {name} but par"),
+    ):
+        optimizer.step()
+    assert optimizer.state[weight]["step"].item() == 1
 
 
 def test_a_module_is_graphed_forward_and_backward() -> None:
