@@ -2,46 +2,122 @@
 // y[k] = factor[k + 1] * y[k + 1] + x[k]. scan.py puts before this text: memory.cuh, typedefs of
 // Stored and Index, how many axes are KEPT, and BACKWARDS.
 //
-// A group of `lanes` neighbouring threads of one warp reads `lanes` elements of a row at a time, and
-// each of them then walks all of these, one step after the other, with what its neighbours hand it.
-// A tree, as in scan.cu, would multiply factors before they meet y: an infinite one, or a product
-// that overflows, would then make NaN where the steps one by one do not. A step waits for one
-// multiplication and addition alone, for what is handed over does not depend on y.
+// A group of `lanes` neighbouring threads of one warp reads `lanes` elements of a row, or of a chunk
+// of it, at a time, and each of them then walks all of these, one step after the other, with what
+// its neighbours hand it. A tree, as in scan.cu, would multiply factors before they meet y: an
+// infinite one, or a product that overflows, would then make NaN where the steps one by one do not.
+// A step waits for one multiplication and addition alone, for what is handed over does not depend
+// on y.
+//
+// A row of few others is cut into chunks: `pieces` finds the line that takes what stands before a
+// chunk to its end, `begins` follows these lines, and `recurrence` walks each chunk from where it
+// begins. Where a line is not finite, `begins` walks the chunk instead, one step after the other.
 
 constexpr int THREADS = 256;
 
 struct Task {
-    long long rows, length, lanes, step_factor, step_in, step_out;
+    long long rows, length, lanes, chunk, chunks, step_factor, step_in, step_out;
     long long kept_shape[KEPT], kept_out[KEPT], kept_factor[KEPT], kept_in[KEPT];
 };
 
+// At a chunk's end y is slope * before + y, of what stands before it.
+struct Line {
+    double slope, y, before;
+};
+
+// A thread of a group, and its row.
+struct Walker {
+    const Task& task;
+    const Stored *factor, *in;
+    int lanes, lane;
+    bool has_row;
+    long long row;
+
+    __device__ Walker(const Stored* factor, const Stored* in, const Task& task)
+        : task(task), lanes(int(task.lanes)), lane(threadIdx.x % int(task.lanes)) {
+        row = (long long)(blockIdx.x) * (THREADS / lanes) + threadIdx.x / lanes;
+        has_row = row < task.rows;
+        if (!has_row) row = 0;
+        this->factor = factor + offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_factor);
+        this->in = in + offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_in);
+    }
+    // Where step k of the row lies.
+    __device__ long long at(long long k) const { return BACKWARDS ? task.length - 1 - k : k; }
+    __device__ double from_lane(double value, int lane) const {
+        // Threads that are groups of their own may be at different places.
+        return lanes == 1 ? value : __shfl_sync(0xffffffffu, value, lane, lanes);
+    }
+
+    // Goes from y through a chunk, calls give(k, y there) and gives y at its end, and its slope.
+    template <typename Give> __device__ Line through(long long chunk, double y, Give give) const {
+        const long long begin = chunk * task.chunk;
+        const long long end = begin + task.chunk < task.length ? begin + task.chunk : task.length;
+        double slope = 1;
+        for (long long start = begin; start < end; start += lanes) {
+            // Threads without an element go through the exchanges with the others.
+            const long long k = start + lane;
+            const bool mine = has_row && k < end;
+            double factor_here = 0, value = 0, result = 0;
+            if (mine) {
+                value = cast<double>(in[at(k) * task.step_in]);
+                const long long its = at(BACKWARDS ? k - 1 : k);
+                if (k) factor_here = cast<double>(factor[its * task.step_factor]);
+            }
+            const int steps = end - start < lanes ? int(end - start) : lanes;
+            for (int step = 0; step < steps; ++step) {
+                const double by = from_lane(factor_here, step);
+                const double more = from_lane(value, step);
+                y = start + step ? by * y + more : more;
+                slope *= by;
+                if (lane == step) result = y;
+            }
+            if (mine) give(k, result);
+        }
+        return {slope, y, 0};
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS)
-recurrence(const Stored* factor, const Stored* in, Stored* out, Task task) {
-    const int lanes = int(task.lanes), lane = threadIdx.x % lanes;
-    const long long row = (long long)(blockIdx.x) * (THREADS / lanes) + threadIdx.x / lanes;
-    const bool has_row = row < task.rows;
-    if (has_row) {
-        factor += offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_factor);
-        in += offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_in);
-        out += offset_of<Index, KEPT>(Index(row), task.kept_shape, task.kept_out);
-    }
+pieces(const Stored* factor, const Stored* in, Line* lines, Task task) {
+    const Walker walker(factor, in, task);
+    const Line line = walker.through(blockIdx.y, 0, [](long long, double) {});
+    if (walker.has_row && walker.lane == 0) lines[blockIdx.y * task.rows + walker.row] = line;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+begins(const Stored* factor, const Stored* in, Line* lines, Task task) {
+    const Walker walker(factor, in, task);
+    // A group of one has no shuffles, and one of 32 is a warp: all of it goes the same way.
+    if (!walker.has_row) return;
     double y = 0;
-    for (long long start = 0; start < task.length; start += lanes) {
-        // Threads without an element go through the exchanges with the others.
-        const long long k = start + lane;
-        const bool mine = has_row && k < task.length;
-        const long long i = BACKWARDS ? task.length - 1 - k : k;
-        double factor_here = 0, value = 0, result = 0;
-        if (mine) {
-            value = cast<double>(in[i * task.step_in]);
-            if (k) factor_here = cast<double>(factor[(BACKWARDS ? i + 1 : i) * task.step_factor]);
+    constexpr int AT_ONCE = 4;
+    for (long long first = 0; first < task.chunks; first += AT_ONCE) {
+        double slope[AT_ONCE], rest[AT_ONCE];
+#pragma unroll
+        for (int c = 0; c < AT_ONCE; ++c)
+            if (first + c < task.chunks) {
+                const Line& line = lines[(first + c) * task.rows + walker.row];
+                slope[c] = line.slope, rest[c] = line.y;
+            }
+#pragma unroll
+        for (int c = 0; c < AT_ONCE; ++c) {
+            if (first + c >= task.chunks) break;
+            if (walker.lane == 0) lines[(first + c) * task.rows + walker.row].before = y;
+            const double after = slope[c] * y + rest[c];
+            // NaN stays NaN.
+            if (after - after == 0) y = after;
+            else if (y == y) y = walker.through(first + c, y, [](long long, double) {}).y;
         }
-        for (int step = 0; step < lanes; ++step) {
-            const double by = __shfl_sync(0xffffffffu, factor_here, step, lanes);
-            const double more = __shfl_sync(0xffffffffu, value, step, lanes);
-            y = start + step ? by * y + more : more;
-            if (lane == step) result = y;
-        }
-        if (mine) out[i * task.step_out] = cast<Stored>(result);
     }
+}
+
+// lines: what `begins` left; not read where a row is one chunk.
+extern "C" __global__ void __launch_bounds__(THREADS)
+recurrence(const Stored* factor, const Stored* in, Stored* out, const Line* lines, Task task) {
+    const Walker walker(factor, in, task);
+    out += offset_of<Index, KEPT>(Index(walker.row), task.kept_shape, task.kept_out);
+    const double y = blockIdx.y ? lines[blockIdx.y * task.rows + walker.row].before : 0;
+    walker.through(blockIdx.y, y, [&](long long k, double result) {
+        out[walker.at(k) * task.step_out] = cast<Stored>(result);
+    });
 }

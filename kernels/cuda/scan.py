@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .launch import C_TYPES, Launch, adding_type, headers_for, is_real, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    Scratch,
+    adding_type,
+    headers_for,
+    int64_fields,
+    is_real,
+    launch,
+    text_of,
+)
 from .prepared import only_launches
-from .rows import rows_along
+from .rows import Rows, rows_along
+
+# Blocks that long rows are cut into chunks for, and how many tiles of a group a chunk has at least.
+# Numbers of ours rather than of the GPU: the order of joining must not depend on the machine.
+_ENOUGH_BLOCKS: Final = 1024
+_LEAST_TILES: Final = 4
 
 
 @only_launches
@@ -35,20 +52,75 @@ def logcumsumexp(x: Any, out: Any, axis: int) -> None:
 
 
 def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
-    """Return the launch of cumsum, cumprod or logcumsumexp; none if x is empty. A 0-d x is a
+    """Return the launches of cumsum, cumprod or logcumsumexp; none if x is empty. A 0-d x is a
     row of one.
     """
     rows = rows_along((x,), out, axis)
     if rows is None:
         return []
-    lanes = min(32, 1 << (rows.length - 1).bit_length())
     source = source_of_scan(x.dtype, rows.kept, joined=joined, wide=rows.wide)
-    return [rows.launch(source, "scan", lanes)]
+    walk = rows.walk
+    fields = (0, *rows.steps, *walk.shape, *walk.strides[0], *walk.strides[0], *walk.strides[1])
+    return _scan(source, x, out, out, rows, fields, words=1)
+
+
+class _Cut(NamedTuple):
+    """How many threads share a row, and into how many chunks of which length it is cut."""
+
+    lanes: int
+    chunks: int
+    chunk: int
+
+    @classmethod
+    def of(cls, rows: Rows, most: int, elements: int) -> _Cut:
+        """Return a cut of rows among groups of at most so many threads, which take so many
+        elements each at a time.
+        """
+        along, across = abs(rows.steps[0]), rows.walk.strides[1]
+        # Neighbouring threads read neighbouring elements, be it of one row or of many.
+        apart = rows.walk.size >= 32 and 0 < min(map(abs, across)) < along
+        lanes = 1 if apart else min(32, 1 << (rows.length - 1).bit_length())
+        if not apart and rows.length > 32 * most:
+            lanes = most
+        blocks = -(-rows.walk.size * lanes // THREADS)
+        # A chunk costs reading its elements twice, and a State.
+        chunks = min(_ENOUGH_BLOCKS // blocks, rows.length // (lanes * elements * _LEAST_TILES))
+        if chunks <= 1:
+            return cls(lanes, 1, rows.length)
+        tile = lanes * elements
+        chunk = -(-rows.length // (chunks * tile)) * tile
+        return cls(lanes, -(-rows.length // chunk), chunk)
+
+    def grid(self, rows: Rows) -> tuple[int, int]:
+        return (-(-rows.walk.size * self.lanes // THREADS), self.chunks)
+
+
+def _scan(
+    source: str, x: Any, out: Any, places: Any, rows: Rows, fields: Sequence[int], *, words: int
+) -> list[Launch]:
+    """Return the launches of scan.cu; a State is made of so many words of 8 bytes."""
+    cut, count = _Cut.of(rows, THREADS, 4), rows.walk.size
+    # What the threads of a group, or neighbouring groups, read lies together.
+    steps = (1, count) if cut.lanes == 1 else (cut.chunks, 1)
+    task = int64_fields(
+        *(count, rows.length, cut.lanes, cut.chunk, cut.chunks, *fields[:3], *steps, *fields[3:])
+    )
+    if cut.chunks == 1:
+        return [Launch(source, "scan", cut.grid(rows), (x, places, out, out, task))]
+    states = Scratch((cut.chunks * count * words,), np.dtype(np.int64))
+    return [
+        Launch(source, "totals", cut.grid(rows), (x, states, task)),
+        Launch(source, "scan", cut.grid(rows), (x, places, out, states, task)),
+    ]
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_scan(dtype: np.dtype[Any], kept: int = 1, *, joined: str, wide: bool = False) -> str:
     """Return the text for x and out of one dtype and a number of merged axes that stay."""
+    return _source("sums.cuh", dtype, kept, joined, wide=wide)
+
+
+def _source(file: str, dtype: np.dtype[Any], kept: int, joined: str, *, wide: bool) -> str:
     real = adding_type(dtype)
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
@@ -56,9 +128,9 @@ typedef {real} Real;
 typedef {"double" if is_real(dtype) else real} Carry;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
-enum Joining {{ SUM, PRODUCT, LOG_SUM }};
+enum Joining {{ SUM, PRODUCT, LOG_SUM, LARGEST, SMALLEST }};
 constexpr Joining JOINED = {joined};
-{text_of("scan.cu")}"""
+{text_of(file, "scan.cu")}"""
 
 
 @only_launches
@@ -78,13 +150,15 @@ def cummin(x: Any, out: Any, indices: Any, axis: int) -> None:
 
 
 def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -> list[Launch]:
-    """Return the launch of cummax or cummin; none if x is empty. A 0-d x is a row of one."""
+    """Return the launches of cummax or cummin; none if x is empty. A 0-d x is a row of one."""
     rows = rows_along((x, indices), out, axis)
     if rows is None:
         return []
-    lanes = min(32, 1 << (rows.length - 1).bit_length())
     source = source_of_extremes(x.dtype, rows.kept, largest=largest, wide=rows.wide)
-    return [rows.launch(source, "extremes", lanes)]
+    of_x, of_places, of_out = rows.steps
+    strides = (rows.walk.strides[0], rows.walk.strides[2], rows.walk.strides[1])
+    fields = (of_places, of_x, of_out, *rows.walk.shape, *[step for one in strides for step in one])
+    return _scan(source, x, out, indices, rows, fields, words=2)
 
 
 @functools.lru_cache(maxsize=256)
@@ -92,14 +166,8 @@ def source_of_extremes(
     dtype: np.dtype[Any], kept: int = 1, *, largest: bool, wide: bool = False
 ) -> str:
     """Return the text for x and out of one dtype and a number of merged axes that stay."""
-    real = adding_type(dtype)
-    return f"""{headers_for([dtype])}
-typedef {C_TYPES[dtype]} Stored;
-typedef {real} Real;
-typedef {"unsigned long long" if wide else "unsigned int"} Index;
-constexpr int KEPT = {kept};
-constexpr bool LARGEST = {str(largest).lower()};
-{text_of("extremes.cu")}"""
+    joined = "LARGEST" if largest else "SMALLEST"
+    return _source("extremes.cuh", dtype, kept, joined, wide=wide)
 
 
 @only_launches
@@ -113,13 +181,24 @@ def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> Non
 
 
 def plan_recurrence(factor: Any, x: Any, out: Any, axis: int, *, backwards: bool) -> list[Launch]:
-    """Return the launch of recurrence; none if x is empty. A 0-d x is a row of one."""
+    """Return the launches of recurrence; none if x is empty. A 0-d x is a row of one."""
     rows = rows_along((factor, x), out, axis)
     if rows is None:
         return []
-    lanes = min(32, 1 << (rows.length - 1).bit_length())
+    cut, walk = _Cut.of(rows, 32, 1), rows.walk
     source = source_of_recurrence(x.dtype, rows.kept, backwards=backwards, wide=rows.wide)
-    return [rows.launch(source, "recurrence", lanes)]
+    task = int64_fields(
+        *(walk.size, rows.length, cut.lanes, cut.chunk, cut.chunks, *rows.steps),
+        *(*walk.shape, *[step for one in walk.strides for step in one]),
+    )
+    if cut.chunks == 1:
+        return [Launch(source, "recurrence", cut.grid(rows), (factor, x, out, out, task))]
+    lines = Scratch((cut.chunks, walk.size, 3), np.dtype(np.float64))
+    return [
+        Launch(source, "pieces", cut.grid(rows), (factor, x, lines, task)),
+        Launch(source, "begins", (cut.grid(rows)[0], 1), (factor, x, lines, task)),
+        Launch(source, "recurrence", cut.grid(rows), (factor, x, out, lines, task)),
+    ]
 
 
 @functools.lru_cache(maxsize=256)

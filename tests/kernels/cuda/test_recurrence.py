@@ -58,7 +58,29 @@ def test_rows_of_any_length(rows: int, length: int) -> None:
 
 
 def test_a_row_longer_than_the_pieces_of_the_cpu() -> None:
-    check(*sample((40_000,)), 0)
+    check(*sample((17_000,)), 0)
+
+
+@pytest.mark.parametrize("shape", [(3, 2_000, 1), (1, 700, 40), (1, 900, 3)])
+def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
+    factor, x = sample(shape)
+    check(factor, x, 1)
+    launches = plan_recurrence(factor, x, x, 1, backwards=False)
+    assert [step.name for step in launches] == ["pieces", "begins", "recurrence"]
+    assert launches[0].grid[1] > 1
+
+
+def test_a_chunk_whose_line_is_not_finite_is_walked() -> None:
+    factor, x = np.full((5, 2_000), 1e200), np.zeros((5, 2_000))
+    # Before the first value the product of factors overflows; behind it factors shrink y again.
+    x[0, 1_700] = 1.0
+    factor[0, 1_701:] = 1e-3
+    factor[1] = 0.5
+    x[1, 0], factor[1, 900], x[2, 1_300] = 3.0, np.inf, np.nan
+    x[3, 0], factor[3, 1:2] = 1e-300, 1e-200
+    factor[3, 2:] = np.where(np.arange(1_998) % 2, 1e150, 1e-150)
+    factor[4, 1_000] = np.nan
+    check(factor, x, 1)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

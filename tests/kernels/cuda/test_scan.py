@@ -43,6 +43,33 @@ def test_rows_of_any_length(rows: int, length: int) -> None:
     check(sample((rows, length)), 1)
 
 
+LONG = [(1, 20_000, 1), (2, 5_000, 1), (9, 1_100, 1), (1, 3_000, 70), (1, 2_000, 5)]
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_long_rows_are_cut_into_chunks(shape: tuple[int, ...]) -> None:
+    # So near to 1 that no product becomes denormal.
+    x = 1 + (sample(shape) - 1) / 100
+    check(x[:, ::-1], 1)
+    out = np.empty_like(x)
+    totals, scan = plan_scan(x, out, 1, joined="SUM")
+    assert totals.grid == scan.grid
+    assert scan.grid[1] > 1
+
+
+def test_a_row_of_millions_goes_to_many_blocks() -> None:
+    x = np.empty((1 << 24,), np.float32)
+    for step in plan_scan(x, x, 0, joined="SUM"):
+        assert np.prod(step.grid) >= 1000
+
+
+def test_what_is_not_finite_goes_on_in_later_chunks() -> None:
+    x = 1 + (sample((4, 9_000)) - 1) / 100
+    x[0, 4_000], x[1, 17], x[2, 5_000:] = np.nan, np.inf, -np.inf
+    x[3, 2_000], x[3, 7_000] = 0.0, np.inf
+    check(x, 1)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
 @pytest.mark.parametrize("view", [np.s_[:], np.s_[::-1, ::2, 1:]])
 def test_any_axis_of_any_layout(axis: int, view: object) -> None:
@@ -87,6 +114,13 @@ def check_extremes(x: np.ndarray, axis: int) -> None:
 @pytest.mark.parametrize("rows", [1, 70])
 def test_extremes_of_rows_of_any_length(rows: int, length: int) -> None:
     check_extremes(sample((rows, length)).round(2), 1)
+
+
+@pytest.mark.parametrize("shape", LONG)
+def test_extremes_of_long_rows(shape: tuple[int, ...]) -> None:
+    x = sample(shape, "float32").round(3)
+    x[0, shape[1] * 2 // 3, 0] = np.nan
+    check_extremes(x, 1)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])

@@ -1,0 +1,21 @@
+// Running sums, products and log-sums: what scan.cu joins. JOINED is SUM, PRODUCT or LOG_SUM.
+
+typedef Real Part;
+typedef Carry State;
+
+template <typename T> __device__ T nothing() {
+    if constexpr (JOINED == LOG_SUM) return T(-__longlong_as_double(0x7ff0000000000000LL));
+    else return T(JOINED == PRODUCT ? 1 : 0);
+}
+template <typename T> __device__ T joined(T a, T b) {
+    if constexpr (JOINED == LOG_SUM) {
+        // Equals first: infinities have no difference.
+        if (a == b) return a + ::log(T(2));
+        const T rest = a > b ? b - a : a - b;
+        return (a > b ? a : b) + ::log1p(::exp(rest));
+    } else {
+        return JOINED == PRODUCT ? a * b : a + b;
+    }
+}
+__device__ inline Part taken(Stored element, long long) { return cast<Real>(element); }
+__device__ inline void give(State state, Stored* out, long long*) { *out = cast<Stored>(state); }
