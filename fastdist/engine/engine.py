@@ -292,9 +292,11 @@ class Engine:
                 self.ready_queue(next_node, queue).push(NodeTask(task, next_node, buffer))
 
     def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
-        """Return where node's task goes: its device's queue, or cpu_queue."""
+        """Return where node's task goes: its device's queue, or cpu_queue, as all that waits."""
         device = device_of(node)
-        return cpu_queue if device is None else self.device_threads.queue_of(device)
+        if device is None or node.waits:
+            return cpu_queue
+        return self.device_threads.queue_of(device)
 
 
 def _is_made_for(g: Tensor | None, node: Node) -> bool:

@@ -82,6 +82,8 @@ class Node:
     accepts_undefined: ClassVar[bool] = False
     # Whether apply takes sparse gradients; others are given them as dense ones.
     takes_sparse: ClassVar[bool] = False
+    # Whether apply waits for its device, or for others: its device's thread must not run it.
+    waits: ClassVar[bool] = False
     num_outputs: int = 1
     edges: tuple[Any, ...]
     hooks: Hooks | None

@@ -14,7 +14,8 @@ _logger = logging.getLogger(__name__)
 # A local pass CPU -> GPU -> CPU ends in its caller, who waits on the pass's own CPU queue. A
 # distributed pass has no waiting caller on this worker, and a device thread must not run CPU Nodes:
 # it would stall every other pass on that GPU. So what a GPU hands back goes to the one global CPU
-# thread's queue, and from there to the pool.
+# thread's queue, and from there to the pool. A receive counts as a CPU Node, wherever its tensors
+# are: it waits until gradients are copied to the CPU, and sends them.
 
 NAME = "fastdist-cpu-continuations"
 
@@ -62,13 +63,15 @@ class GlobalCpuThread:
             task = item.graph_task
             if task is None:
                 log_expired(item)
+                del item
                 continue
             try:
                 self._run(item)
             except BaseException as error:
                 # Whoever waits for the pass hears of it; the next one needs this thread.
                 task.set_exception(error)
-            del task
+            # Nor what it was given may live as long as this thread then waits.
+            del task, item
 
 
 def log_expired(item: NodeTask) -> None:

@@ -263,10 +263,7 @@ _this_thread = _ThisThread()
 
 
 def current_outbox() -> Outbox | None:
-    """Return where this thread puts gradients; None in a thread that works on no distributed pass.
-
-    A device's thread is such a one: it sends at once.
-    """
+    """Return where this thread puts gradients; None if it works on no distributed pass."""
     return _this_thread.outbox
 
 

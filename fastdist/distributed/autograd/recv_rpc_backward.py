@@ -40,6 +40,9 @@ class RecvRpcBackward(Node):
     # The sender counts on an answer, also where nothing came.
     accepts_undefined = True
     takes_sparse: ClassVar[bool] = True
+    # For the copy to the CPU, and for a peer that takes nothing more.
+    # See Note [GPU to CPU continuations].
+    waits: ClassVar[bool] = True
     __slots__ = ("_context", "device_map", "from_worker", "message_id", "num_outputs")
 
     def __init__(

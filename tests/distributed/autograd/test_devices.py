@@ -137,6 +137,60 @@ def test_a_gradient_of_a_message_on_two_devices_is_sent_when_it_is_there(
     assert [grad.tolist() for grad in sent] == [[0.0] * 100, [3.0] * 100]
 
 
+class SlowCopies:
+    """Copies to the CPU of one kind of device, the first of which does not end before `release`."""
+
+    def __init__(self, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self._released = threading.Event(), threading.Event()
+        self.threads: list[str] = []
+        if isinstance(backend, SimBackend):
+            self._hang = backend.behaviour.hang_kernel("copy_to_host")
+        copy = backend.to_numpy
+
+        def wait_and_copy(array: Any) -> Any:
+            self.threads.append(threading.current_thread().name)
+            self.begun.set()
+            assert isinstance(backend, SimBackend) or self._released.wait(20)
+            return copy(array)
+
+        monkeypatch.setattr(backend, "to_numpy", wait_and_copy)
+
+    def release(self) -> None:
+        self._released.set()
+        if hasattr(self, "_hang"):
+            self._hang.release()
+
+
+@pytest.mark.seed("E3", "E4")
+def test_a_receive_that_waits_for_its_copy_holds_up_no_other_node_of_the_device(
+    agent: FakeAgent, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came, mine = (fastdist.ones(3, device=f"{backend.type}:0") for _ in range(2))
+    mine.requires_grad_(True)
+    with da.context() as context_id:
+        receive = RecvRpcBackward(da._current_context(), 5, life(2), (came.facts,))
+        came.edge = Edge(receive, 0)
+        copies = SlowCopies(backend, monkeypatch)
+        passing = threading.Thread(
+            target=da.backward, args=(context_id, [(came * 3.0).sum()]), name="the root"
+        )
+        passing.start()
+        try:
+            assert copies.begun.wait(20)
+            names: list[str] = []
+            loss = mine * 2.0
+            loss.register_hook(lambda g: names.append(threading.current_thread().name))
+            loss.sum().backward()
+            assert names == [f"fastdist-engine-{backend.type}:0"] and not agent.sent
+        finally:
+            copies.release()
+            passing.join(20)
+    # The fake agent has no pool: the thread runs what it could not hand on.
+    assert copies.threads == ["fastdist-cpu-continuations"]
+    (sent,) = [t for t, message in zip(agent.tensors, agent.sent) if message[1] == BACKWARD]
+    assert [grad.tolist() for grad in sent] == [[3.0] * 3]
+
+
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(late: Backend) -> None:
     x = fastdist.ones(3, device=f"{late.type}:0", requires_grad=True)
     late.synchronize(0)
