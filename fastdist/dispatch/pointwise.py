@@ -84,7 +84,8 @@ class PointwiseOp(PointwiseForm):
         if (len(operands) == 1 or self.dtype == "first") and isinstance(operands[0], Tensor):
             found = operands[0].facts.dtype
         else:
-            found = result_dtype(operands)
+            # What only chooses among the others does not meet them.
+            found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self._refusals:
             # Numbers that say how to compute do not lift what they are computed of.
             self._refuse(operands[: len(self.tensors)])

@@ -111,8 +111,11 @@ def value_dtype(dtypes: Sequence[Any]) -> Any:
 def can_compile(tree: Node, dtypes: Sequence[Any]) -> bool:
     """Say whether the body is for Numba in these dtypes; half types come as float32.
 
-    Integers that divide or take powers stay with NumPy, which looks for zeros first; so do bools.
+    Integers that divide or take powers stay with NumPy, which looks for zeros first; so do bools,
+    and wide unsigned integers, beside which Numba's numbers become floating ones.
     """
+    if any(dtype.kind == "u" and dtype.itemsize > 1 for dtype in dtypes):
+        return False
     value = value_dtype(dtypes)
     table = _FLOATING if value.kind == "f" else _INTEGER
     if value.name not in ("float32", "float64") and value.kind not in "iu":

@@ -144,3 +144,14 @@ def test_half_types_compute_in_float32_and_all_others_in_themselves() -> None:
 def test_floating_dtypes_may_have_a_gradient() -> None:
     known = {one.name for one in dtypes.ALL if one.may_have_gradient}
     assert known == {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("count", [3, 420_000])
+def test_many_wide_unsigned_numbers_meet_as_few_do(name: str, count: int) -> None:
+    x = fd.full((count,), 40_000, dtype=getattr(fd, name))
+    assert (x == x).all() and not (x < x).any() and (x + x).dtype is x.dtype
+    assert (x + x)[-1].item() == 80_000 % (int(np.iinfo(name).max) + 1)
+    assert (x * 0.5).dtype is fd.float32 and (x * 0.5)[-1].item() == 20_000
+    chosen = fd.where(x > 1, x, x - x)
+    assert chosen.dtype is x.dtype and chosen[-1].item() == 40_000
