@@ -25,8 +25,9 @@ def _power(name: str, A: Tensor, n: int) -> Any:
         raise TypeError(f"{name}(): argument 'n' (position 2) must be int, not {type(n).__name__}")
     n = n.__index__()
     if n == 0:
-        one = eye(shape[-1], dtype=A.dtype, device=A.device)
-        return one.expand(*shape).clone()
+        one = eye(shape[-1], dtype=A.dtype, device=A.device).expand(*shape)
+        # Filled, so that there is a gradient, which is 0.
+        return A.masked_fill(one == one, 0) + one
     square: Any = inverted("linalg.inv", A) if n < 0 else A
     n, found = abs(n), None
     while True:
@@ -249,5 +250,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
         raise RuntimeError(f"N must be greater than 1, got {N}")
     kind = dtype if dtype.is_floating_point else int64
     given: Any = x.to(kind).unsqueeze(-1)
+    if not x.facts.shape:
+        given = given.unsqueeze(0)
     first = given.new_ones(()).expand(*given.shape)
-    return cat([first, given.expand(*x.facts.shape, N - 1).cumprod(-1)], -1)
+    return cat([first, given.expand(*given.shape[:-1], N - 1).cumprod(-1)], -1)

@@ -53,10 +53,29 @@ def _(grads: Any, outs: Any) -> Any:
         if by_values is None:
             return None
         return (vectors * by_values.unsqueeze(-2)) @ vectors.mH
-    met = vectors.mH @ by_vectors / _differences(values)
+    turned = vectors.mH @ by_vectors
+    if turned.facts.dtype.is_complex:
+        _require_no_phase(turned)
+    # Only what turns the vectors counts. The rest would make the gradient unsymmetric, and a step
+    # along that would change the one triangle that is read twice as much as the other.
+    met = (turned - turned.mH) / (2 * _differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()
     return vectors @ met @ vectors.mH
+
+
+def _require_no_phase(turned: Any) -> None:
+    """Raise RuntimeError for a gradient that depends on the phases of vectors.
+
+    Note    waits for the device
+    """
+    moved = turned.detach().diagonal(dim1=-2, dim2=-1).imag
+    if bool((moved.abs() > 1e-2).any()):
+        raise RuntimeError(
+            "linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
+            "multiplication by e^{i phi}. The specified loss function depends on this quantity, "
+            "so it is ill-defined: take what does not, such as abs() of the vectors."
+        )
 
 
 @eigh_parts.jvp

@@ -282,3 +282,40 @@ def test_tensors_have_pytorch_s_methods() -> None:
     assert fd.allclose(matrix.matrix_power(2), matrix @ matrix)
     assert fd.allclose(matrix.pinverse(), matrix.inverse(), atol=1e-6)
     assert fd.allclose(fd.norm(matrix, "nuc"), matrix.svd().S.sum())
+
+
+@pytest.mark.parametrize("name", ["float64", "complex128"])
+@pytest.mark.parametrize("upper", ["L", "U"])
+def test_the_gradient_of_eigenvectors_is_symmetric_though_one_triangle_is_read(
+    name: str, upper: str
+) -> None:
+    # Numbers that PyTorch gives for the real matrix.
+    matrix = fd.tensor([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]], dtype=getattr(fd, name))
+    if name == "complex128":
+        phases = fd.polar(fd.ones(3).double(), fd.tensor([0.3, 1.1, -2.0]).double())
+        matrix = phases[:, None] * matrix * phases.conj()
+    leaf = matrix.clone().requires_grad_()
+    LA.eigh(leaf, upper).eigenvectors.abs().square()[0, 0].backward()
+    expected = [[-0.0332, 0.0481, -0.0556], [0.0481, -0.0149, -0.0074], [-0.0556, -0.0074, 0.0481]]
+    found = leaf.grad
+    if name == "complex128":
+        found = phases.conj()[:, None] * found * phases
+        assert found.imag.abs().max() < 1e-12
+    np.testing.assert_allclose(found.real.numpy(), expected, atol=1e-4)
+
+
+def test_a_loss_that_depends_on_the_phases_of_eigenvectors_is_refused() -> None:
+    leaf = fd.tensor([[2.0, 1j], [-1j, 1.0]], requires_grad=True)
+    vectors = LA.eigh(leaf).eigenvectors
+    with pytest.raises(RuntimeError, match="linalg_eigh_backward: The eigenvectors in the complex"):
+        (vectors[0, 0] * (1 + 2j)).imag.backward()
+
+
+def test_a_power_of_0_has_a_gradient_of_0() -> None:
+    leaf = fd.full((2, 2), 3.0, requires_grad=True)
+    LA.matrix_power(leaf, 0).sum().backward()
+    assert leaf.grad.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_vander_of_one_number_is_a_matrix_of_one_row() -> None:
+    assert LA.vander(fd.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
