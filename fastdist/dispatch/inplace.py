@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..
             return change_batch(getattr(Tensor, f"{op.name}_"), operands, attributes)
         recorder = listener() if modes.tracers else None
         if recorder is not None:
-            return traced(recorder, f"{op.name}_", run_inplace, (op, self, operands, attributes))
+            change = partial(_change_first, op)
+            return traced(recorder, f"{op.name}_", change, (operands, attributes))
         if modes.tracers and time_ranges.on:
             run_with = (op, self, operands, attributes)
             return told(f"{op.name}_", operands, run_inplace, *run_with)
@@ -136,6 +138,10 @@ def _bind(
                 raise TypeError(f"{op.name}_() is missing the argument {parameter.name!r}")
             values[parameter.name] = parameter.default
     return tuple(values[n] for n in op.tensors), tuple(values[n] for n in op.attributes)
+
+
+def _change_first(op: PointwiseOp, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
+    return run_inplace(op, operands[0], operands, attributes)
 
 
 def run_inplace(

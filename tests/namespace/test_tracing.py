@@ -145,3 +145,10 @@ def test_what_a_composite_works_out_of_numbers_is_no_constant() -> None:
     trace = fd.trace(lambda x: (x > 0).nonzero())(fd.tensor([1.0, -1.0]))
     assert not trace.constants and names(trace) == ["gt", "nonzero"]
     assert trace(fd.tensor([-1.0, 1.0])).tolist() == [[1]]
+
+
+def test_a_call_in_place_is_recorded_with_what_it_was_given() -> None:
+    trace = fd.trace(lambda x: x.clone().mul_(3).add_(x, alpha=2))(fd.ones(2))
+    assert [len(call.args[0]) for call in trace.calls] == [1, 2, 2]
+    assert "mul_    %1: float32[2]                  %1" in str(trace)
+    assert trace(fd.full((2,), 2.0)).tolist() == [10.0, 10.0]
