@@ -162,7 +162,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
     found: list[Any] = []
-    rest: Any = indices
+    rest: Any = indices.to(int64)
     for n in reversed(sizes):
         found.append(OPS["remainder"].public(rest, n))
         rest = OPS["floor_divide"].public(rest, n)

@@ -42,7 +42,12 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @composite(name="type", function=False)
-def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = False) -> Any:
+def type_(
+    input: Tensor,
+    dtype: DType | str | None = None,
+    non_blocking: bool = False,
+    memory_format: MemoryFormat = preserve_format,
+) -> Any:
     """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
     fastdist.FloatTensor.
     """
@@ -59,7 +64,7 @@ def type_(input: Tensor, dtype: DType | str | None = None, non_blocking: bool = 
         dtype = known[name]
     made = getattr(dtype, "dtype", None) if isinstance(dtype, type) else None
     # LongTensor and its kin stand for what they make.
-    return to(input, made if isinstance(made, DType) else dtype)
+    return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
 
 
 @composite(function=False)

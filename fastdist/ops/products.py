@@ -106,13 +106,17 @@ def _matrix(tensor: Tensor) -> Any:
     return tensor.reshape(math.prod(outer_sizes), last)
 
 
-def _scaled(number: Any, tensor: Any) -> Any:
+def scaled(number: Any, tensor: Any) -> Any:
+    """Return tensor * number in tensor's dtype, of which whole ones cut the number's fraction."""
+    dtype = tensor.facts.dtype
+    if not dtype.may_have_gradient:
+        number = bool(number) if dtype is bool_ else int(number)
     return tensor if number == 1 else tensor * number
 
 
 def _added(beta: Any, input: Any, product: Any) -> Any:
     # With beta 0 input is not read at all: NaN in it must not come through.
-    return product if beta == 0 else _scaled(beta, input) + product
+    return product if beta == 0 else scaled(beta, input) + product
 
 
 @composite(inplace=True)
@@ -120,7 +124,7 @@ def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
-    product = _scaled(alpha, mm(mat1, mat2))
+    product = scaled(alpha, mm(mat1, mat2))
     total = _added(beta, input, product)
     return given_out("addmm", out, total, (input, mat1, mat2))
 
@@ -130,7 +134,7 @@ def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * (mat @ vec)."""
-    product = _scaled(alpha, mv(mat, vec))
+    product = scaled(alpha, mv(mat, vec))
     total = _added(beta, input, product)
     return given_out("addmv", out, total, (input, mat, vec))
 
@@ -140,7 +144,13 @@ def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
-    product = _scaled(alpha, outer(vec1, vec2))
+    for name, number in {"beta": beta, "alpha": alpha}.items():
+        if isinstance(number, float) and not input.facts.dtype.may_have_gradient:
+            raise DTypeError(
+                f"For integral input tensors, argument {name} must not be a floating point number: "
+                f"addr got {name}={number!r} for {input.facts.dtype.name}"
+            )
+    product = scaled(alpha, outer(vec1, vec2))
     total = _added(beta, input, product)
     return given_out("addr", out, total, (input, vec1, vec2))
 
@@ -150,7 +160,7 @@ def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * bmm(batch1, batch2)."""
-    product = _scaled(alpha, bmm(batch1, batch2))
+    product = scaled(alpha, bmm(batch1, batch2))
     total = _added(beta, input, product)
     return given_out("baddbmm", out, total, (input, batch1, batch2))
 

@@ -104,7 +104,8 @@ def _padded(x: Any, length: int, padding: str, align: bool) -> Any:
         x = _reflected(x, 0, 2 * (length - 1)) if align else _reflected(x, -1, 2 * length - 1)
     # Without a gradient at the border itself, as PyTorch has it; NaN goes to the first element.
     inside = (x > 0).logical_and(x < length - 1)
-    return _chosen(inside, x, _chosen(x >= length - 1, float(length - 1), 0.0))
+    edge = (x >= length - 1).to(x.facts.dtype) * float(length - 1)
+    return _chosen(inside, x, edge)
 
 
 def _reflected(x: Any, twice_low: int, twice_high: int) -> Any:

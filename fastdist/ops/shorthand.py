@@ -238,6 +238,8 @@ def _require_vectors(given: list[Tensor], indexing: str) -> None:
 
 
 def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
+    if len(given) == 1 and isinstance(given[0], tuple | list):
+        return tuple([_at_least((one,), ndim) for one in given[0]])
     made = []
     for one in given:
         while len(one.facts.shape) < ndim:

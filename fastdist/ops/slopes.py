@@ -16,11 +16,12 @@ from .joining import cat, narrow
 @checked
 def gradient(
     input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """Return the slopes of input along each axis of dim (all unless given), of second order inside.
 
-    spacing is how far neighbours are apart, one number for all axes or one for each; or for each
-    axis a vector of where its elements lie. edge_order 1 takes two elements at the ends, 2 three.
+    spacing is how far neighbours are apart, one number for all axes or one for each, None being
+    1; or for each axis a vector of where its elements lie. edge_order 1 takes two elements at the
+    ends, 2 three.
 
     Dtype   floating -> the same; integers but uint8 -> the default dtype
     Raises  RuntimeError for an axis with fewer than edge_order + 1 elements
@@ -39,7 +40,8 @@ def gradient(
                 "torch.gradient expected each dimension size to be at least edge_order+1, got "
                 f"{input.facts.shape[axis]} along dimension {axis}"
             )
-    return [_along(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)]
+    found = [_along(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)]
+    return tuple(found)
 
 
 def _axes(dim: Any, ndim: int) -> list[int]:
@@ -55,6 +57,8 @@ def _axes(dim: Any, ndim: int) -> list[int]:
 
 def _steps(spacing: Any, axes: list[int], named: bool, shape: Sequence[int]) -> list[Any]:
     """Return for each axis how far its neighbours are apart, or where its elements lie."""
+    if spacing is None:
+        return [1] * len(axes)
     if not isinstance(spacing, tuple | list):
         if isinstance(spacing, Tensor):
             spacing = spacing.item()

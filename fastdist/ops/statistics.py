@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import WORDS, bool_
+from ..core.dtypes import WORDS, bool_, promote
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
@@ -13,6 +13,7 @@ from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import narrow
+from .products import scaled
 from .refusals import refuse_complex
 
 
@@ -45,6 +46,8 @@ def cov(
         left = given - given.sum(1, True) / count
         right, norm = left, count - correction
     else:
+        if weights.facts.dtype.is_floating_point:
+            given = given.to(promote(given.dtype, weights.dtype))
         weights = weights.to(given.dtype)
         total = weights.sum()
         left = given - (given * weights).sum(1, True) / total
@@ -199,13 +202,13 @@ def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
     """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
-    product: Any = batch1.bmm(batch2).sum(0)
-    added = product if alpha == 1 else product * alpha
+    product: Any = batch1.bmm(batch2)
+    added = scaled(alpha, product.sum(0, dtype=product.dtype))
     if beta == 0:
         return (  # type: ignore[no-any-return]
             added.expand(broadcast_shapes("addbmm", [input.facts.shape, added.facts.shape])) * 1
         )
-    return (input if beta == 1 else input * beta) + added  # type: ignore[no-any-return]
+    return scaled(beta, input) + added  # type: ignore[no-any-return]
 
 
 @composite(inplace=True, takes_out=True)

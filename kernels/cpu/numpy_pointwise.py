@@ -289,12 +289,13 @@ def _refusing_zero(ufunc: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _number_by_number(function: Callable[..., float]) -> Callable[..., Array]:
-    def apply(x: Array, *others: Array) -> Array:
-        arrays = np.broadcast_arrays(x, *others)
+    def apply(*given: Any) -> Array:
+        arrays = np.broadcast_arrays(*given)
         x = arrays[0]
         columns = [array.ravel().tolist() for array in arrays]
         result = np.fromiter(map(function, *columns), np.float64, x.size)
-        return result.reshape(x.shape).astype(np.result_type(x, np.float16))
+        # A number of the body is a Python float, which has no say beside elements.
+        return result.reshape(x.shape).astype(np.result_type(*given, np.float16))
 
     return silent(apply)
 
