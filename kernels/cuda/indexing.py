@@ -95,25 +95,32 @@ def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
     cast(x, out)
     if not src.size:
         return
-    sorted_, order = _sorted(index.reshape((index.size,)))
+    sorted_, order = sorted_with_order(index.reshape((index.size,)))
     runs = runs_of_slices(src, out, axis, index.size)
     launch(plan_add(runs, src, sorted_, order, out, alpha))
 
 
 def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> None:
-    import cupy
-
     if not index.size:
         return
-    numbers = cupy.empty((index.size,), np.int64)
-    launch(plan_numbers(index, numbers, out, axis))
-    sorted_, order = _sorted(numbers)
+    sorted_, order = sorted_with_order(elements_of(index, out, axis))
     runs = runs_of_elements(index, src, out)
     plan = plan_add if added else plan_put
     launch(plan(runs, src, sorted_, order, out))
 
 
-def _sorted(numbers: Any) -> tuple[Any, Any]:
+def elements_of(index: Any, out: Any, axis: int) -> Any:
+    """Return the number of the element of out, in C order, that each of an index along axis names;
+    -1 for what the axis has not.
+    """
+    import cupy
+
+    numbers = cupy.empty((index.size,), np.int64)
+    launch(plan_numbers(index, numbers, out, axis))
+    return numbers
+
+
+def sorted_with_order(numbers: Any) -> tuple[Any, Any]:
     """Return numbers in order, and where each stood; equals keep their order."""
     import cupy
 
@@ -252,7 +259,7 @@ def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
     if isinstance(x, np.ndarray):
         x = _uploaded(x)
     runs = runs_of_places(out, x, shape, places)
-    sorted_, order = _sorted(_numbers_of(out, places, met))
+    sorted_, order = sorted_with_order(_numbers_of(out, places, met))
     plan = plan_add if accumulate else plan_put
     launch(plan(runs, x, sorted_, order, out))
 

@@ -1,17 +1,21 @@
 // What meets at a place reduced. scattering.py puts before this text: memory.cuh, primitives.cuh,
-// typedefs of Stored (in memory) and Real (computed), the number of axes DIMS, and what is met:
-// SUM, MEAN, PROD, AMAX or AMIN.
+// typedefs of Stored (in memory) and Real (computed), the number of axes DIMS, how many entries one
+// thread takes, CHUNK, and what is MET: SUM, MEAN, PROD, AMAX or AMIN.
 //
-// A thread makes one element: it goes along the index and takes what is for it, in the order in which
-// it lies, as the CPU's kernel does. So results repeat, and need no memory; the work is that of
-// comparing each place of an axis with each entry of the index along it. Neighbours read the same
-// entries, or neighbours.
+// Entries come sorted by their place, and what is for one is met in the order in which it lies, as
+// the CPU's kernel does: a thread for what of one place lies in one chunk, so that many for one
+// place do not wait for one thread. So results repeat, and each entry is read once.
 
 constexpr int THREADS = 256;
 
 struct Task {
-    long long size, axis, includes_self;
-    long long shape[DIMS], part[DIMS], step_x[DIMS], step_index[DIMS], step_src[DIMS];
+    long long entries, places, includes_self;
+    long long place_shape[DIMS], place_out[DIMS], entry_shape[DIMS], entry_src[DIMS];
+
+    __device__ Stored* at(long long place, Stored* out) const {
+        return out + offset_of<unsigned long long, DIMS>(place, place_shape, place_out);
+    }
+    __device__ bool is_place(long long place) const { return place >= 0 && place < places; }
 };
 
 __device__ Real met(Real old, Real fresh) {
@@ -21,35 +25,67 @@ __device__ Real met(Real old, Real fresh) {
     else return scalar::add(old, fresh);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-reduce(const Stored* x, const long long* index, const Stored* src, Stored* out, Task task) {
-    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    if (number >= task.size) return;
-    long long rest = number, place = 0;
-    bool is_reached = true;
-    for (int d = DIMS - 1; d >= 0; --d) {
-        const long long before = rest / task.shape[d], at = rest - before * task.shape[d];
-        rest = before;
-        x += at * task.step_x[d];
-        if (d == task.axis) {
-            place = at;
-        } else {
-            is_reached = is_reached && at < task.part[d];
-            index += at * task.step_index[d];
-            src += at * task.step_src[d];
-        }
-    }
-    Real value = cast<Real>(*x);
-    long long count = task.includes_self;
-    const long long length = is_reached ? task.part[task.axis] : 0;
-    for (long long k = 0; k < length; ++k) {
-        if (index[k * task.step_index[task.axis]] != place) continue;
-        const Real fresh = cast<Real>(src[k * task.step_src[task.axis]]);
-        value = count++ ? met(value, fresh) : fresh;
-    }
+// Writes what has met at a place, of so many entries.
+__device__ void give(Real value, long long entries, Stored* out, const Task& task) {
+    const long long count = entries + task.includes_self;
     if constexpr (MET == MEAN) {
-        if constexpr (scalar::Is<Real>::real) value /= Real(count ? count : 1);
-        else value = Real(scalar::floor_divide((long long)(value), count ? count : 1));
+        if constexpr (scalar::Is<Real>::real) value /= Real(count);
+        else value = Real(scalar::floor_divide((long long)(value), count));
     }
-    out[number] = cast<Stored>(value);
+    *out = cast<Stored>(value);
+}
+
+// sorted: the numbers of places, rising; order: which entry each of them belongs to, equals in their
+// order. What of a place goes on in the next chunk is written into tails, what began before into
+// heads.
+extern "C" __global__ void __launch_bounds__(THREADS)
+meet(const Stored* src, const long long* sorted, const long long* order, Stored* out, Real* tails,
+     Real* heads, Task task) {
+    const long long first = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (first >= task.entries) return;
+    const long long place = sorted[first], chunk = first / CHUNK;
+    const bool begins = first == 0 || sorted[first - 1] != place;
+    if (!task.is_place(place) || (!begins && first % CHUNK)) return;
+    Stored* here = task.at(place, out);
+    bool is_one = begins && task.includes_self;
+    Real value = is_one ? cast<Real>(*here) : Real(0);
+    const long long next = (chunk + 1) * CHUNK, stop = next < task.entries ? next : task.entries;
+    long long k = first;
+    for (; k < stop && sorted[k] == place; ++k) {
+        const long long at = order[k];
+        const Real fresh = cast<Real>(
+            src[offset_of<unsigned long long, DIMS>(at, task.entry_shape, task.entry_src)]);
+        value = is_one ? met(value, fresh) : fresh;
+        is_one = true;
+    }
+    if (!begins) heads[chunk] = value;
+    else if (k < task.entries && sorted[k] == place) tails[chunk] = value;
+    else give(value, k - first, here, task);
+}
+
+// Where the entries of a place end that is at `low` and no longer at `high`, or begin.
+template <bool end>
+__device__ long long edge(const long long* sorted, long long place, long long low, long long high) {
+    while (low < high) {
+        const long long middle = low + (high - low) / 2;
+        if ((sorted[middle] == place) == end) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+// Joins what of one place lay in several chunks, in their order.
+extern "C" __global__ void __launch_bounds__(THREADS)
+meet_chunks(const long long* sorted, const Real* tails, const Real* heads, Stored* out, Task task) {
+    const long long chunk = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    const long long first = chunk * CHUNK, next = first + CHUNK;
+    if (next >= task.entries) return;
+    const long long place = sorted[next - 1];
+    const bool begins = first == 0 || sorted[first - 1] != place;
+    if (!task.is_place(place) || !begins || sorted[next] != place) return;
+    const long long begin = edge<false>(sorted, place, first, next - 1);
+    const long long end = edge<true>(sorted, place, next + 1, task.entries);
+    Real value = tails[chunk];
+    for (long long c = chunk + 1; c * CHUNK < end; ++c) value = met(value, heads[c]);
+    give(value, end - begin, task.at(place, out), task);
 }

@@ -7,35 +7,51 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .copying import cast
+from .indexing import CHUNK, elements_of, sorted_with_order
+from .launch import C_TYPES, THREADS, Launch, Scratch, headers_for, int64_fields, launch, text_of
 from .layout import element_strides
-from .prepared import only_launches
+from .prepared import on_device_of_out
 
 
-@only_launches
+@on_device_of_out
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
     """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
     mean, prod, amax or amin, with what stood there if include_self.
 
-    float16 is computed in float32, and the mean of integers is rounded down.
+    float16 is computed in float32, and the mean of integers is rounded down. Places that axis has
+    not are passed over.
     """
-    launch(plan_reduce(x, index, src, out, axis, way, include_self))
+    cast(x, out)
+    if not out.size or not index.size:
+        return
+    sorted_, order = sorted_with_order(elements_of(index, out, axis))
+    launch(plan_reduce(index, src, sorted_, order, out, way, include_self))
 
 
 def plan_reduce(
-    x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool
+    index: Any, src: Any, sorted_: Any, order: Any, out: Any, way: str, include_self: bool
 ) -> list[Launch]:
-    """Return the launch; none if out is empty.
-
-    Note    out lies without gaps; all have axes, as many. Places that axis has not are passed over
+    """Return the launch that reduces src at sorted places of out, and where there are several
+    chunks that which joins them. All have axes, as many.
     """
-    if not out.size:
-        return []
-    steps = [step for array in (x, index, src) for step in element_strides(array)]
-    task = int64_fields(out.size, axis % out.ndim, include_self, *out.shape, *index.shape, *steps)
+    entries = index.size
+    steps = (element_strides(out), index.shape, element_strides(src))
+    fields = [n for one in (out.shape, *steps) for n in one]
+    task = int64_fields(entries, out.size, include_self, *fields)
     source = source_of_reduce(out.dtype, out.ndim, way=way)
-    grid = (-(-out.size // THREADS), 1)
-    return [Launch(source, "reduce", grid, (x, index, src, out, task))]
+    chunks = -(-entries // CHUNK)
+    tails, heads = [Scratch((chunks,), _computed(out.dtype)) for _ in range(2)]
+    args = (src, sorted_, order, out, tails, heads, task)
+    met = [Launch(source, "meet", (-(-entries // THREADS), 1), args)]
+    if chunks > 1:
+        joined = (sorted_, tails, heads, out, task)
+        met.append(Launch(source, "meet_chunks", (-(-chunks // THREADS), 1), joined))
+    return met
+
+
+def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return {"e": np.dtype(np.float32), "?": np.dtype(np.uint8)}.get(dtype.char, dtype)
 
 
 @functools.lru_cache(maxsize=256)
@@ -43,12 +59,12 @@ def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str) -> str:
     """Return the text for elements of a dtype, a number of axes and a way."""
     if dtype == np.bool_ and way == "sum":
         way = "amax"
-    real = {"e": "float", "?": "unsigned char"}.get(dtype.char, C_TYPES[dtype])
     return f"""{headers_for([dtype])}
 {text_of("primitives.cuh")}
 typedef {C_TYPES[dtype]} Stored;
-typedef {real} Real;
+typedef {C_TYPES[_computed(dtype)]} Real;
 enum Meeting {{ SUM, MEAN, PROD, AMAX, AMIN }};
 constexpr Meeting MET = {way.upper()};
 constexpr int DIMS = {dims};
+constexpr long long CHUNK = {CHUNK};
 {text_of("scattering.cu")}"""

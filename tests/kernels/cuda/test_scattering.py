@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fastdist.kernels.cuda.indexing import plan_numbers
+from fastdist.kernels.cuda.launch import Launch
 from fastdist.kernels.cuda.scattering import plan_reduce
-from tests.fibre_shim.driver import run
+from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
 cpu = cpu_twins("scattering")
@@ -14,12 +16,32 @@ cpu = cpu_twins("scattering")
 WAYS = ("sum", "mean", "prod", "amax", "amin")
 
 
+def reduced(
+    index: np.ndarray,
+    src: np.ndarray,
+    out: np.ndarray,
+    axis: int,
+    way: str,
+    include_self: bool,
+    seed: int,
+) -> list[Launch]:
+    """Reduce src into out and return the launches of it; NumPy sorts in CuPy's place."""
+    numbers = np.empty((index.size,), np.int64)
+    run(plan_numbers(index, numbers, out, axis), seed)
+    order = np.argsort(numbers, kind="stable")
+    launches = plan_reduce(index, src, numbers[order], order, out, way, include_self)
+    run(launches, seed)
+    return launches
+
+
 def check(x: np.ndarray, index: np.ndarray, src: np.ndarray, axis: int, way: str) -> None:
     for include_self in (False, True):
-        expected, out = (np.ones(x.shape, x.dtype) for _ in range(2))
+        expected = np.ones(x.shape, x.dtype)
         cpu.reduce(x, index, src, expected, axis, way, include_self)
-        run(plan_reduce(x, index, src, out, axis, way, include_self), 0)
-        np.testing.assert_array_equal(out, expected)
+        for seed in SEEDS:
+            out = x.copy()
+            reduced(index, src, out, axis, way, include_self, seed)
+            np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -30,6 +52,25 @@ def test_what_meets_is_reduced(dtype: str, way: str) -> None:
     random = np.random.default_rng(0)
     x, src = (random.integers(0, 4, shape).astype(dtype) for shape in ((9,), (20,)))
     check(x, random.integers(0, 7, 20), src, 0, way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_meets_at_few_places_is_joined_from_chunks(way: str) -> None:
+    random = np.random.default_rng(2)
+    # Powers of two, of which products are exact.
+    x, src = (2.0 ** random.integers(-1, 2, size) for size in (5, 3_000))
+    index = np.sort(random.integers(0, 5, 3_000))
+    index[100:2_000] = 3
+    check(x, index, src, 0, way)
+    names = [step.name for step in reduced(index, src, x, 0, way, False, 0)]
+    assert names == ["meet", "meet_chunks"]
+
+
+def test_the_work_grows_with_the_entries_alone() -> None:
+    index = np.broadcast_to(np.int64(0), (1 << 20,))
+    of = [np.broadcast_to(np.float32(0), (size,)) for size in (1 << 20, 1)]
+    grids = [[s.grid for s in plan_reduce(index, index, index, index, x, "sum", True)] for x in of]
+    assert grids[0] == grids[1] == [(1 << 12, 1), (1 << 4, 1)]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -48,6 +89,7 @@ def test_nan_stays(way: str) -> None:
     check(x, np.array([0, 1, 2, 0]), src, 0, way)
 
 
-def test_nothing_is_launched_for_nothing() -> None:
-    none, index = np.empty((0, 2)), np.empty((0, 2), np.int64)
-    assert plan_reduce(none, index, none, none, 0, "sum", True) == []
+def test_places_that_the_axis_has_not_are_passed_over() -> None:
+    out = np.array([1.0, 2.0])
+    reduced(np.array([5, 1, -1]), np.array([3.0, 4.0, 9.0]), out, 0, "sum", True, 0)
+    assert out.tolist() == [1.0, 6.0]
