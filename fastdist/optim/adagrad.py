@@ -103,6 +103,7 @@ class Adagrad(CountedOptimizer):
             _program(bool(group["maximize"]), bool(decay)),
             [parameters, gradients, [state["sum"] for state in states]],
             [numbers[step] for step in counts],
+            self.found_inf,
         )
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:

@@ -97,7 +97,7 @@ class Adam(CountedOptimizer):
         }
         columns = [parameters, gradients, *([state[name] for state in states] for name in names)]
         program = _program(bool(group["amsgrad"]), *how_followed(group))
-        run_program(program, columns, [numbers[step] for step in counts])
+        run_program(program, columns, [numbers[step] for step in counts], self.found_inf)
 
     def _begin(self, group: Group, parameter: Tensor) -> dict[str, Any]:
         state = self.state[parameter]

@@ -12,6 +12,7 @@ from ..graph.modes import no_grad
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
+from .device_numbers import is_column, put, taken
 from .fused import direction
 from .optimizer import Group
 from .options import checked
@@ -19,12 +20,15 @@ from .updates import run_program
 
 
 @functools.cache
-def _program(is_mean: bool, maximize: bool, decays: bool) -> Program:
+def _program(is_mean: bool | None, maximize: bool, decays: bool) -> Program:
+    """Return the program of a step that is part of the mean, or begins it; None: as mu is not 1."""
     d = direction(maximize=maximize, weight_decay=decays)
+    mean = "ax + mu * (p - ax)"
+    either = f"where(mu == T(1), p, {mean})"
     return read_program(
         f"""
         p = p * keep - eta * {d}
-        ax = {"ax + mu * (p - ax)" if is_mean else "p"}
+        ax = {either if is_mean is None else mean if is_mean else "p"}
         """,
         ("p", "g", "ax"),
         ("keep", "eta", "decay", "mu"),
@@ -75,6 +79,14 @@ class ASGD(CountedOptimizer):
         """Change parameters of a group."""
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         counts = self.count_all(group, parameters, states)
+        if is_column(counts):
+            row = self._next_of_all(group, counts[0], states)
+            how = bool(group["maximize"]), bool(group["weight_decay"])
+            averages = [state["ax"] for state in states]
+            run_program(
+                _program(None, *how), [parameters, gradients, averages], [row] * len(counts)
+            )
+            return
         numbers = [
             self._next(group, step, state) for step, state in zip(counts, states, strict=True)
         ]
@@ -92,6 +104,15 @@ class ASGD(CountedOptimizer):
         state["mu"] = self.number(group, parameter, 1.0)
         state["ax"] = zeros_like(parameter)
         return state
+
+    def _next_of_all(self, group: Group, step: Tensor, states: list[dict[str, Any]]) -> list[Any]:
+        """As _next, of a column of counts."""
+        lr, lambd = group["lr"], group["lambd"]
+        etas, mus = ([state[name] for state in states] for name in ("eta", "mu"))
+        eta, mu = taken(etas), taken(mus)
+        put(lr / ((1.0 + lambd * lr * step) ** group["alpha"]), etas)
+        put(1.0 / (step - group["t0"]).clamp(min=1.0), mus)
+        return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
 
     def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
         """Return the numbers of one step, and leave those of the next."""

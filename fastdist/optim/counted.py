@@ -10,6 +10,7 @@ from ..dispatch.promotion import get_default_dtype
 from ..ops.creation import tensor
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
+from .device_numbers import put, taken
 from .optimizer import Group, Optimizer
 from .options import require_for_fused, require_no_lists, require_not_captured
 
@@ -46,6 +47,12 @@ class CountedOptimizer(Optimizer):
                     if name in kept and not isinstance(kept[name], Tensor):
                         kept[name] = self.number(group, parameter, float(kept[name]))
 
+    def _stay_on_device(self, group: Group, states: list[dict[str, Any]]) -> bool:
+        """Return whether counts are of a device and need not be read."""
+        if not (group.get("capturable") or group.get("fused")) or group["differentiable"]:
+            return False
+        return bool(states) and all(state["step"].facts.device is not CPU for state in states)
+
     def number(self, group: Group, parameter: Tensor, value: float = 0.0) -> Tensor:
         """Return a number of the state as a Tensor, where the group wants it."""
         is_fused = bool(group.get("fused"))
@@ -63,7 +70,8 @@ class CountedOptimizer(Optimizer):
         self, group: Group, parameters: list[Tensor], states: list[dict[str, Any]]
     ) -> list[Any]:
         """Count one more step of parameters; return of each the how manieth it is: a number, or a
-        Tensor where PyTorch goes on with one, which rounds what follows from it.
+        Tensor where PyTorch goes on with one, which rounds what follows from it. Counts on a device
+        are one column for all: see Note [Numbers on a device].
 
         Raises  AssertionError for options that PyTorch's step refuses, RuntimeError while a graph
                 is captured that would not count
@@ -77,6 +85,11 @@ class CountedOptimizer(Optimizer):
                 f"If capturable=True, {self._on_devices}: ['cuda']; one of the params is on cpu, "
                 "where there are no graphs to capture: leave capturable out"
             )
+        if self._stay_on_device(group, states):
+            steps = [state["step"] for state in states]
+            total = taken(steps) + self.counted_once()
+            put(total, steps)
+            return [total] * len(steps)
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
         counts: list[Any] = []
         for step in [state["step"] for state in states]:

@@ -55,6 +55,10 @@ def _array_of(operand: Any, target: Layout) -> Any:
         layout = operand.facts
         if layout is target or _is_alike(layout, target):
             return operand.array
+        if layout.device is target.device and layout.device.type != "cpu":
+            # Where it is, without waiting for it.
+            one = operand.detach().to(target.dtype).reshape([1] * len(target.shape))
+            return one.expand(target.shape).array
         operand = operand.item()
     return asarray(operand, target.dtype.numpy)
 

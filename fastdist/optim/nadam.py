@@ -10,6 +10,7 @@ from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
+from .device_numbers import is_column, put, taken
 from .moments import FOLLOWED, follow, followed, how_followed
 from .optimizer import Group
 from .options import checked
@@ -78,10 +79,14 @@ class NAdam(CountedOptimizer):
         states = [self.state[p] or self._begin(group, p) for p in parameters]
         counts = self.count_all(group, parameters, states)
         known = followed(group)
-        numbers = [
-            [*known, *self._ahead(group, step, state["mu_product"])]
-            for step, state in zip(counts, states, strict=True)
-        ]
+        products = [state["mu_product"] for state in states]
+        if is_column(counts):
+            numbers = [[*known, *self._ahead(group, counts[0], products)]] * len(counts)
+        else:
+            numbers = [
+                [*known, *self._ahead(group, step, product)]
+                for step, product in zip(counts, products, strict=True)
+            ]
         means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
         run_program(
             _program(*how_followed(group)), [parameters, gradients, means, squares], numbers
@@ -95,15 +100,22 @@ class NAdam(CountedOptimizer):
         state["exp_avg_sq"] = zeros_like(parameter)
         return state
 
-    def _ahead(self, group: Group, step: Any, mu_product: Tensor) -> list[Any]:
-        """Return the numbers of one step, and count it in the product of all momenta."""
+    def _ahead(self, group: Group, step: Any, kept: Tensor | list[Tensor]) -> list[Any]:
+        """Return the numbers of one step, and count it in the product of all momenta, or in those
+        of all parameters of a column.
+        """
         (beta1, beta2), lr = group["betas"], group["lr"]
         mu, ahead = (
             beta1 * (1.0 - 0.5 * 0.96 ** (at * group["momentum_decay"])) for at in (step, step + 1)
         )
-        product: Any = mu_product.mul_(mu)
-        as_tensor = group["differentiable"] or group["capturable"]
-        product = product.clone() if as_tensor else product.item()
+        product: Any
+        if isinstance(kept, list):
+            product = taken(kept) * mu
+            put(product, kept)
+        else:
+            product = kept.mul_(mu)
+            as_tensor = group["differentiable"] or group["capturable"]
+            product = product.clone() if as_tensor else product.item()
         now = lr * (1.0 - mu) / (1.0 - product)
         then = lr * ahead / (1.0 - product * ahead)
         return [1.0 - beta2**step, group["eps"], now, then]

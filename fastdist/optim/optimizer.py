@@ -191,6 +191,13 @@ class Optimizer(HasHooks):
             else:
                 parameters.append(parameter)
                 gradients.append(gradient)
+        if len({parameter.facts.device for parameter in parameters}) > 1:
+            of_device = defaultdict[Any, list[tuple[Tensor, Tensor]]](list)
+            for pair in zip(parameters, gradients, strict=True):
+                of_device[pair[0].facts.device].append(pair)
+            for pairs in of_device.values():
+                self.update_all(group, *map(list, zip(*pairs, strict=True)))
+            return
         self.update_all(group, parameters, gradients)
 
     def step_with(self, gradients: Mapping[Tensor, Tensor]) -> None:
@@ -215,6 +222,13 @@ class Optimizer(HasHooks):
             else:
                 with _in_place_of_grad(list(self._parameters()), gradients):
                     self.step()
+
+    # Set by GradScaler for the length of a step of what is fused: not 0 if the step is left out.
+    found_inf: Tensor | None = None
+
+    def counted_once(self) -> Any:
+        """Return by how much a step is counted: 1, or 0 on the device where it is left out."""
+        return 1.0 if self.found_inf is None else 1.0 - self.found_inf
 
     def gradient_of(self, parameter: Tensor) -> Tensor | None:
         """Return the gradient that the present step uses for a parameter."""

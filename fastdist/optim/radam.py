@@ -9,8 +9,10 @@ from typing import Any, ClassVar
 
 from ..core.program import Program, read_program
 from ..ops.creation import zeros_like
+from ..ops.variants import where
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
+from .device_numbers import is_column
 from .moments import FOLLOWED, follow, followed, how_followed
 from .optimizer import Group
 from .options import checked
@@ -18,11 +20,13 @@ from .updates import run_program
 
 
 @functools.cache
-def _program(trusts: bool, decays: bool, apart: bool, maximize: bool) -> Program:
+def _program(trusts: bool | None, decays: bool, apart: bool, maximize: bool) -> Program:
+    """Return the program of a step that trusts the squares, or not; None: as trust is not 0."""
     moments, _ = follow(decays, apart, maximize)
-    adapted = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust"
+    adapted, plain = "p - m / left * lr * (root / (sqrt(v) + eps)) * trust", "p - lr * (m / left)"
+    either = f"where(trust != T(0), {adapted}, {plain})"
     return read_program(
-        f"{moments}\np = {adapted if trusts else 'p - lr * (m / left)'}",
+        f"{moments}\np = {either if trusts is None else adapted if trusts else plain}",
         ("p", "g", "m", "v"),
         (*FOLLOWED, "left", "lr", "root", "eps", "trust"),
     )
@@ -75,6 +79,10 @@ class RAdam(CountedOptimizer):
         adapted = {step: _adapted(group, step) for step in dict.fromkeys(counts)}
         means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
         columns, at = [parameters, gradients, means, squares], 0
+        if is_column(counts):
+            row = [*known, *adapted[counts[0]]]
+            run_program(_program(None, *how_followed(group)), columns, [row] * len(counts))
+            return
         for trusts, alike in groupby(adapted[step][-1] is not None for step in counts):
             end = at + len([*alike])
             numbers = [
@@ -93,15 +101,20 @@ class RAdam(CountedOptimizer):
 
 
 def _adapted(group: Group, step: Any) -> list[Any]:
-    """Return the numbers of one step; the last is None while squares are not to be trusted."""
+    """Return the numbers of one step; the last is None, in a column 0, while squares are not to be
+    trusted.
+    """
     beta1, beta2 = group["betas"]
     left1, left2 = 1.0 - beta1**step, 1.0 - beta2**step
     longest = 2.0 / (1.0 - beta2) - 1.0
     length = longest - 2.0 * step * beta2**step / left2
-    trust = None
-    if length > 5.0:
+    trust: Any = None
+    of_column = is_column([step])
+    if of_column or length > 5.0:
         trust = (
             ((length - 4.0) * (length - 2.0) * longest)
             / ((longest - 4.0) * (longest - 2.0) * length)
         ) ** 0.5
+    if of_column:
+        trust = where(length > 5.0, trust, 0.0)
     return [left1, group["lr"], left2**0.5, group["eps"], trust]

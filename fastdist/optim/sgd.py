@@ -103,7 +103,7 @@ class SGD(Optimizer):
         how = bool(group["maximize"]), bool(decay)
         columns = [parameters, gradients]
         if not momentum:
-            run_program(_plain(*how), columns, [[lr, decay]] * len(parameters))
+            run_program(_plain(*how), columns, [[lr, decay]] * len(parameters), self.found_inf)
             return
         buffers: list[Any] = [
             self.state[parameter].get("momentum_buffer") for parameter in parameters
@@ -119,10 +119,12 @@ class SGD(Optimizer):
             self.state[parameters[0]]["momentum_buffer"] = buffers[0]
             # The first step takes the gradient whole, whatever the dampening, and out of any graph.
             with no_grad():
-                run_program(_begin(*how), [buffers, gradients, parameters], [[decay]])
+                run_program(
+                    _begin(*how), [buffers, gradients, parameters], [[decay]], self.found_inf
+                )
         numbers = [lr, momentum, 1.0 - group["dampening"], decay]
         program = _descend(is_first, bool(group["nesterov"]), *how)
-        run_program(program, [*columns, buffers], [numbers] * len(parameters))
+        run_program(program, [*columns, buffers], [numbers] * len(parameters), self.found_inf)
 
     def update_sparse(self, group: Group, parameter: Tensor, gradient: Tensor) -> None:
         """Change the rows that the gradient touches, and with momentum those that it ever did."""

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from ..core.dtypes import float64
 from ..core.program import Program
 from ..devices.backend import backend_of
 from ..graph.modes import is_grad_enabled
 from ..tensor.layout import Layout
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
+from .device_numbers import are_on_device
 from .fused import fused
 
 # What lies in one way can be done together: its dtype and device; None for what has gaps.
@@ -19,11 +21,15 @@ Kind = tuple[Any, Any] | None
 
 
 def run_program(
-    program: Program, columns: Sequence[list[Tensor]], numbers: Sequence[Sequence[Any]]
+    program: Program,
+    columns: Sequence[list[Tensor]],
+    numbers: Sequence[Sequence[Any]],
+    skip: Tensor | None = None,
 ) -> None:
     """Run a program for each of several parameters. A column holds, for each of them, the Tensor
     that stands for one of the program's arrays; numbers, for which Tensors of one element may
-    stand, has a row for each.
+    stand, has a row for each. A row that is that of all may hold Tensors with an element for each:
+    see Note [Numbers on a device]. Unless skip, a Tensor of one element, is 0, nothing changes.
 
     What is of one dtype, on one device and without gaps is one launch. With grad mode on each line
     is recorded for autograd.
@@ -32,7 +38,9 @@ def run_program(
     for kind, count in _parts(columns):
         part = [column[at : at + count] for column in columns]
         given = numbers[at : at + count]
-        if kind is None:
+        if given and not is_grad_enabled() and (skip is not None or are_on_device(given[0])):
+            _launch_given(program, part, given, at, skip)
+        elif kind is None:
             for *tensors, row in zip(*part, given, strict=True):
                 _run_lines(program, tensors, row)
         else:
@@ -74,6 +82,46 @@ def _launch(
     for name, column in zip(program.arrays, columns, strict=True):
         if name in program.written:
             bump_all(column)
+
+
+def _launch_given(
+    program: Program,
+    columns: list[list[Tensor]],
+    numbers: Sequence[Sequence[Any]],
+    at: int,
+    skip: Tensor | None,
+) -> None:
+    """Launch over parameters from the one at a place on, with numbers that a device knows."""
+    begin = 0
+    for _, alike in groupby(numbers, id):
+        end = begin + len([*alike])
+        part = [column[begin:end] for column in columns]
+        facts = part[0][0].facts
+        device, known = facts.device, list[float | None]()
+        arrays = [] if skip is None else [skip.to(device).array.reshape((1,))]
+        for value in numbers[begin]:
+            if not are_on_device([value]):
+                known.append(_number(value))
+                continue
+            known.append(None)
+            whole = value.detach().reshape(-1).to(device, float64)
+            rows = whole.expand(end - begin) if len(whole) == 1 else whole[at + begin : at + end]
+            arrays.append(rows.contiguous().array)
+        apply = backend_of(device.type).kernel("multi_tensor.apply_given")
+        packed = [[tensor.to(facts.dtype).contiguous() for tensor in column] for column in part]
+        apply(program, known, skip is not None, *arrays, *[t.array for c in packed for t in c])
+        for name, column, written in zip(program.arrays, part, packed, strict=True):
+            if name in program.written:
+                _write_back(column, written)
+        begin = end
+
+
+def _write_back(column: list[Tensor], written: list[Tensor]) -> None:
+    """Let parameters be what was written into them, or into copies of those that have gaps."""
+    bump_all([tensor for tensor, made in zip(column, written, strict=True) if made is tensor])
+    for tensor, made in zip(column, written, strict=True):
+        if made is not tensor:
+            tensor.copy_(made)
 
 
 def _number(value: Any) -> float:

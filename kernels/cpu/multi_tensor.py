@@ -49,6 +49,25 @@ def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
     _by_lines(program, numbers, arrays)
 
 
+def apply_given(
+    program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Array
+) -> None:
+    """Run a program as `apply`, with numbers that arrays hold: they begin with a column for each
+    None of numbers, float64, one element to a row. If skips, another comes before them, float32 of
+    one element: unless that is 0, nothing is written.
+    """
+    first = skips + list(numbers).count(None)
+    if skips and arrays[0].item():
+        return
+    count = (len(arrays) - first) // len(program.arrays)
+    columns = iter(arrays[skips:first])
+    by_number = [
+        [number] * count if number is not None else next(columns).tolist() for number in numbers
+    ]
+    rows = [list(row) for row in zip(*by_number, strict=True)] or [[]] * count
+    apply(program, rows, *arrays[first:])
+
+
 def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array]) -> None:
     """Do what apply does with a pass for each line of each row."""
     rows, dtype = len(numbers), arrays[0].dtype

@@ -1,11 +1,18 @@
 // One program over rows of arrays. The text before this says T and Out, ARRAYS, NUMBERS, the bits
-// READ and WRITTEN of the arrays, MOST rows of a table, CHUNK elements to a block, PACK, and
+// READ and WRITTEN of the arrays, those of the numbers that are addresses of columns: GIVEN, MOST rows of a table, CHUNK elements to a block, PACK, and
 //
 //     void update(T (&x)[ARRAYS], const T (&n)[NUMBERS])
 
+__device__ double number_of(long long bits) {
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 struct Table {
     long long rows, end[MOST], size[MOST], at[ARRAYS][MOST];
-    double numbers[NUMBERS];
+    long long numbers[NUMBERS];  // bits of a double, or the address of a column of them
+    long long skip;  // the address of a float, or 0
 };
 
 template <int count> __device__ void step(Out* const (&at)[ARRAYS], int i, const T (&n)[NUMBERS]) {
@@ -30,6 +37,7 @@ template <int count> __device__ void step(Out* const (&at)[ARRAYS], int i, const
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) {
+    if (table.skip && *reinterpret_cast<const float*>(table.skip) != 0.0f) return;
     // The first row that ends behind this block.
     int row = 0;
     for (int last = int(table.rows) - 1; row < last;) {
@@ -48,7 +56,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) 
 #pragma unroll
     for (int a = 0; a < ARRAYS; ++a) at[a] = reinterpret_cast<Out*>(table.at[a][row]) + begin;
 #pragma unroll
-    for (int i = 0; i < NUMBERS; ++i) n[i] = T(table.numbers[i]);
+    for (int i = 0; i < NUMBERS; ++i) {
+        const double* column = reinterpret_cast<const double*>(table.numbers[i]);
+        // Rounded as memory would round it.
+        n[i] = cast<T>(cast<Out>(GIVEN >> i & 1 ? column[row] : number_of(table.numbers[i])));
+    }
     for (int i = threadIdx.x * PACK; i + PACK <= size; i += THREADS * PACK) step<PACK>(at, i, n);
     for (int i = size / PACK * PACK + threadIdx.x; i < size; i += THREADS) step<1>(at, i, n);
 }

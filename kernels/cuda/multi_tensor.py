@@ -42,13 +42,24 @@ def apply(program: Program, numbers: Sequence[Sequence[float]], *arrays: Any) ->
     launch(plan(program, numbers, arrays), on=arrays[0])
 
 
+def apply_given(
+    program: Program, numbers: Sequence[float | None], skips: bool, *arrays: Any
+) -> None:
+    """Run a program as `apply`, with numbers that the device knows: arrays begins with a column
+    for each None of numbers, float64, one element to a row. If skips, another comes before them,
+    float32 of one element: unless that is 0, nothing is written.
+
+    Thread  any; queued on the current stream of the arrays' device, which reads them then
+    """
+    launch(plan_given(program, numbers, skips, arrays), on=arrays[0])
+
+
 def plan(
     program: Program, numbers: Sequence[Sequence[float]], arrays: Sequence[Any]
 ) -> list[Launch]:
     """Return the launches, in order: one for a table of rows that do not share memory."""
     rows = len(numbers)
-    starts = np.array([address_of(array) for array in arrays], np.int64).reshape(-1, rows)
-    sizes = np.array([array.size for array in arrays[:rows]], np.int64)
+    starts, sizes = _places(arrays, rows)
     dtype = arrays[0].dtype
     if _share_memory(starts, sizes * dtype.itemsize):
         return [
@@ -60,6 +71,34 @@ def plan(
     for part in _parts(numbers, _rows_of_table(program)):
         launches += _over_table(program, numbers[part.start], dtype, starts[:, part], sizes[part])
     return launches
+
+
+def plan_given(
+    program: Program, numbers: Sequence[float | None], skips: bool, arrays: Sequence[Any]
+) -> list[Launch]:
+    """Return the launches, in order; a launch for each row where rows share memory."""
+    first = skips + list(numbers).count(None)
+    skip = address_of(arrays[0]) if skips else 0
+    columns = [address_of(column) for column in arrays[skips:first]]
+    rows = (len(arrays) - first) // len(program.arrays)
+    starts, sizes = _places(arrays[first:], rows)
+    dtype = arrays[first].dtype
+    apart = _share_memory(starts, sizes * dtype.itemsize)
+    most = 1 if apart else _rows_of_table(program)
+    launches = []
+    for begin in range(0, rows, most):
+        part = slice(begin, min(begin + most, rows))
+        here = [column + 8 * begin for column in columns]
+        launches += _over_table(
+            program, numbers, dtype, starts[:, part], sizes[part], columns=here, skip=skip
+        )
+    return launches
+
+
+def _places(arrays: Sequence[Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where arrays begin, (arrays of the program, rows), and how long they are, (rows,)."""
+    starts = np.array([address_of(array) for array in arrays], np.int64).reshape(-1, rows)
+    return starts, np.array([array.size for array in arrays[:rows]], np.int64)
 
 
 def _rows_of_table(program: Program) -> int:
@@ -98,12 +137,17 @@ def _parts(numbers: Sequence[Sequence[float]], most: int) -> Iterator[slice]:
 
 def _over_table(
     program: Program,
-    numbers: Sequence[float],
+    numbers: Sequence[float | None],
     dtype: np.dtype[Any],
     starts: np.ndarray,
     sizes: np.ndarray,
+    *,
+    columns: Sequence[int] = (),
+    skip: int = 0,
 ) -> list[Launch]:
-    """Return the launch over rows of such sizes that begin at starts; none if all are empty."""
+    """Return the launch over rows of such sizes that begin at starts; none if all are empty.
+    columns and skip are addresses, as apply_given has them.
+    """
     blocks = np.cumsum(-(-sizes // _CHUNK))
     if not blocks[-1]:
         return []
@@ -111,18 +155,23 @@ def _over_table(
     table = np.zeros((2 + len(starts), _rows_of_table(program)), np.int64)
     table[0, :rows], table[1, :rows], table[2:, :rows] = blocks, sizes, starts
     # Rounded to the arrays' dtype, which a double holds.
-    values = np.array(numbers or [0.0]).astype(dtype).astype(np.float64)
-    fields = np.concatenate([np.array([rows]), table.ravel(), values.view(np.int64)])
+    known = [0.0 if number is None else number for number in numbers or [0.0]]
+    values = np.array(known).astype(dtype).astype(np.float64).view(np.int64)
+    given = [place for place, number in enumerate(numbers) if number is None]
+    values[given] = columns
+    fields = np.concatenate([np.array([rows]), table.ravel(), values, np.array([skip])])
     aligned = not np.bitwise_or.reduce(starts, axis=None) & 15
-    source = source_of_program(program, dtype, aligned=aligned)
+    source = source_of_program(program, dtype, aligned=aligned, given=tuple(given))
     struct = Struct(fields.view(f"V{fields.nbytes}"))
     return [Launch(source, "multi_tensor", (int(blocks[-1]), 1), (struct,))]
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_program(program: Program, dtype: np.dtype[Any], *, aligned: bool) -> str:
+def source_of_program(
+    program: Program, dtype: np.dtype[Any], *, aligned: bool, given: tuple[int, ...] = ()
+) -> str:
     """Return the text of a program over tables of arrays of dtype; aligned if all of them begin at
-    multiples of 16 bytes.
+    multiples of 16 bytes. given are the places of numbers that come as columns.
     """
     compute = compute_dtype([Operand(dtype)], dtype)
     places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}
@@ -130,15 +179,16 @@ def source_of_program(program: Program, dtype: np.dtype[Any], *, aligned: bool) 
     functions, lines = [], []
     for i, (target, body) in enumerate(program.lines):
         functions.append(body_function(f"line{i}", body, [compute] * len(body.names), compute))
-        given = ", ".join(places[name] for name in body.names)
+        operands = ", ".join(places[name] for name in body.names)
         # Rounded as memory would round it.
-        lines.append(f"    {places[target]} = cast<T>(line{i}({given}));")
+        lines.append(f"    {places[target]} = cast<T>(line{i}({operands}));")
     read = {name for _, body in program.lines for name in body.used}
     return "\n".join(
         (
             preamble([body for _, body in program.lines], [dtype], compute, dtype),
             f"constexpr int ARRAYS = {len(program.arrays)};",
             f"constexpr int NUMBERS = {max(len(program.numbers), 1)};",
+            f"constexpr unsigned int GIVEN = {sum([1 << place for place in given])};",
             f"constexpr unsigned int READ = {_bits(program, read)};",
             f"constexpr unsigned int WRITTEN = {_bits(program, program.written)};",
             f"constexpr int MOST = {_rows_of_table(program)}, CHUNK = {_CHUNK};",

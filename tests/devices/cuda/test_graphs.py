@@ -153,6 +153,47 @@ def test_steps_that_would_be_counted_once_are_not_captured(name: str) -> None:
     assert optimizer.state[weight]["step"].item() == 1
 
 
+CAPTURABLE = ["Adadelta", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"]
+
+
+@pytest.mark.parametrize("name", CAPTURABLE)
+def test_capturable_steps_go_on_counting_at_each_replay(name: str) -> None:
+    def made(**options: Any) -> tuple[list[Any], Any]:
+        weights = [nn.Parameter(fd.arange(n, device="cuda") / 3) for n in (3.0, 5.0)]
+        return weights, getattr(fd.optim, name)(weights, lr=0.1, **options)
+
+    def step(weights: list[Any], optimizer: Any) -> None:
+        optimizer.zero_grad()
+        sum([((w - 1) ** 2).sum() for w in weights]).backward()
+        optimizer.step()
+
+    eager, ours = made(), made(capturable=True)
+    for _ in range(2):
+        step(*eager), step(*ours)
+    captured = CUDAGraph()
+    with graph(captured):
+        step(*ours)
+    for _ in range(7):  # RAdam trusts its squares from the sixth step on
+        captured.replay()
+        step(*eager)
+    for one, other in zip(eager[0], ours[0], strict=True):
+        assert other.tolist() == pytest.approx(one.tolist(), rel=1e-5, abs=1e-6)
+        assert ours[1].state[other]["step"].item() == 9
+
+
+def test_the_rate_of_captured_steps_may_be_a_tensor_that_changes() -> None:
+    weight, rate = nn.Parameter(fd.ones(2, device="cuda")), fd.tensor(0.1, device="cuda")
+    optimizer = fd.optim.AdamW([weight], lr=rate, capturable=True, weight_decay=0)
+    weight.grad = fd.ones(2, device="cuda")
+    optimizer.step()
+    captured = CUDAGraph()
+    with graph(captured):
+        optimizer.step()
+    rate.fill_(0.5)
+    captured.replay()
+    assert weight.tolist() == pytest.approx([0.4, 0.4], abs=1e-5)
+
+
 def test_a_module_is_graphed_forward_and_backward() -> None:
     fd.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)).to("cuda")

@@ -10,7 +10,7 @@ import pytest
 
 from fastdist.core.program import read_program
 from fastdist.kernels.cpu import multi_tensor as cpu
-from fastdist.kernels.cuda.multi_tensor import plan
+from fastdist.kernels.cuda.multi_tensor import plan, plan_given
 from tests.fibre_shim.driver import run
 
 PROGRAM = read_program(
@@ -92,3 +92,23 @@ def test_nothing_is_launched_for_empty_rows() -> None:
     program = read_program(TWO_OF_THEM, ("p", "g"), ("keep", "rate"))
     empty = [np.empty(0, np.float32) for _ in range(2)]
     assert plan(program, [[0.5, 0.1]], empty) == []
+
+
+@pytest.mark.parametrize("skip", [0.0, 1.0])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_numbers_of_the_device_are_read_by_row_unless_all_is_skipped(
+    dtype: str, skip: float
+) -> None:
+    rows = 200  # of two tables
+    given = arrays([(n % 5 + 1,) for n in range(rows)], 3, dtype)
+    column = np.linspace(0.1, 0.9, rows)
+    numbers = [0.25, None, 0.5]
+    head = [np.array([skip], np.float32), column]
+    on_cuda, on_cpu = ([one.copy() for one in given] for _ in range(2))
+    run(plan_given(PROGRAM, numbers, True, [*head, *on_cuda]), 0)
+    cpu.apply_given(PROGRAM, numbers, True, *head, *on_cpu)
+    if not skip:
+        cpu.apply(PROGRAM, [[0.25, keep, 0.5] for keep in column], *given)
+    for one, other, expected in zip(on_cpu, on_cuda, given, strict=True):
+        assert one.tobytes() == expected.tobytes()
+        np.testing.assert_allclose(other, expected, rtol=2e-3 if dtype == "float16" else 1e-6)

@@ -1,0 +1,64 @@
+"""Numbers of optimisers that stay on a device: states of one element, worked on as a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..core.dtypes import float64
+from ..core.program import Program, read_program
+from ..devices.backend import backend_of
+from ..ops.creation import empty
+from ..tensor.storage import bump_all
+from ..tensor.tensor import Tensor
+
+# Note [Numbers on a device]
+# What a step of Adam's subtracts depends on how often it was done. On a device the count must not
+# be read by the host, which would wait for it, and could not read it while a graph is captured. So
+# the counts of a group's parameters are gathered into a column of float64, a launch for all; the
+# formulas, written for numbers, are given the column in their place; and the program that changes
+# the parameters finds its numbers in the columns that come of that. What is gathered goes back by
+# one launch as well.
+_TAKE: Final = ("into = kept", ("into", "kept"))
+_PUT: Final = ("kept = given", ("kept", "given"))
+
+
+def taken(kept: Sequence[Tensor]) -> Tensor:
+    """Return numbers, Tensors of one element of a dtype on a device, as a column.
+
+    Shape   (), each -> (n,)
+    Dtype   floating -> float64
+    """
+    facts = kept[0].facts
+    column = empty(len(kept), dtype=facts.dtype, device=facts.device)
+    _copy(_TAKE, [_elements(column), [one.array.reshape((1,)) for one in kept]], facts.device)
+    return column.to(float64)
+
+
+def put(column: Tensor, kept: Sequence[Tensor]) -> None:
+    """Write a column over the numbers that taken made one of; they count a change."""
+    facts = kept[0].facts
+    given = column.to(facts.dtype)
+    _copy(_PUT, [[one.array.reshape((1,)) for one in kept], _elements(given)], facts.device)
+    bump_all(kept)
+
+
+def _elements(column: Tensor) -> list[Any]:
+    array = column.array
+    return [array[place : place + 1] for place in range(column.numel())]
+
+
+def _copy(text: tuple[str, tuple[str, str]], columns: list[list[Any]], device: Any) -> None:
+    program: Program = read_program(*text, ())
+    apply = backend_of(device.type).kernel("multi_tensor.apply")
+    apply(program, [[]] * len(columns[0]), *columns[0], *columns[1])
+
+
+def is_column(counts: Sequence[Any]) -> bool:
+    """Return whether the counts of several parameters are one column, the same for each."""
+    return bool(counts) and isinstance(counts[0], Tensor) and counts[0].ndim > 0
+
+
+def are_on_device(numbers: Sequence[Any]) -> bool:
+    """Return whether some numbers of a step are Tensors of a device, which has its own time."""
+    return any(isinstance(one, Tensor) and one.facts.device.type != "cpu" for one in numbers)
