@@ -169,11 +169,20 @@ def _place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[_Place], list[B
 
 def _place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> _Place:
     if array.flags.c_contiguous:
-        buffers.append(array.data.cast("B") if array.size else b"")
+        buffers.append(_memory_of(array))
         return len(buffers) - 1, 0, None
     copied = np.ascontiguousarray(array)
-    buffers.append(copied.data.cast("B") if copied.size else b"")
+    buffers.append(_memory_of(copied))
     return len(buffers) - 1, 0, tuple(step // array.itemsize for step in copied.strides)
+
+
+def _memory_of(array: np.ndarray[Any, Any]) -> Buffer:
+    if not array.size:
+        return b""
+    if array.dtype.isbuiltin == 1:
+        return array.data.cast("B")
+    # bfloat16 is ml_dtypes', whose arrays give out no buffer; a view of their bytes does.
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _place_together(

@@ -1,0 +1,162 @@
+"""A tensor of each dtype crosses workers in each form that a tensor has, by each way there is."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as torch
+import fastdist.autograd.forward_ad as fwAD
+import fastdist.distributed.autograd as dist_autograd
+from fastdist.core import dtypes
+from fastdist.distributed import rpc
+from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.members import members
+from tests.distributed.workers import Group
+
+LARGE = (300, 500)
+NAMES = [dtype.name for dtype in dtypes.ALL]
+GRADED = [dtype.name for dtype in dtypes.ALL if dtype.may_have_gradient]
+
+
+@pytest.fixture(scope="module", params=["arena", "basic"])
+def group(request: pytest.FixtureRequest) -> Iterator[Group]:
+    with members(__file__, 2, rpc_timeout=60, init_timeout=60, _channels=[request.param]) as group:
+        yield group
+
+
+def made(name: str, *shape: int) -> Any:
+    """Return a tensor of a dtype whose numbers all dtypes have exactly: 0 and 1."""
+    count = int(np.prod(shape))
+    return torch.from_numpy((np.arange(count) % 7 % 2).reshape(shape)).to(getattr(torch, name))
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def require_equal(came: Any, sent: Any) -> None:
+    assert came.dtype is sent.dtype and came.shape == sent.shape
+    np.testing.assert_array_equal(bits(came), bits(sent))
+
+
+def bits(tensor: Any) -> Any:
+    # As bytes, for NumPy compares neither what it knows not nor NaN with itself.
+    array = tensor.detach().array
+    return np.frombuffer(array.tobytes(), np.uint8).reshape(*array.shape, array.itemsize)
+
+
+FORMS: dict[str, Callable[[str], Any]] = {
+    "0-d": made,
+    "empty": lambda name: made(name, 0, 3),
+    "tiny": lambda name: made(name, 2, 3),
+    "large": lambda name: made(name, *LARGE),
+    "turned": lambda name: made(name, 2, 3).t(),
+    "turned and large": lambda name: made(name, *LARGE).t(),
+    "every other": lambda name: made(name, 40, 6)[::2, 1::2],
+    "expanded": lambda name: made(name, 1).expand(5, 4),
+    "expanded and large": lambda name: made(name).expand(*LARGE),
+    "from the middle": lambda name: made(name, *LARGE)[3:, 4:],
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_worker(0)
+def test_a_tensor_comes_back_as_it_was_in_every_form(name: str) -> None:
+    for make in FORMS.values():
+        sent = make(name)
+        require_equal(rpc.rpc_sync("w1", same, (sent,)), sent)
+        require_equal(rpc.remote("w1", same, (sent,)).to_here(), sent)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_worker(0)
+def test_tensors_come_back_inside_of_what_holds_them(name: str) -> None:
+    sent = [make(name) for make in FORMS.values()]
+    came = rpc.rpc_sync("w1", same, ({"all": sent, "two": (sent[2], sent[3])},))
+    for got, given in zip([*came["all"], *came["two"]], [*sent, sent[2], sent[3]], strict=True):
+        require_equal(got, given)
+    assert came["two"][0] is came["all"][2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_worker(0)
+def test_views_of_one_memory_share_it_on_the_other_side(name: str) -> None:
+    base = made(name, *LARGE)
+    sent = [base, base[1:3], base.t()]
+    for got, given in zip(rpc.rpc_sync("w1", same, (sent,)), sent, strict=True):
+        require_equal(got, given)
+    came = rpc.rpc_sync("w1", same, (sent,))
+    came[0][1, 0] = not base[1, 0].item()
+    assert came[1][0, 0].item() == came[2][0, 1].item() != base[1, 0].item()
+
+
+class Holder(torch.nn.Module):
+    """A module with a buffer of any dtype."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__()
+        self.register_buffer("held", tensor)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_worker(0)
+def test_modules_cross_with_what_they_hold(name: str) -> None:
+    for make in FORMS.values():
+        sent = make(name)
+        require_equal(rpc.rpc_sync("w1", same, (Holder(sent),)).held, sent)
+    if name in GRADED:
+        linear = torch.nn.Linear(300, 400).to(getattr(torch, name))
+        came = rpc.rpc_sync("w1", same, (linear,))
+        require_equal(came.weight, linear.weight)
+        assert isinstance(came.weight, torch.nn.Parameter) and came.weight.requires_grad
+
+
+def squared(x: Any) -> Any:
+    return x * x
+
+
+@pytest.mark.parametrize("name", GRADED)
+@on_worker(0)
+def test_gradients_come_back_to_a_leaf_of_every_form(name: str) -> None:
+    for make in FORMS.values():
+        x = make(name).clone().requires_grad_()
+        with dist_autograd.context() as context_id:
+            # What a sum hands back is expanded: one element with steps of 0.
+            loss = rpc.rpc_sync("w1", squared, (x,)).sum().abs()
+            dist_autograd.backward(context_id, [loss])
+            came = dist_autograd.get_gradients(context_id)[x]
+        loss = squared(x).sum().abs()
+        loss.backward()
+        require_equal(came, x.grad)
+
+
+@pytest.mark.parametrize("name", GRADED)
+@on_worker(0)
+def test_tangents_cross_with_their_values(name: str) -> None:
+    for make in FORMS.values():
+        x = make(name)
+        with fwAD.dual_level():
+            dual = fwAD.make_dual(x, x.clone())
+            there = fwAD.unpack_dual(rpc.rpc_sync("w1", squared, (dual,)))
+            here = fwAD.unpack_dual(squared(dual))
+            require_equal(there.primal, here.primal)
+            require_equal(there.tangent, here.tangent)
+
+
+def saved(x: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(x, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@on_worker(0)
+def test_what_a_worker_saves_another_loads(name: str) -> None:
+    for make in FORMS.values():
+        sent = make(name)
+        require_equal(torch.load(io.BytesIO(rpc.rpc_sync("w1", saved, (sent,)))), sent)
