@@ -1,6 +1,7 @@
 """Writes tests/namespace/torch_names.json: PyTorch's public names, and which of them we lack.
 
 Where torch is      python bench/torch_names.py names
+                    python bench/torch_names.py modules     (those that `import torch` brings along)
 Where fastdist is   python -m bench.torch_names lacking    (after each name that came to be)
 """
 
@@ -67,12 +68,22 @@ def _public(home: Any) -> list[str]:
     return sorted(listed - hidden)
 
 
+def _modules(home: ModuleType, path: str = "") -> list[str]:
+    """Return the paths of the public modules that are attributes of a module, or of one below."""
+    found = []
+    for name, one in sorted(vars(home).items()):
+        is_below = isinstance(one, ModuleType) and one.__name__ == f"{home.__name__}.{name}"
+        if is_below and not name.startswith("_"):
+            found += [f"{path}{name}", *_modules(one, f"{path}{name}.")]
+    return found
+
+
 def read() -> dict[str, dict[str, list[str]]]:
-    """Return room -> names, for "names" and "lacking"."""
+    """Return room -> names, for "names", "lacking" and, below torch as a whole, "modules"."""
     lists = json.loads(_JSON.read_text())
     return {
         kind: {path: " ".join(lines).split() for path, lines in lists.get(kind, {}).items()}
-        for kind in ("names", "lacking")
+        for kind in ("names", "lacking", "modules")
     }
 
 
@@ -86,6 +97,8 @@ def _write(kind: str, lists: dict[str, list[str]]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:] == ["names"]:
         _write("names", {path: _public(room("torch", path)) for path in ROOMS})
+    elif sys.argv[1:] == ["modules"]:
+        _write("modules", {"": _modules(importlib.import_module("torch"))})
     else:
         given = read()["names"]
         _write("lacking", {path: lacking("fastdist", path, given[path]) for path in given})

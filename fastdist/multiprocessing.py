@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
 from .core.errors import FastdistError
+from .core.missing import missing
 
 if TYPE_CHECKING:
     from multiprocessing import Array as Array
@@ -295,4 +296,6 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Return what Python's multiprocessing offers under a name."""
-        return getattr(multiprocessing, name)
+        if hasattr(multiprocessing, name):
+            return getattr(multiprocessing, name)
+        raise missing(__name__, name)

@@ -9,14 +9,19 @@ it in PyTorch's words.
 
 from __future__ import annotations
 
-from ..core.missing import explain_missing
+from typing import TYPE_CHECKING
+
+from ..core.missing import explain_missing, load_later
 from ..graph.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
-from . import anomaly_mode, forward_ad, function, functional, graph, variable
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .differentiate import backward, grad
 from .function import Function
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 from .variable import Variable
+
+if TYPE_CHECKING:
+    from . import profiler, profiler_util
 
 __all__ = [
     "Function",
@@ -30,14 +35,19 @@ __all__ = [
     "function",
     "functional",
     "grad",
+    "grad_mode",
     "gradcheck",
     "gradgradcheck",
     "graph",
     "inference_mode",
     "no_grad",
+    "profiler",
+    "profiler_util",
     "set_detect_anomaly",
     "set_grad_enabled",
     "variable",
 ]
 
-explain_missing(__name__, functional.__name__, forward_ad.__name__)
+explain_missing(functional.__name__, forward_ad.__name__)
+# What few programs use, and takes the room profiler along.
+load_later(__name__, {"profiler": "", "profiler_util": ""})

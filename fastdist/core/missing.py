@@ -146,7 +146,9 @@ def refusing(module: str, name: str, words: str) -> Callable[..., NoReturn]:
 
 
 def _told(whole: str, name: str, module: ModuleType, names: list[str] | None = None) -> str:
-    said = _INSTEAD.get(whole) or _said_of_family(module.__name__, name)
+    from .missing_modules import SAID
+
+    said = _INSTEAD.get(whole) or _said_of_family(module.__name__, name) or SAID.get(whole)
     if said is not None:
         return f"; {said}"
     if name.startswith("__"):
@@ -205,7 +207,7 @@ def explain_missing(*modules: str) -> None:
 
 def load_later(module: str, places: Mapping[str, str]) -> None:
     """Let a module have names whose modules below it are loaded when they are asked for, and say
-    of any other that it lacks it; places are name -> module.
+    of any other that it lacks it; places are name -> module, or name -> "" for a module itself.
     """
     names = vars(sys.modules[module])
     names["__getattr__"] = functools.partial(_load, module, places)
@@ -213,9 +215,11 @@ def load_later(module: str, places: Mapping[str, str]) -> None:
 
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:
-    if name in places:
-        return getattr(importlib.import_module(f"{module}.{places[name]}"), name)
-    raise missing(module, name)
+    if name not in places:
+        raise missing(module, name)
+    if not places[name]:
+        return importlib.import_module(f"{module}.{name}")
+    return getattr(importlib.import_module(f"{module}.{places[name]}"), name)
 
 
 def _refuse(module: str, name: str) -> Any:

@@ -11,6 +11,7 @@ these.
 from __future__ import annotations
 
 from ..core.missing import explain_missing, instead
+from . import profiler
 from .activities import DeviceType, ProfilerActivity, supported_activities
 from .profile import kineto_available, profile, tensorboard_trace_handler
 from .record_function import record_function
@@ -22,6 +23,7 @@ __all__ = [
     "ProfilerActivity",
     "kineto_available",
     "profile",
+    "profiler",
     "record_function",
     "schedule",
     "supported_activities",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import fastdist as fd
 from bench.torch_names import ROOMS, lacking, read
+from fastdist.core.missing_modules import SAID
 from fastdist.namespace.names import MISSING_METHODS
 
 LISTS = read()
 
 # How many may be lacking at most: lower it with each name.
-AT_MOST = 583
+AT_MOST = 582
 
 
 @pytest.mark.parametrize("path", ROOMS)
@@ -24,6 +28,40 @@ def test_the_list_of_lacking_names_is_right(path: str) -> None:
 
 def test_names_that_we_lack_grow_fewer() -> None:
     assert sum(map(len, LISTS["lacking"].values())) <= AT_MOST
+
+
+PROGRAM = """
+import fastdist as torch
+for path in {paths!r}:
+    found, said = torch, "is there"
+    for name in path.split("."):
+        try:
+            found = getattr(found, name)
+        except AttributeError as error:
+            said = str(error)
+            break
+    print(path, said, sep="\t")
+"""
+SAYS_NOTHING = ("; nearest in ", "; it has: ")
+
+
+def test_each_module_that_import_torch_brings_is_here_as_well_or_says_why_not() -> None:
+    # In a process of its own: here other tests have imported this and that.
+    program = PROGRAM.format(paths=LISTS["modules"][""])
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    said = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert list(said) == LISTS["modules"][""]
+    dumb = [
+        path
+        for path, words in said.items()
+        if words != "is there" and ("; " not in words or any(w in words for w in SAYS_NOTHING))
+    ]
+    assert dumb == [], "core/missing_modules.py says why, or load_later() has it"
+    here = {f"fastdist.{path}" for path, words in said.items() if words == "is there"}
+    assert set(SAID) <= {f"fastdist.{path}" for path in said} - here
+    assert said["autograd.profiler"] == said["distributed.autograd"] == "is there"
+    assert said["utils.collect_env"].endswith("; `fastdist info` says what a machine has")
 
 
 @pytest.mark.parametrize("name", sorted(MISSING_METHODS))
