@@ -1,4 +1,4 @@
-"""Scaled dot product attention of float32, forward and there and back, beside torch's."""
+"""Scaled dot product attention, forward and there and back, beside torch's."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
-# Samples, heads, length, width; whether a query sees those before it alone.
+# Samples, heads, length, width; whether a query sees those before it alone; dtype.
 SHAPES = {
-    "4 x 8 x 256 x 64": ((4, 8, 256, 64), False),
-    "4 x 8 x 256 x 64, causal": ((4, 8, 256, 64), True),
-    "1 x 8 x 1024 x 64, causal": ((1, 8, 1024, 64), True),
-    "1 x 8 x 2048 x 64": ((1, 8, 2048, 64), False),
+    "4 x 8 x 256 x 64": ((4, 8, 256, 64), False, "float32"),
+    "4 x 8 x 256 x 64, causal": ((4, 8, 256, 64), True, "float32"),
+    "1 x 8 x 1024 x 64, causal": ((1, 8, 1024, 64), True, "float32"),
+    "1 x 8 x 2048 x 64": ((1, 8, 2048, 64), False, "float32"),
+    "1 x 8 x 1024 x 64, causal, bfloat16": ((1, 8, 1024, 64), True, "bfloat16"),
 }
 FORWARD_TARGET, BOTH_TARGET = 0.9, 0.8
 
@@ -22,13 +23,13 @@ def run(rounds: int) -> list[Row]:
 
     torch = peer_torch()
     cases = []
-    for name, (shape, is_causal) in SHAPES.items():
+    for name, (shape, is_causal, dtype) in SHAPES.items():
         samples, heads, length, width = shape
         product = 2.0 * samples * heads * length * length * width / (2 if is_causal else 1)
         # Two products forward; four for the gradients, for which one is made anew.
         for both, target, count in ((False, FORWARD_TARGET, 2), (True, BOTH_TARGET, 7)):
             ours, peer = (
-                None if one is None else watch(one, shape, is_causal=is_causal, both=both)
+                None if one is None else watch(one, shape, dtype, is_causal=is_causal, both=both)
                 for one in (fastdist, torch)
             )
             assert ours is not None
@@ -37,16 +38,18 @@ def run(rounds: int) -> list[Row]:
     return compare(cases, rounds)
 
 
-def watch(library: Any, shape: tuple[int, ...], *, is_causal: bool, both: bool) -> Stopwatch:
+def watch(
+    library: Any, shape: tuple[int, ...], dtype: str, *, is_causal: bool, both: bool
+) -> Stopwatch:
     """Return what times attention, and, of both, its gradients."""
     import numpy as np
 
     rng = np.random.default_rng(0)
-    given = [
-        library.tensor(rng.standard_normal(shape, dtype=np.float32), requires_grad=True)
-        for _ in range(3)
-    ]
-    slope = library.tensor(rng.standard_normal(shape, dtype=np.float32))
+    kind = getattr(library, dtype)
+    *given, slope = (
+        library.tensor(rng.standard_normal(shape, dtype=np.float32)).to(kind) for _ in range(4)
+    )
+    given = [one.requires_grad_() for one in given]
     attend = library.nn.functional.scaled_dot_product_attention
 
     def forward() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import WORDS, bool_, float32, float64
+from ..core.dtypes import WORDS, bool_
 from ..core.errors import NoKernelError, ShapeError
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.structured import Plan, structured
@@ -25,12 +25,12 @@ _LEAST = 1 << 14
 
 
 def suits_blocks(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) -> bool:
-    """Return whether in_blocks is made for operands that fit: of one lead, of float32 or float64,
-    with a mask that is a constant, and enough of them.
+    """Return whether in_blocks is made for operands that fit: of one lead, of a real floating
+    dtype, with a mask that is a constant, and enough of them.
     """
     q, k, v = (one.facts.shape for one in (query, key, value))
     lead = q[:-2]
-    if query.facts.dtype not in (float32, float64) or math.prod(q[:-1]) * k[-2] < _LEAST:
+    if not query.facts.dtype.is_floating_point or math.prod(q[:-1]) * k[-2] < _LEAST:
         return False
     if enable_gqa:
         if len(q) < 3 or len(k) < 3 or not k[-3] or q[-3] % k[-3]:
@@ -50,7 +50,8 @@ def in_blocks(query: Any, key: Any, value: Any, mask: Any, factor: float, is_cau
     lead, scores = query.facts.shape[:-2], (*query.facts.shape[:-1], key.facts.shape[-2])
     if mask is not None:
         require_mask(mask, scores)
-        mask = mask.to(query.facts.dtype) if mask.facts.dtype is not bool_ else mask
+        # Before it is spread over heads, for the CPU computes half types from copies.
+        mask = mask.to(query.facts.dtype.computes_in) if mask.facts.dtype is not bool_ else mask
         mask = _of_heads(mask.expand(scores))
     found = attention_in_blocks.public(
         *map(_of_heads, (query, key, value)), mask, factor, is_causal
@@ -113,6 +114,7 @@ def attention_in_blocks(
     exp(score); a head of key and value serves several neighbours of query.
 
     Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (n, h, l, s) -> (n, h, l, v), (n, h, l)
+    Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32
     """
 
 
@@ -121,11 +123,11 @@ def _(query: Tensor, key: Tensor, value: Tensor, mask: Any, factor: float, is_ca
     dtype = query.facts.dtype
     if len(query.facts.shape) != 4:
         raise ShapeError(f"attention_in_blocks: query is (n, h, l, e), got {query.facts.shape}")
-    if dtype is not float32 and dtype is not float64:
+    if not dtype.is_floating_point:
         raise NoKernelError(f"\"attention_in_blocks\" not implemented for '{WORDS[dtype]}'")
     rows = query.facts.shape[:3]
     shape = (*rows, value.facts.shape[3])
-    return Plan(shape, dtype, (factor, is_causal), extra_outputs=((rows, dtype),))
+    return Plan(shape, dtype, (factor, is_causal), extra_outputs=((rows, dtype.computes_in),))
 
 
 @attention_in_blocks.vjp("query", "key", "value")

@@ -135,5 +135,4 @@ CASES = {
         case(fd.bilinear, products, (3,), (4,), (5, 3, 4)),
     ],
 }
-NO_HALF = frozenset(f"attention_in_blocks-{i}" for i in range(4))
 COVERED_BY = {"attention_gradient": "attention_in_blocks"}

@@ -131,9 +131,33 @@ def test_blocks_and_matrices_agree(
         np.testing.assert_allclose(one, other, 1e-9, 1e-9)
 
 
-def test_long_sequences_are_trained_without_a_matrix_of_weights() -> None:
+@pytest.mark.parametrize(("dtype", "tolerance"), [(fd.float16, 2e-3), (fd.bfloat16, 2e-2)])
+@pytest.mark.parametrize("mask", ["none", "bool", "added"])
+def test_half_types_are_as_exact_as_they_can_be(dtype: Any, tolerance: float, mask: str) -> None:
+    rng = np.random.default_rng(0)
+    given = [fd.tensor(rng.standard_normal((1, 2, 150, 8))).to(dtype) for _ in range(3)]
+    slope = fd.tensor(rng.standard_normal((1, 2, 150, 8))).to(dtype)
+    sees = fd.tensor(rng.random((150, 150)) < 0.7)
+    masks = {"bool": sees, "added": sees.to(dtype)}
+
+    def found(by: Any) -> list[Any]:
+        leaves = [one.to(by).requires_grad_() for one in given]
+        given_mask = masks.get(mask)
+        if given_mask is not None and given_mask.dtype is not fd.bool:
+            given_mask = given_mask.to(by)
+        out = attend(*leaves, given_mask)
+        assert type(out.grad_fn).__name__ == "ScaledDotProductFlashAttentionForCpuBackward0"
+        return [out, *fd.autograd.grad(out, leaves, slope.to(by))]
+
+    for ours, exact in zip(found(dtype), found(fd.float64), strict=True):
+        assert ours.dtype is dtype
+        np.testing.assert_allclose(ours.detach().double(), exact.detach(), tolerance, tolerance)
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
+def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any) -> None:
     def train() -> Any:
-        given = [fd.zeros(1, 1, 4096, 16, requires_grad=True) for _ in range(3)]
+        given = [fd.zeros(1, 1, 4096, 16, dtype=dtype, requires_grad=True) for _ in range(3)]
         out = attend(*given, is_causal=True)
         out.sum().backward()
         return out
@@ -150,11 +174,10 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "dtype"),
-    [({"dropout_p": 0.1}, fd.float32), ({"attn_mask": "wants"}, fd.float32), ({}, fd.float16)],
+    "more", [{"dropout_p": 0.1}, {"attn_mask": "wants"}], ids=["dropout", "a mask that learns"]
 )
-def test_what_blocks_are_not_made_for_is_made_of_ops(more: dict[str, Any], dtype: Any) -> None:
-    given = [fd.ones(200, 8, dtype=dtype, requires_grad=True) for _ in range(3)]
+def test_what_blocks_are_not_made_for_is_made_of_ops(more: dict[str, Any]) -> None:
+    given = [fd.ones(200, 8, requires_grad=True) for _ in range(3)]
     if "attn_mask" in more:
         more = {"attn_mask": fd.zeros(200, 200, requires_grad=True)}
     out = attend(*given, **more)

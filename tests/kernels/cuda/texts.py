@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fastdist.core.dtypes import bfloat16
+from fastdist.core.dtypes import WIDE, bfloat16
 from fastdist.core.program import read_program
 from fastdist.core.scalar import Body, Call, Name, parse, walk
 from fastdist.dispatch.op import OPS
@@ -243,10 +243,12 @@ def texts_of_sparse() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_attention() -> Iterator[tuple[str, str]]:
-    """Yield attention, with masks of bools and of numbers."""
-    for dtype in (F32, F64):
-        for of_bool in (False, True):
-            yield f"attention {dtype} {of_bool}", source_of_attention(dtype, of_bool)
+    """Yield attention of long rows and short ones, with masks of bools and of numbers."""
+    for dtype in (F16, BF16, F32, F64):
+        for mask in (None, np.dtype(np.bool_), WIDE.get(dtype, dtype)):
+            for held in (0, 4):
+                name = f"attention {dtype} masked by {mask}, {held} held"
+                yield name, source_of_attention(dtype, mask, held)
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
