@@ -117,9 +117,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def page_faults(**variables: str) -> int:
+def page_faults(program: str, **variables: str) -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
-    command = [sys.executable, "-c", STEPS]
+    command = [sys.executable, "-c", program]
     done = subprocess.run(
         command, env=environment | variables, capture_output=True, text=True, check=True
     )
@@ -127,7 +127,43 @@ def page_faults(**variables: str) -> int:
 
 
 def test_steps_reuse_the_memory_that_the_last_one_freed_unless_glibc_is_told_otherwise() -> None:
-    told = page_faults(MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")
-    untold = page_faults()
+    told = page_faults(STEPS, MALLOC_TRIM_THRESHOLD_="131072", MALLOC_MMAP_THRESHOLD_="131072")
+    untold = page_faults(STEPS)
     # Other C libraries have bounds of their own.
     assert platform.libc_ver()[0] != "glibc" or (untold < 4096 < told)
+
+
+# A block of 2 MiB, 512 pages, is filled and freed by ten threads, one after the other, all alive.
+POOL = """
+import resource, threading
+import numpy as np
+from fastdist.devices.cpu import share_freed_memory
+
+share_freed_memory()
+turns = [threading.Semaphore(0) for _ in range(10)]
+done, end = threading.Semaphore(0), threading.Event()
+
+def live(turn):
+    turn.acquire()
+    np.full(1 << 19, 1, np.float32)
+    done.release()
+    end.wait()
+
+threads = [threading.Thread(target=live, args=(turn,)) for turn in turns]
+for thread in threads:
+    thread.start()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for turn in turns:
+    turn.release()
+    done.acquire()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+end.set()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_threads_share_the_memory_that_others_freed_unless_glibc_is_told_otherwise() -> None:
+    told = page_faults(POOL, MALLOC_ARENA_MAX="16")
+    untold = page_faults(POOL)
+    assert platform.libc_ver()[0] != "glibc" or (untold < 2048 < told)

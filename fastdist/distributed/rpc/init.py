@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from fastdist.core.errors import RpcError
+from fastdist.devices.cpu import share_freed_memory
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
 from fastdist.distributed.restarts import restart_count, run_restart_hooks
 from fastdist.distributed.sockets.addresses import require_own_address
@@ -83,6 +84,7 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
 
 def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
     global _init_counter, _store, _exit_hook_is_set
+    share_freed_memory()  # before there are threads that have heaps
     meeting_s = options.meeting_s()
     deadline = time.monotonic() + meeting_s
     restarts = getattr(options, "restarts", False)
