@@ -20,6 +20,30 @@ DEFAULT_SEED: Final = 67280421310721
 _STATE_BYTES: Final = 16
 
 
+# Note [Draws in a graph]
+# Kernels that a graph replays must not draw the same each time, and are told by value where in the
+# stream they begin. So those that are captured count from 0, from a place that they read in the
+# device's memory, its seed and its first block. Each replay takes as many blocks out of the
+# generator as the capture counted, and writes there where these begin: it draws what the block
+# would have drawn in the program's order.
+
+
+class CapturedDraws:
+    """How many blocks a graph draws of a generator, and the array in which its kernels find from
+    where.
+
+    Thread  the one that captures
+    """
+
+    def __init__(self, place: Any) -> None:
+        self.place, self.blocks = place, 0
+
+    def reserve(self, blocks: int) -> tuple[Any, int]:
+        """Count blocks; return what stands for a seed, and the first of them behind the place."""
+        first, self.blocks = self.blocks, self.blocks + operator.index(blocks)
+        return self.place, first
+
+
 class Generator:
     """A stream of random numbers. Whoever draws reserves its part, so threads never share numbers.
 
@@ -29,7 +53,8 @@ class Generator:
 
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
-        self._refusal: str | None = None
+        # While a graph is captured: where its kernels draw. See Note [Draws in a graph].
+        self.captured: CapturedDraws | None = None
         # Guards the two below. Nothing is called while it is held: the handler of a signal, which
         # may draw, or save the state, would come in there. From Python 3.14 on it may come in right
         # behind its taking, where nothing has begun: so it can be taken twice.
@@ -42,6 +67,7 @@ class Generator:
 
         Raises  RuntimeError for a seed outside of -2**63 ... 2**64 - 1
         """
+        self._require_no_capture("manual_seed")
         seed = index(seed)
         if not -(1 << 63) <= seed < 1 << 64:
             raise RuntimeError(f"manual_seed: {seed} does not lie in -2**63 ... 2**64 - 1")
@@ -70,7 +96,15 @@ class Generator:
         """
         return type(self).as_tensor(self._state())
 
+    def _require_no_capture(self, function: str) -> None:
+        if self.captured is not None:
+            raise RuntimeError(
+                f"Cannot call {function} during CUDA graph capture: where the stream stands is "
+                "known at a replay; call it before the block"
+            )
+
     def _state(self) -> np.ndarray:
+        self._require_no_capture("get_state")
         with self._stream_lock:
             state = [self._seed, self._offset]
         return np.array(state, "<u8").view(np.uint8)
@@ -80,6 +114,7 @@ class Generator:
 
         Raises  RuntimeError for what get_state cannot have returned
         """
+        self._require_no_capture("set_state")
         state = np.asarray(new_state)
         if state.dtype != np.uint8 or state.shape != (_STATE_BYTES,):
             raise DTypeError(
@@ -91,18 +126,9 @@ class Generator:
             self._seed, self._offset = seed, offset
         return self
 
-    def refuse_draws(self, why: str | None) -> None:
-        """Let each draw be a RuntimeError that says why, until None is given."""
-        self._refusal = why
-
     def reserve(self, blocks: int) -> tuple[int, int]:
-        """Take blocks out of the stream; return its seed and the first of them.
-
-        Raises  RuntimeError while draws are refused
-        """
+        """Take blocks out of the stream; return its seed and the first of them."""
         blocks = operator.index(blocks)  # of a shape that is none, it would spoil all later draws
-        if self._refusal is not None:
-            raise RuntimeError(self._refusal)
         with self._stream_lock:
             seed, first = self._seed, self._offset
             self._offset = (first + blocks) % (1 << 64)
@@ -113,19 +139,25 @@ class Generator:
         part = self.reserve_uniform(shape, dtype)
         return philox.uniform(*part, prod(shape), dtype).reshape(shape)
 
-    def reserve_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, int]:
-        """Take the blocks of uniform out of the stream, for a kernel that makes its numbers."""
-        return self.reserve(philox.blocks_for(prod(shape), philox.words_each(dtype)))
+    def reserve_uniform(
+        self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
+    ) -> tuple[Any, int]:
+        """Take the blocks of uniform out of the stream, or of a graph's part of it, for a kernel
+        that makes its numbers.
+        """
+        return (of or self).reserve(philox.blocks_for(prod(shape), philox.words_each(dtype)))
 
     def normal(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """Return numbers of mean 0 and deviation 1."""
         part = self.reserve_normal(shape, dtype)
         return philox.normal(*part, prod(shape), dtype).reshape(shape)
 
-    def reserve_normal(self, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, int]:
-        """Take the blocks of normal out of the stream, for a kernel that makes its numbers."""
+    def reserve_normal(
+        self, shape: Sequence[int], dtype: np.dtype[Any], *, of: CapturedDraws | None = None
+    ) -> tuple[Any, int]:
+        """Take the blocks of normal, as reserve_uniform."""
         count = prod(shape)
-        return self.reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
+        return (of or self).reserve(philox.blocks_for(count + count % 2, philox.words_each(dtype)))
 
     def open_uniform(self, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
         """Return numbers in (0, 1) as float64, as fine as dtype has words."""
@@ -141,10 +173,10 @@ class Generator:
         return philox.integers(*part[:2], prod(shape), low, high).reshape(shape)
 
     def reserve_integers(
-        self, low: int, high: int, shape: Sequence[int]
-    ) -> tuple[int, int, int, int]:
-        """Take the blocks of integers out of the stream, for a kernel that makes its numbers;
-        return what that is told: seed, first block, low and high.
+        self, low: int, high: int, shape: Sequence[int], *, of: CapturedDraws | None = None
+    ) -> tuple[Any, int, int, int]:
+        """Take the blocks of integers, as reserve_uniform; return what the kernel is told: seed,
+        first block, low and high.
 
         Raises  RuntimeError as integers does
         """
@@ -154,7 +186,7 @@ class Generator:
             )
         if low < -(1 << 63) or high > 1 << 63:
             raise RuntimeError(f"random_: {low} ... {high - 1} does not fit int64")
-        return *self.reserve(philox.blocks_for(prod(shape), 2)), low, high
+        return *(of or self).reserve(philox.blocks_for(prod(shape), 2)), low, high
 
     def permutation(self, count: int) -> np.ndarray:
         """Return 0 ... count-1 in random order, as int64."""

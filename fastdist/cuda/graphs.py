@@ -10,22 +10,22 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from ..autograd.function import Function
 from ..core.device import Device
 from ..core.errors import DeviceError
-from ..core.generator import default_generator_of
+from ..core.generator import CapturedDraws, Generator, default_generator_of
+from ..core.scalar import parse
 from ..devices.backend import backend_of
 from ..engine.backward import grad
 from ..tensor.tensor import Tensor
 from .gpus import current_device
 
-_NO_DRAWS = (
-    "random numbers cannot be drawn while a graph is captured: each replay would draw the same. "
-    "Draw them before the block into a tensor that it reads, and again before each replay"
-)
 _WARM_UPS = 3
+_NUMBER: Final = parse("x", ("x",))
 
 
 class CUDAGraph:
@@ -33,7 +33,8 @@ class CUDAGraph:
 
     Thread  one captures at a time in a process; replay: any
     Note    capture on a side stream (`cuda.graph` takes one), after a few runs that warm up: they
-            compile the kernels. Random numbers cannot be drawn inside
+            compile the kernels. Random numbers are drawn anew at each replay, of the GPU's default
+            generator and of those that are registered
     """
 
     def __init__(self, keep_graph: bool = False) -> None:
@@ -41,6 +42,22 @@ class CUDAGraph:
         self._native: Any = None
         self._pool: Any = None
         self._stream: Any = None
+        self._generators: list[Generator] = []
+        # What the capture draws, of each generator that it draws of.
+        self._draws: list[tuple[Generator, CapturedDraws]] = []
+
+    def register_generator_state(self, generator: Generator) -> None:
+        """Let a generator of the program's own be drawn of while this graph is captured, and go
+        on at each replay.
+
+        Raises  RuntimeError for a generator of another kind of device
+        """
+        if generator.device.type != "cuda":
+            raise DeviceError(
+                f"register_generator_state: a graph draws on a GPU; this one is of "
+                f"{generator.device}"
+            )
+        self._generators.append(generator)
 
     def capture_begin(self, pool: Any = None, capture_error_mode: str = "global") -> None:
         """Capture what the current stream is given from now on; nothing of it runs yet.
@@ -61,9 +78,15 @@ class CUDAGraph:
                 "or `with cuda.stream(cuda.Stream()):` around the capture"
             )
         self._pool = pool if pool is not None else self._backend.new_pool()
+        generators = dict.fromkeys([default_generator_of(Device("cuda", index)), *self._generators])
+        draws = [
+            (one, CapturedDraws(self._backend.empty((2,), np.dtype(np.int64), index)))
+            for one in generators
+        ]
         self._backend.begin_capture(stream, self._pool)
-        self._stream = stream
-        default_generator_of(Device("cuda", index)).refuse_draws(_NO_DRAWS)
+        self._stream, self._draws = stream, draws
+        for generator, part in draws:
+            generator.captured = part
 
     def capture_end(self) -> None:
         """End the capture.
@@ -73,7 +96,9 @@ class CUDAGraph:
         if self._stream is None:
             raise RuntimeError("capture_end: no capture has begun; capture_begin comes first")
         stream, self._stream = self._stream, None
-        default_generator_of(stream.device).refuse_draws(None)
+        for generator, _ in self._draws:
+            generator.captured = None
+        self._draws = [pair for pair in self._draws if pair[1].blocks]
         self._native = self._backend.end_capture(stream)
 
     def replay(self) -> None:
@@ -83,11 +108,17 @@ class CUDAGraph:
         """
         if self._native is None:
             raise RuntimeError("replay: this graph has captured nothing; capture first")
+        for generator, part in self._draws:
+            # See Note [Draws in a graph]. By value: nothing of the host's is read later.
+            for place, number in enumerate(generator.reserve(part.blocks)):
+                signed = np.array(number, np.uint64).astype(np.int64)
+                self._backend.pointwise(_NUMBER, [signed], part.place[place : place + 1])
         self._backend.launch_graph(self._native, current_device())
 
     def reset(self) -> None:
         """Forget what was captured, and let go of its memory."""
         self._native = self._pool = None
+        self._draws = []
 
     def pool(self) -> Any:
         """Return what another capture takes to use this one's memory again."""
@@ -159,8 +190,7 @@ def make_graphed_callables(
     takes a tuple of such tuples, and gives a tuple. A module is changed, and returned. Results and
     gradients are written over by the next call.
 
-    Raises  ValueError for a call whose tensors have other shapes or dtypes; RuntimeError for draws
-            of random numbers inside, such as dropout's
+    Raises  ValueError for a call whose tensors have other shapes or dtypes
     """
     if isinstance(callables, tuple):
         if len(callables) != len(sample_args):

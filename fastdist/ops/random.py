@@ -19,7 +19,7 @@ from ..core.dtypes import (
     real_of,
 )
 from ..core.errors import DTypeError, ShapeError
-from ..core.generator import Generator, default_generator_of
+from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..devices.backend import backend_of
 from ..dispatch.batch_loop import require_randomness
@@ -85,10 +85,28 @@ def _drawn(
         return parts.view(dtype.numpy)[..., 0]  # type: ignore[no-any-return]
 
     def write(backend: Any, raw: Any) -> None:
-        backend.kernel(f"random.{name}")(raw, *getattr(generator, f"reserve_{name}")(shape, wide))
+        reserve = getattr(generator, f"reserve_{name}")
+        backend.kernel(f"random.{name}")(
+            raw, *reserve(shape, wide, of=_part(backend, raw, generator))
+        )
 
     order = None if like is None else order_like(*like)
     return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+def _part(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:
+    """Return the graph's part of a generator while what fills raw is captured; else None.
+
+    Raises  RuntimeError for a generator of the program's own that the graph does not know
+    """
+    if not backend.is_capturing(backend.index_of(raw)):
+        return None
+    if generator.captured is None:
+        raise RuntimeError(
+            "random numbers of this generator cannot be drawn while a graph is captured: each "
+            "replay would draw the same. Call graph.register_generator_state(generator) before"
+        )
+    return generator.captured
 
 
 @composite(method=False)
@@ -206,7 +224,8 @@ def _integers(
         return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
 
     def write(backend: Any, raw: Any) -> None:
-        backend.kernel("random.integers")(raw, *generator.reserve_integers(low, high, shape))
+        part = generator.reserve_integers(low, high, shape, of=_part(backend, raw, generator))
+        backend.kernel("random.integers")(raw, *part)
 
     order = None if like is None else order_like(*like)
     return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)

@@ -11,8 +11,19 @@ typedef unsigned long long Long;
 
 struct Task {
     long long size, first, seed;
+    long long place;  // 0, or the address of the seed and of the block from which first counts
     long long low, span, last;  // of integers: span 0 stands for 2**64
     long long shape[DIMS], step[DIMS];
+};
+
+struct Start {
+    Long seed, first;
+    __device__ explicit Start(const Task& task) : seed(task.seed), first(task.first) {
+        if (task.place) {
+            const Long* place = reinterpret_cast<const Long*>(task.place);
+            seed = place[0], first += place[1];
+        }
+    }
 };
 
 struct Block {
@@ -50,7 +61,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 uniform(Stored* out, Task task) {
     const long long number = number_of_block();
     if (number * EACH >= task.size) return;
-    const Block block(Long(task.first) + number, task.seed, 0);
+    const Start start(task);
+    const Block block(start.first + number, start.seed, 0);
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
         if constexpr (LONG) put(out, number * 2 + i, (block.wide(i) >> 11) * 0x1p-53, task);
@@ -63,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 normal(Stored* out, Task task) {
     const long long number = number_of_block();
     if (number * EACH >= task.size) return;
-    const Block block(Long(task.first) + number, task.seed, 0);
+    const Start start(task);
+    const Block block(start.first + number, start.seed, 0);
     constexpr double scale = LONG ? 0x1p-53 : 0x1p-32, turn = 6.283185307179586 * scale;
 #pragma unroll
     for (int pair = 0; pair < EACH / 2; ++pair) {
@@ -87,13 +100,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 integers(Stored* out, Task task) {
     const long long number = number_of_block();
     if (number * 2 >= task.size) return;
-    const Long place = Long(task.first) + number, span = task.span;
-    const Block block(place, task.seed, 0);
+    const Start start(task);
+    const Long place = start.first + number, span = task.span;
+    const Block block(place, start.seed, 0);
     for (int i = 0; i < 2; ++i) {
         Long drawn = block.wide(i);
         if (span) {
             for (Word attempt = 1; drawn > Long(task.last); ++attempt)
-                drawn = Block(place, task.seed, attempt).wide(i);
+                drawn = Block(place, start.seed, attempt).wide(i);
             drawn %= span;
         }
         put(out, number * 2 + i, (long long)(drawn + Long(task.low)), task);

@@ -1,6 +1,8 @@
 """Random numbers of a part of a Philox stream, written into CUDA arrays: the CPU's, bit for bit.
 
-Normal ones but for roundings: they are computed in float64, by another library's functions.
+`seed` is a number, or an array of two in the device's memory, where a kernel finds the seed and the
+block from which `first` counts: see Note [Draws in a graph] in core/generator.py. Normal
+ones but for roundings: they are computed in float64, by another library's functions.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -12,27 +14,36 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    address_of,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 from .layout import element_strides
 
 
-def uniform(out: Any, seed: int, first: int) -> None:
+def uniform(out: Any, seed: Any, first: int) -> None:
     """Write numbers in [0, 1) into out, from block `first` of a seed on."""
     launch(plan_draw("uniform", out, seed, first))
 
 
-def normal(out: Any, seed: int, first: int) -> None:
+def normal(out: Any, seed: Any, first: int) -> None:
     """Write numbers of mean 0 and deviation 1 into out, from block `first` of a seed on."""
     launch(plan_draw("normal", out, seed, first))
 
 
-def integers(out: Any, seed: int, first: int, low: int, high: int) -> None:
+def integers(out: Any, seed: Any, first: int, low: int, high: int) -> None:
     """Write integers in [low, high) into out, from block `first` of a seed on."""
     launch(plan_draw("integers", out, seed, first, low, high))
 
 
 def plan_draw(
-    name: str, out: Any, seed: int, first: int, low: int = 0, high: int = 1
+    name: str, out: Any, seed: Any, first: int, low: int = 0, high: int = 1
 ) -> list[Launch]:
     """Return the launch of uniform, normal or integers; none if out is empty."""
     if not out.size:
@@ -40,7 +51,8 @@ def plan_draw(
     is_long, span = name == "integers" or out.dtype == np.float64, high - low
     # The largest multiple of span below 2**64, less one: what lies above has no full round.
     last = (1 << 64) - (1 << 64) % span - 1
-    numbers = [_signed(number) for number in (first, seed, low, span, last)]
+    place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
+    numbers = [_signed(number) for number in (first, known, place, low, span, last)]
     shape, steps = out.shape or (1,), element_strides(out) or (0,)
     task = int64_fields(out.size, *numbers, *shape, *steps)
     blocks = -(-out.size // (2 if is_long else 4))

@@ -103,11 +103,19 @@ def test_what_cannot_be_captured_says_so() -> None:
         x.sum().item()
     with pytest.raises(RuntimeError, match="has captured already"), graph(once):
         pass
+    foreign = fd.Generator("cuda")
     with (
-        pytest.raises(RuntimeError, match="each replay would draw the same"),
+        pytest.raises(RuntimeError, match=r"the same. Call graph.register_generator_state"),
         graph(CUDAGraph()),
     ):
-        nn.functional.dropout(x)
+        fd.rand(2, device="cuda", generator=foreign)
+    with (
+        pytest.raises(RuntimeError, match=r"^Cannot call manual_seed during CUDA graph capture"),
+        graph(CUDAGraph()),
+    ):
+        fd.cuda.manual_seed(0)
+    with pytest.raises(RuntimeError, match="a graph draws on a GPU; this one is of cpu"):
+        CUDAGraph().register_generator_state(fd.default_generator)
     with (
         graph(CUDAGraph()),
         pytest.raises(RuntimeError, match="is being captured; end that capture first"),
@@ -192,6 +200,43 @@ def test_the_rate_of_captured_steps_may_be_a_tensor_that_changes() -> None:
     rate.fill_(0.5)
     captured.replay()
     assert weight.tolist() == pytest.approx([0.4, 0.4], abs=1e-5)
+
+
+def test_replays_draw_what_the_block_would_have_drawn() -> None:
+    x, own = fd.ones(50, device="cuda"), fd.Generator("cuda")
+
+    def block() -> list[Any]:
+        return [
+            nn.functional.dropout(x, 0.5) + fd.randn_like(x),
+            fd.randint(0, 9, (7,), device="cuda") + fd.rand(7, device="cuda", generator=own),
+        ]
+
+    def seeded() -> None:
+        fd.cuda.manual_seed(-5)  # beyond int64, as a seed is kept
+        own.manual_seed(1 << 63)
+
+    seeded()
+    expected = [[one.tolist() for one in block()] for _ in range(4)]
+    captured = CUDAGraph()
+    captured.register_generator_state(own)
+    with graph(captured):
+        drawn = block()
+    seeded()
+    assert [one.tolist() for one in block()] == expected[0]
+    for turn in (1, 2):
+        captured.replay()
+        assert [one.tolist() for one in drawn] == expected[turn]
+    assert [one.tolist() for one in block()] == expected[3]
+
+
+def test_dropout_of_a_graphed_module_is_another_at_each_call() -> None:
+    net = nn.Sequential(nn.Linear(4, 64), nn.Dropout(0.5)).to("cuda")
+    x = fd.ones(2, 4, device="cuda")
+    fd.cuda.manual_seed(3)
+    expected = [net(x).tolist() for _ in range(3)]
+    make_graphed_callables(net, (x,))
+    fd.cuda.manual_seed(3)
+    assert [net(x).tolist() for _ in range(3)] == expected
 
 
 def test_a_module_is_graphed_forward_and_backward() -> None:
