@@ -91,6 +91,22 @@ def test_a_leaf_does_not_keep_a_gradient_that_was_given_where_others_give_it_non
     assert given.tolist() == [1.0, 1.0]
 
 
+def test_leaves_that_one_gradient_comes_to_do_not_share_it(loop: str) -> None:
+    x, w, given = ones(), ones(), fd.ones(2)
+    (x + w).backward(given)
+    assert x.grad is not None and w.grad is not None
+    x.grad.add_(1.0)
+    assert given.tolist() == w.grad.tolist() == [1.0, 1.0]
+
+
+def test_a_leaf_does_not_keep_a_gradient_that_a_view_hands_on(loop: str) -> None:
+    x, given = ones(), fd.ones(2)
+    x.view(2).backward(given)
+    assert x.grad is not None
+    x.grad.add_(1.0)
+    assert given.tolist() == [1.0, 1.0]
+
+
 def test_a_third_gradient_is_added_into_the_sum_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     sums = list[Any]()
 
