@@ -56,6 +56,24 @@ def test_what_is_older_than_all_chosen_inputs_is_not_looked_at() -> None:
     assert len(found.nodes_in_graph) == 4
 
 
+@pytest.mark.usefixtures("loop")
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_the_first_node_of_a_process_gets_its_gradient(create_graph: bool) -> None:
+    x = fd.ones(2, requires_grad=True)
+    y = x * 2.0
+    y.edge.seq = 0
+    (y * y).sum().backward(create_graph=create_graph)
+    assert x.grad.tolist() == [8.0, 8.0]
+
+
+@pytest.mark.usefixtures("loop")
+def test_gradients_for_what_is_older_than_all_chosen_inputs_go_nowhere() -> None:
+    x, older = fd.ones(2, requires_grad=True), fd.ones(2, requires_grad=True) * 2.0
+    newer = x * 3.0
+    (g,) = fd.autograd.grad((older * newer).sum(), newer)
+    assert g.tolist() == [2.0, 2.0]
+
+
 def test_a_leaf_made_late_is_reached_through_all_that_is_older() -> None:
     x = fd.ones(2, requires_grad=True)
     y = x * 2.0
