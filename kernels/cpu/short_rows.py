@@ -29,6 +29,8 @@ _SAFE: Final = 40.0
 # two terms or more is at least 0.12, and as exact as the shifted form's; at 4 it can be 3e-4 with
 # the rounding of 4. A single term's must be 0.
 _EXACT: Final = 1.0
+# A mean whose square is so many variances at most costs a normalised number 5e-7 at most.
+_NEAR: Final = 64.0
 
 
 @lru_cache(maxsize=64)
@@ -157,9 +159,20 @@ def _layer_norm(facts: Facts) -> Run | None:
         return long_rows.layer_norm(facts)
     n, eps = number(shape[1], facts.dtype), number(facts.numbers[0], facts.dtype)
     total = _spread_sums(shape[0], shape[1], facts.dtype)
+    column, of_rows = ones(shape[1], facts.dtype), (shape[0], 1)
     divide, subtract, square, add, sqrt, multiply = (
         np.divide, np.subtract, np.square, np.add, np.sqrt, np.multiply,
     )  # fmt: skip
+
+    def centred(x: Any) -> tuple[Any, Any]:
+        # A mean is rounded, and may be rounded otherwise for each element of a row. Far from 0 that
+        # is more than the row's deviations may be off: so one mean for all, and what it left.
+        mean = x.dot(column).reshape(of_rows)
+        divide(mean, n, mean)
+        away = subtract(x, mean)
+        rest = away.dot(column).reshape(of_rows)
+        divide(rest, n, rest)
+        return add(mean, rest), subtract(away, rest, away)
 
     def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
         mean = total(x)
@@ -167,6 +180,11 @@ def _layer_norm(facts: Facts) -> Run | None:
         away = subtract(x, mean)
         deviation = total(square(away))
         add(divide(deviation, n, deviation), eps, deviation)
+        far = max(mean.item(mean.argmax()), -mean.item(mean.argmin()))
+        if not far * far <= _NEAR * deviation.item(deviation.argmin()):
+            mean, away = centred(x)
+            deviation = total(square(away))
+            add(divide(deviation, n, deviation), eps, deviation)
         out = divide(away, sqrt(deviation, deviation), away)
         if weight is not None:
             multiply(out, weight, out)

@@ -275,6 +275,16 @@ def test_layer_norm_is_right_to_1e_6_at_any_length_and_place(length: int, about:
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("about", [0, 10, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+@pytest.mark.parametrize("length", [2, 3, 5, 7, 16, 31, 100, 1000])
+def test_layer_norm_of_few_rows_is_right_to_1e_6(length: int, rows: int, about: float) -> None:
+    x = (sample((rows, length), np.float32, 0) + np.float32(about)).astype(np.float32)
+    found = F.layer_norm(fd.tensor(x), (length,)).numpy()
+    expected = layer_norm(x.astype(np.float64))
+    assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64)], ids=str)
 @pytest.mark.parametrize("affine", [True, False], ids=["weight and bias", "neither"])
