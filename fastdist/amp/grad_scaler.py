@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..core.dtypes import float16, float32
+from ..core.device import CPU, Device
+from ..core.dtypes import float32
 from ..devices.gpus import device_count
 from ..graph.modes import no_grad
+from ..ops.creation import full
 from ..tensor.tensor import Tensor
+from .unscaling import adapt, unscale
 
 _READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
 
@@ -21,7 +23,7 @@ class _Progress:
 
     def __init__(self) -> None:
         self.stage = _READY
-        self.found_inf: bool | None = None
+        self.found_inf: dict[Device, Tensor] | None = None
 
 
 class GradScaler:
@@ -30,7 +32,9 @@ class GradScaler:
 
     Thread  one at a time
     Raises  ValueError for factors that would not grow or shrink
-    Note    for "cuda" without a GPU a warning says so, and nothing is scaled
+    Note    for "cuda" without a GPU a warning says so, and nothing is scaled. The factor lives
+            where the losses are: a step waits once for a GPU, to know whether it is left out, and
+            not at all if the optimiser is fused, which finds that by itself
     """
 
     def __init__(
@@ -55,12 +59,14 @@ class GradScaler:
             raise ValueError(f"The growth factor must be > 1.0, got {growth_factor}")
         if self._enabled and not backoff_factor < 1.0:
             raise ValueError(f"The backoff factor must be < 1.0, got {backoff_factor}")
-        self._scale = self._init_scale = init_scale
+        self._init_scale = init_scale
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
-        self._growth_tracker = 0
-        self._has_scaled = False
+        self._init_growth_tracker = 0
+        # Both float32, without axes, from the first loss on.
+        self._scale: Tensor | None = None
+        self._growth_tracker: Tensor | None = None
         self._progress: WeakKeyDictionary[Any, _Progress] = WeakKeyDictionary()
 
     def _of(self, optimizer: Any) -> _Progress:
@@ -70,14 +76,21 @@ class GradScaler:
         """Return a tensor, or an iterable of them, times the factor."""
         if not self._enabled:
             return outputs
-        self._has_scaled = True
         if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._begin(outputs.facts.device)
+            assert self._scale is not None
             # As a tensor of float32 without axes: float16 could not hold the number itself.
-            return outputs * outputs.new_full((), self._scale, dtype=float32)
+            return outputs * self._scale.to(outputs.facts.device, copy=True)
         if isinstance(outputs, Iterable):
             scaled = [self.scale(output) for output in outputs]
             return scaled if isinstance(outputs, list) else tuple(scaled)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def _begin(self, device: Device) -> None:
+        self._scale = full((), self._init_scale, dtype=float32, device=device)
+        tracker = float(self._init_growth_tracker)
+        self._growth_tracker = full((), tracker, dtype=float32, device=device)
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of an optimiser's parameters by the factor, before they are clipped.
@@ -87,7 +100,7 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        self._require_scaled("unscale_")
+        scale = self._require_scaled("unscale_")
         progress = self._of(optimizer)
         if progress.stage == _UNSCALED:
             raise RuntimeError(
@@ -95,25 +108,10 @@ class GradScaler:
             )
         if progress.stage == _STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        progress.found_inf = self._unscale(optimizer)
-        progress.stage = _UNSCALED
-
-    def _unscale(self, optimizer: Any) -> bool | None:
-        """Divide, and return whether a gradient is not finite; None if there is no gradient."""
-        found: bool | None = None
         with no_grad():
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    grad = parameter.grad
-                    if grad is None:
-                        continue
-                    if grad.dtype is float16:
-                        raise ValueError("Attempting to unscale FP16 gradients.")
-                    # Of a sparse one the sums of entries count, as in a step.
-                    held = grad.coalesce()._values() if grad.is_sparse else grad
-                    found = bool(found) or not bool(held.isfinite().all())
-                    grad.mul_(1.0 / self._scale)
-        return found
+            found = unscale((p for g in optimizer.param_groups for p in g["params"]), scale)
+        progress.found_inf = found or None
+        progress.stage = _UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Call optimizer.step(*args, **kwargs) with unscaled gradients, unless one is not finite.
@@ -133,7 +131,19 @@ class GradScaler:
         if progress.found_inf is None:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         progress.stage = _STEPPED
-        return None if progress.found_inf else optimizer.step(*args, **kwargs)
+        if _finds_by_itself(optimizer, progress.found_inf):
+            # What was unscaled above is not to be divided again.
+            optimizer.grad_scale, optimizer.found_inf = (
+                None,
+                _together(list(progress.found_inf.values())),
+            )
+            try:
+                return optimizer.step(*args, **kwargs)
+            finally:
+                del optimizer.grad_scale, optimizer.found_inf
+        if any(found.item() for found in progress.found_inf.values()):
+            return None
+        return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Shrink the factor if a gradient was not finite, grow it after growth_interval good steps;
@@ -141,38 +151,38 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        self._require_scaled("update")
-        if new_scale is not None:
-            self._scale = float(new_scale)
+        scale = self._require_scaled("update")
+        assert self._growth_tracker is not None
+        if isinstance(new_scale, Tensor):
+            scale.copy_(new_scale.detach())
+        elif new_scale is not None:
+            scale.fill_(float(new_scale))
         else:
-            found = [one.found_inf for one in self._progress.values() if one.found_inf is not None]
+            found = [
+                one
+                for progress in self._progress.values()
+                for one in (progress.found_inf or {}).values()
+            ]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(found_inf=any(found))
+            how = self._growth_factor, self._backoff_factor, self._growth_interval
+            with no_grad():
+                adapt(scale, self._growth_tracker, _together(found, scale.facts.device), *how)
         self._progress.clear()
 
-    def _adapt(self, *, found_inf: bool) -> None:
-        if found_inf:
-            self._scale *= self._backoff_factor
-            self._growth_tracker = 0
-            return
-        self._growth_tracker += 1
-        if self._growth_tracker == self._growth_interval:
-            grown = self._scale * self._growth_factor
-            # The factor is PyTorch's float32: it stays finite.
-            self._scale = grown if grown < 2.0**128 and math.isfinite(grown) else self._scale
-            self._growth_tracker = 0
-
-    def _require_scaled(self, function: str) -> None:
-        if not self._has_scaled:
+    def _require_scaled(self, function: str) -> Tensor:
+        if self._scale is None:
             raise AssertionError(
                 f"Attempted {function} but _scale is None.  This may indicate your script did not "
                 "use scaler.scale(loss or outputs) earlier in the iteration."
             )
+        return self._scale
 
     def get_scale(self) -> float:
-        """Return the factor, 1.0 where nothing is scaled."""
-        return self._scale if self._enabled else 1.0
+        """Return the factor, 1.0 where nothing is scaled; waits for the device that has it."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else float(self._scale.item())
 
     def get_growth_factor(self) -> float:
         """Return by what the factor grows."""
@@ -211,8 +221,12 @@ class GradScaler:
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
+            "_growth_tracker": self._good_steps(),
         }
+
+    def _good_steps(self) -> int:
+        tracker = self._growth_tracker
+        return self._init_growth_tracker if tracker is None else int(tracker.item())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a state dict.
@@ -226,8 +240,24 @@ class GradScaler:
                 "The source state dict is empty, possibly because it was saved "
                 "from a disabled instance of GradScaler."
             )
-        self._scale = self._init_scale = state_dict["scale"]
+        self._init_scale = state_dict["scale"]
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
-        self._growth_tracker = state_dict["_growth_tracker"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._scale is not None:
+            self._begin(self._scale.facts.device)
+
+
+def _finds_by_itself(optimizer: Any, found: dict[Device, Tensor]) -> bool:
+    """Return whether an optimiser leaves a step out by itself: nobody waits for a device."""
+    return CPU not in found and bool(getattr(optimizer, "_step_supports_amp_scaling", False))
+
+
+def _together(found: list[Tensor], device: Device | None = None) -> Tensor:
+    """Return whether something was found on one of several devices, on the first unless given."""
+    where = found[0].facts.device if device is None else device
+    total = found[0].to(where)
+    for other in found[1:]:
+        total = total + other.to(where)
+    return total

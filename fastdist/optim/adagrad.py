@@ -72,6 +72,7 @@ class Adagrad(CountedOptimizer):
         )
         super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
+        self._step_supports_amp_scaling = bool(fused)
         for group in self.param_groups:
             for parameter in group["params"]:
                 self._begin(group, parameter)

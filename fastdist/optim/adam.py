@@ -81,6 +81,7 @@ class Adam(CountedOptimizer):
         )
         super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
+        self._step_supports_amp_scaling = bool(fused)
 
     def update_all(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         """Change parameters of a group."""

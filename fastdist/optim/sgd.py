@@ -87,6 +87,7 @@ class SGD(Optimizer):
         )
         super().__init__(params, options)
         require_one_way(fused=fused, foreach=foreach, differentiable=differentiable)
+        self._step_supports_amp_scaling = bool(fused)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -68,6 +68,19 @@ def apply_given(
     apply(program, rows, *arrays[first:])
 
 
+def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Array) -> None:
+    """Run a program as `apply_given`, without a skip. arrays begins with a flag, float32 of one
+    element, before the columns: it becomes 1 where an element of the program's first array was not
+    finite.
+    """
+    flag, *others = arrays
+    first = list(numbers).count(None)
+    count = (len(others) - first) // len(program.arrays)
+    if not all(np.isfinite(array).all() for array in others[first : first + count]):
+        flag.fill(1.0)
+    apply_given(program, numbers, False, *others)
+
+
 def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array]) -> None:
     """Do what apply does with a pass for each line of each row."""
     rows, dtype = len(numbers), arrays[0].dtype

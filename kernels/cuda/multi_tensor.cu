@@ -1,5 +1,6 @@
 // One program over rows of arrays. The text before this says T and Out, ARRAYS, NUMBERS, the bits
-// READ and WRITTEN of the arrays, those of the numbers that are addresses of columns: GIVEN, MOST rows of a table, CHUNK elements to a block, PACK, and
+// READ and WRITTEN of the arrays, those of the numbers that are addresses of columns: GIVEN, whether
+// the first array is WATCHED, MOST rows of a table, CHUNK elements to a block, PACK, and
 //
 //     void update(T (&x)[ARRAYS], const T (&n)[NUMBERS])
 
@@ -12,10 +13,11 @@ __device__ double number_of(long long bits) {
 struct Table {
     long long rows, end[MOST], size[MOST], at[ARRAYS][MOST];
     long long numbers[NUMBERS];  // bits of a double, or the address of a column of them
-    long long skip;  // the address of a float, or 0
+    long long skip, flag;  // addresses of floats, or 0
 };
 
-template <int count> __device__ void step(Out* const (&at)[ARRAYS], int i, const T (&n)[NUMBERS]) {
+template <int count>
+__device__ void step(Out* const (&at)[ARRAYS], int i, const T (&n)[NUMBERS], bool& odd) {
     typedef Pack<Out, count> Some;
     Some some[ARRAYS];
 #pragma unroll
@@ -26,6 +28,7 @@ template <int count> __device__ void step(Out* const (&at)[ARRAYS], int i, const
         T x[ARRAYS];
 #pragma unroll
         for (int a = 0; a < ARRAYS; ++a) x[a] = READ >> a & 1 ? cast<T>(some[a].lane[k]) : T(0);
+        if (WATCHED) odd |= !scalar::isfinite(x[0]);
         update(x, n);
 #pragma unroll
         for (int a = 0; a < ARRAYS; ++a)
@@ -61,6 +64,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) multi_tensor(Table table) 
         // Rounded as memory would round it.
         n[i] = cast<T>(cast<Out>(GIVEN >> i & 1 ? column[row] : number_of(table.numbers[i])));
     }
-    for (int i = threadIdx.x * PACK; i + PACK <= size; i += THREADS * PACK) step<PACK>(at, i, n);
-    for (int i = size / PACK * PACK + threadIdx.x; i < size; i += THREADS) step<1>(at, i, n);
+    bool odd = false;
+    for (int i = threadIdx.x * PACK; i + PACK <= size; i += THREADS * PACK)
+        step<PACK>(at, i, n, odd);
+    for (int i = size / PACK * PACK + threadIdx.x; i < size; i += THREADS)
+        step<1>(at, i, n, odd);
+    // All who write it write the same.
+    if (WATCHED && odd) *reinterpret_cast<float*>(table.flag) = 1.0f;
 }

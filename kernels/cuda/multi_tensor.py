@@ -54,6 +54,16 @@ def apply_given(
     launch(plan_given(program, numbers, skips, arrays), on=arrays[0])
 
 
+def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Any) -> None:
+    """Run a program as `apply_given`, without a skip. arrays begins with a flag, float32 of one
+    element, before the columns: it becomes 1 where an element of the program's first array was not
+    finite.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(plan_given(program, numbers, False, arrays[1:], flag=arrays[0]), on=arrays[0])
+
+
 def plan(
     program: Program, numbers: Sequence[Sequence[float]], arrays: Sequence[Any]
 ) -> list[Launch]:
@@ -74,11 +84,16 @@ def plan(
 
 
 def plan_given(
-    program: Program, numbers: Sequence[float | None], skips: bool, arrays: Sequence[Any]
+    program: Program,
+    numbers: Sequence[float | None],
+    skips: bool,
+    arrays: Sequence[Any],
+    flag: Any = None,
 ) -> list[Launch]:
     """Return the launches, in order; a launch for each row where rows share memory."""
     first = skips + list(numbers).count(None)
     skip = address_of(arrays[0]) if skips else 0
+    told = 0 if flag is None else address_of(flag)
     columns = [address_of(column) for column in arrays[skips:first]]
     rows = (len(arrays) - first) // len(program.arrays)
     starts, sizes = _places(arrays[first:], rows)
@@ -90,7 +105,14 @@ def plan_given(
         part = slice(begin, min(begin + most, rows))
         here = [column + 8 * begin for column in columns]
         launches += _over_table(
-            program, numbers, dtype, starts[:, part], sizes[part], columns=here, skip=skip
+            program,
+            numbers,
+            dtype,
+            starts[:, part],
+            sizes[part],
+            columns=here,
+            skip=skip,
+            flag=told,
         )
     return launches
 
@@ -144,9 +166,10 @@ def _over_table(
     *,
     columns: Sequence[int] = (),
     skip: int = 0,
+    flag: int = 0,
 ) -> list[Launch]:
     """Return the launch over rows of such sizes that begin at starts; none if all are empty.
-    columns and skip are addresses, as apply_given has them.
+    columns, skip and flag are addresses, as apply_given and apply_watched have them.
     """
     blocks = np.cumsum(-(-sizes // _CHUNK))
     if not blocks[-1]:
@@ -159,19 +182,27 @@ def _over_table(
     values = np.array(known).astype(dtype).astype(np.float64).view(np.int64)
     given = [place for place, number in enumerate(numbers) if number is None]
     values[given] = columns
-    fields = np.concatenate([np.array([rows]), table.ravel(), values, np.array([skip])])
+    fields = np.concatenate([np.array([rows]), table.ravel(), values, np.array([skip, flag])])
     aligned = not np.bitwise_or.reduce(starts, axis=None) & 15
-    source = source_of_program(program, dtype, aligned=aligned, given=tuple(given))
+    source = source_of_program(
+        program, dtype, aligned=aligned, given=tuple(given), watched=bool(flag)
+    )
     struct = Struct(fields.view(f"V{fields.nbytes}"))
     return [Launch(source, "multi_tensor", (int(blocks[-1]), 1), (struct,))]
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_program(
-    program: Program, dtype: np.dtype[Any], *, aligned: bool, given: tuple[int, ...] = ()
+    program: Program,
+    dtype: np.dtype[Any],
+    *,
+    aligned: bool,
+    given: tuple[int, ...] = (),
+    watched: bool = False,
 ) -> str:
     """Return the text of a program over tables of arrays of dtype; aligned if all of them begin at
-    multiples of 16 bytes. given are the places of numbers that come as columns.
+    multiples of 16 bytes. given are the places of numbers that come as columns; watched: the
+    first array's elements are looked at.
     """
     compute = compute_dtype([Operand(dtype)], dtype)
     places = {name: f"x[{i}]" for i, name in enumerate(program.arrays)}
@@ -189,6 +220,7 @@ def source_of_program(
             f"constexpr int ARRAYS = {len(program.arrays)};",
             f"constexpr int NUMBERS = {max(len(program.numbers), 1)};",
             f"constexpr unsigned int GIVEN = {sum([1 << place for place in given])};",
+            f"constexpr bool WATCHED = {str(watched).lower()};",
             f"constexpr unsigned int READ = {_bits(program, read)};",
             f"constexpr unsigned int WRITTEN = {_bits(program, program.written)};",
             f"constexpr int MOST = {_rows_of_table(program)}, CHUNK = {_CHUNK};",

@@ -303,7 +303,8 @@ def array(values: np.ndarray, order: str = "C") -> ndarray:
 
 
 def asnumpy(values: ndarray) -> np.ndarray:
-    state.streams[values.device.id][-1].synchronize()
+    if state.streams[values.device.id][-1].captured is not None:
+        raise CUDARuntimeError(900)
     return values.host.copy()
 
 

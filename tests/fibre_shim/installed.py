@@ -37,6 +37,25 @@ def be_on_fibres() -> None:
     sys.modules["cupy"] = cupy
 
 
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by a name whenever the host waits for the device from now on."""
+    told: list[str] = []
+
+    def counted(owner: object, name: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*given: object, **named: object) -> object:
+            told.append(name)
+            return real(*given, **named)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(cupy, "asnumpy")
+    for kind in (cupy.Device, cupy.Event, cupy.Stream):
+        counted(kind, "synchronize")
+    return told
+
+
 def forget_cupy() -> None:
     """Let the next use import CuPy, and compile, anew."""
     library.cupy.cache_clear()

@@ -112,3 +112,18 @@ def test_numbers_of_the_device_are_read_by_row_unless_all_is_skipped(
     for one, other, expected in zip(on_cpu, on_cuda, given, strict=True):
         assert one.tobytes() == expected.tobytes()
         np.testing.assert_allclose(other, expected, rtol=2e-3 if dtype == "float16" else 1e-6)
+
+
+@pytest.mark.parametrize("odd", [np.inf, np.nan, 1.0])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_what_is_not_finite_sets_the_flag(dtype: str, odd: float) -> None:
+    program = read_program("g = g * inverse", ("g",), ("inverse",))
+    given = arrays([(5,), (0,), (9000,)], 1, dtype)
+    given[2][8990] = odd
+    flags, column = [np.zeros(1, np.float32) for _ in range(2)], np.full(3, 0.5)
+    on_cuda, on_cpu = ([one.copy() for one in given] for _ in range(2))
+    run(plan_given(program, [None], False, [column, *on_cuda], flag=flags[0]), 0)
+    cpu.apply_watched(program, [None], flags[1], column, *on_cpu)
+    assert [flag.item() for flag in flags] == [float(not np.isfinite(odd))] * 2
+    for one, other in zip(on_cpu, on_cuda, strict=True):
+        assert one.tobytes() == other.tobytes() or np.isnan(odd)

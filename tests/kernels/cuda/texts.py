@@ -199,6 +199,8 @@ def texts_of_programs() -> Iterator[tuple[str, str]]:
     )
     for dtype in (BF16, F16, F32, F64):
         yield f"program of {dtype}", source_of_program(program, dtype, aligned=True)
+        watched = source_of_program(program, dtype, aligned=True, watched=True)
+        yield f"program of {dtype}, watched", watched
         given = source_of_program(program, dtype, aligned=True, given=(1, 2))
         yield f"program of {dtype} whose numbers are on the device", given
     yield "program, not aligned", source_of_program(program, F32, aligned=False)
