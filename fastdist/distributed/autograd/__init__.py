@@ -216,7 +216,7 @@ def _get_debug_info() -> dict[str, Any]:
 # Loaded when they are asked for, here or by another worker: few programs do, and each of their
 # processes would hold them.
 load_later(__name__, {"explain": "explanation", "hvp": "functional", "jvp": "functional"})
-export_later(f"{__name__}.explanation", "_report")
+export_later(f"{__name__}.explanation", "_report", "_clock_here")
 export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there", "_product_there")
 
 # RPC imports this room when it starts: from then on this worker can take part in any context.

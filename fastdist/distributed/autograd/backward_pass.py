@@ -5,16 +5,17 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import ref
 
 from ...core.future import Future
+from ...core.time_ranges import clock
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.ready_queue import ReadyQueue
 from ...graph.node import Node, node_of
 from ...tensor.tensor import Tensor
+from ..rpc.message.remote_errors import has_origin, words_of
 from .pass_words import Progress, Terms
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _logger = logging.getLogger(__name__)
 # error ends it. SETTLING it waits for answers alone: an answer says that everything behind it is
 # over, so gradients are in place on all workers when backward returns. OVER it is remembered as
 # long as its context: what comes late is counted and dropped, and does not begin it again. A part
-# that is over holds no graph, no gradients and no error.
+# that is over holds no graph, no gradients and, of an error, its words alone.
 #
 # There is no word for where it stands but what it holds: OVER it has no task, and SETTLING the
 # future of its task is done. So the two cannot disagree.
@@ -55,6 +56,14 @@ class PassState(enum.Enum):
     RUNNING = enum.auto()
     SETTLING = enum.auto()
     OVER = enum.auto()
+
+
+class Failure(NamedTuple):
+    """Why a worker's part of a pass ended before its time, and when (`clock`)."""
+
+    at_ns: int
+    is_own: bool  # it happened here; others heard of it
+    words: str
 
 
 class Reached(Protocol):
@@ -85,6 +94,7 @@ class BackwardPass:
         "came",
         "context",
         "done",
+        "failure",
         "left_at",
         "lost_before",
         "num_received",
@@ -124,10 +134,11 @@ class BackwardPass:
         self._outstanding: list[Future[Any]] = []
         self._is_given_up = False
         # For `explain`: when it began and its last Node had run, when gradients left and came, by
-        # message id (time.perf_counter), and what it began at, as long as somebody else holds that.
-        self.began_at = self.settled_at = 0.0
-        self.left_at: dict[int, float] = {}
-        self.arrived_at: dict[int, float] = {}
+        # message id (`clock`), and what it began at, as long as somebody else holds that.
+        self.began_at = self.settled_at = 0
+        self.left_at: dict[int, int] = {}
+        self.arrived_at: dict[int, int] = {}
+        self.failure: Failure | None = None
         self.unused: set[int] = set()
         self.roots: tuple[ref[Node], ...] = ()
 
@@ -148,7 +159,7 @@ class BackwardPass:
         """Take the task, and what it waits for: message ids, and the workers that answer them."""
         self._awaited, self.num_recvs = awaited, num_recvs
         self.roots = tuple([ref(node_of(edge)) for edge in task.graph_roots])
-        self.began_at = time.perf_counter()
+        self.began_at = clock()
         self.task = task
 
     def fail(self, error: BaseException) -> bool:
@@ -166,6 +177,12 @@ class BackwardPass:
             self._is_given_up = True
         self.fail(error)
         return is_news
+
+    def note_failure(self, error: BaseException) -> None:
+        """Keep the words of the error that ended it, the first one's alone."""
+        if self.failure is None:
+            came = self._is_given_up or has_origin(error)
+            self.failure = Failure(clock(), not came, words_of(error))
 
     def end(self) -> Future[None] | None:
         """Be over: let go of all but the counts, and return what to complete; None if it was."""
@@ -188,7 +205,7 @@ class BackwardPass:
                 return False
             self.num_sent += 1
             if message_id is not None:
-                self.left_at[message_id] = time.perf_counter()
+                self.left_at[message_id] = clock()
                 if is_unused:
                     self.unused.add(message_id)
             return True
@@ -212,12 +229,12 @@ class BackwardPass:
             self.num_received += 1
             if self._awaited.pop(message_id, None) is None:
                 return False
-            self.arrived_at[message_id] = time.perf_counter()
+            self.arrived_at[message_id] = clock()
             return True
 
     def settle(self) -> Future[None]:
         """Note that its last Node has run, and return a Future of the answers to all it sent."""
-        self.settled_at = time.perf_counter()
+        self.settled_at = clock()
         return self.clear_and_wait_for_outstanding_rpcs_async()
 
     def forget_times(self) -> None:

@@ -124,7 +124,7 @@ class DistEngine:
             if not part.fail(error) and not task.has_error:
                 # This worker's part ended well: nobody else will tell the others.
                 abort_everywhere(context.known_workers(), terms, str(error))
-            self._clean_up(context, part)
+            self._clean_up(context, part, error)
             # The error's traceback holds this frame. See GraphTask.forget_error.
             failed = None
             begun.clear()
@@ -372,21 +372,26 @@ class DistEngine:
         part, error = task.part, task.future.exception()
         if error is not None:
             after_pass(task.other_streams)
-            done = self._clean_up(context, part)
+            done = self._clean_up(context, part, error)
             if done is not None:
                 done.try_complete(error=_on_node(error))
             task.forget_error()
             return
 
         def answer(sent: Future[None]) -> None:
-            failure, done = sent.exception(), self._clean_up(context, part)
+            failure = sent.exception()
+            done = self._clean_up(context, part, failure)
             if done is not None:
                 done.try_complete(error=None if failure is None else _on_node(failure))
 
         part.settle().add_done_callback(answer)
 
-    def _clean_up(self, context: DistAutogradContext, part: BackwardPass) -> Future[None] | None:
+    def _clean_up(
+        self, context: DistAutogradContext, part: BackwardPass, error: BaseException | None = None
+    ) -> Future[None] | None:
         """End a part, and return the Future to complete then; None if it was over."""
+        if error is not None:
+            part.note_failure(error)
         context.reset_graph_task(part)
         with self._lock:
             self._under_way.discard(part)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...core.errors import WorkerLostError
+from ...core.time_ranges import clock
 from ...graph.node import Node, node_of
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.api import rpc_sync
+from ..rpc.clocks import Passage, Sighting, fit, sight
 from .backward_pass import BackwardPass
 from .container import INVALID_CONTEXT_ID, get_instance
 from .context import DistAutogradContext
@@ -19,8 +21,14 @@ from .message_autograd import context_guard
 from .recv_rpc_backward import RecvRpcBackward
 
 # Note [Clocks of several machines]
-# Each worker's clock is set against that of who asks, by the middle of the question's round trip:
-# a hop's time is off by at most half of that.
+# Each worker's clock is set against that of who asks, by the quickest of some round trips, and by
+# the gradients themselves, which arrived after they had left (rpc/clocks.py). The report is asked
+# for first: that opens the connection, which would make the round trips long.
+
+# Note [Passes that failed]
+# Each worker keeps the words of the error that ended its part. What is told is that of the worker
+# where it happened: the others' came in an answer, or with the word to give up. Who was lost is
+# asked nothing; the others name it, and its hops end nowhere.
 
 _TIMEOUT_S = 10.0
 
@@ -28,8 +36,10 @@ _TIMEOUT_S = 10.0
 class Explanation:
     """A picture of a context's graph over its workers; `str()` gives it as text.
 
-    `critical_path` is what the pass waited for, or, where none has run, its longest way in Nodes;
-    `seconds` is how long the pass took, None where it is under way or none has run.
+    `state` is "not begun", "running", "settling", "over" or "failed"; `critical_path` is what the
+    pass waited for, or, where none has run, its longest way in Nodes; `seconds` is how long the
+    pass took, None where it is under way or none has run. `failures` are the words of the errors
+    that ended a failed pass, by the worker on which they happened, and `lost` who was lost.
     """
 
     def __init__(
@@ -40,6 +50,8 @@ class Explanation:
         stretches: Sequence[Stretch],
         hops: Sequence[Hop],
         seconds: float | None,
+        failures: Mapping[int, str] | None = None,
+        lost: Iterable[int] = (),
     ) -> None:
         self.context_id = context_id
         self.state = state
@@ -47,28 +59,37 @@ class Explanation:
         self.stretches = tuple(stretches)
         self.hops = tuple(hops)
         self.seconds = seconds
+        self.failures = dict(failures or {})
+        self.lost = frozenset(lost)
         self.critical_path = critical_path(self.stretches, self.hops)
 
     def __str__(self) -> str:
         took = "" if self.seconds is None else f" after {_ms(self.seconds)}"
         over = f"{_count(len(self.names), 'worker')} and {_count(len(self.hops), 'message')}"
         lines = [f"context {self.context_id}: backward pass {self.state}{took}, over {over}"]
-        for worker, name in self.names.items():
+        lines += [f"  {self._place(at)} raised {words}" for at, words in self.failures.items()]
+        for worker in self.names:
+            if worker in self.lost:
+                lines.append(f"  {self._place(worker)}: lost")
+                continue
             own = [one for one in self.stretches if one.worker == worker]
             sends, begins = sum(one.start != ROOT for one in own), any(o.start == ROOT for o in own)
             receives = sum(hop.from_worker == worker for hop in self.hops)
             lines.append(
-                f"  {name} (rank {worker}): {'begins the pass, ' if begins else ''}"
+                f"  {self._place(worker)}: {'begins the pass, ' if begins else ''}"
                 f"{_count(sends, 'send')}, {_count(receives, 'receive')}, "
                 f"{_count(max((one.leaves for one in own), default=0), 'leaf')} at most in one go"
             )
         lines.append("critical path" + ("" if self.is_timed else ", by the number of Nodes") + ":")
         lines += [f"  {self.describe(piece)}" for piece in self.critical_path]
         waiting = [hop for hop in self.hops if hop.arrived is None]
-        if self.state == "running" and waiting:
-            lines.append("no gradients yet for:")
+        if self.state in ("running", "failed") and waiting:
+            lines.append(f"no gradients {'yet' if self.state == 'running' else 'came'} for:")
             lines += [f"  {self.describe(hop)}" for hop in waiting]
         return "\n".join(lines)
+
+    def _place(self, worker: int) -> str:
+        return f"{self.names[worker]} (rank {worker})"
 
     def __repr__(self) -> str:
         return (
@@ -134,7 +155,8 @@ def explain(context_id: int) -> Explanation:
     """Return what a context's graph over its workers looks like, and how its last pass went.
 
     Before a pass it tells of the graph alone; during one, of what has happened so far; after it, of
-    where the time went. What the roots lead to is known as long as somebody holds them.
+    where the time went, and of a pass that failed, what failed where. What the roots lead to is
+    known as long as somebody holds them.
 
     Thread  any; asks every worker that the context reached, and waits for the answers
     Raises  ContextError if this worker has no such context; RpcError if a worker does not answer
@@ -144,34 +166,46 @@ def explain(context_id: int) -> Explanation:
     latest = context.latest_pass()
     pass_id = None if latest is None else latest.terms.pass_id
     reports: dict[int, dict[str, Any]] = {}
-    to_ask = {container.worker_id} | _known(context)
+    seen: dict[int, Sighting] = {}
+    lost: dict[int, str] = {}
+    to_ask = {container.worker_id: "this worker", **_known(context)}
     with context_guard(INVALID_CONTEXT_ID):
         while to_ask:
-            for worker in sorted(to_ask):
-                reports[worker] = _ask(worker, container.worker_id, context_id, pass_id)
-            told = {worker for one in reports.values() for worker in one["workers"]}
-            to_ask = {worker for worker in told - reports.keys() if not _is_lost(worker)}
-    return _explanation(context_id, latest, dict(sorted(reports.items())))
+            for worker, name in sorted(to_ask.items()):
+                try:
+                    report, seen[worker] = _ask(worker, container.worker_id, context_id, pass_id)
+                    reports[worker] = report
+                except WorkerLostError:
+                    lost[worker] = name
+            for one in reports.values():
+                lost.update({at: name for at, name in one["lost"].items() if at not in reports})
+            told = {at: name for one in reports.values() for at, name in one["workers"].items()}
+            to_ask = {at: told[at] for at in told.keys() - reports.keys() - lost.keys()}
+    return _explanation(context_id, latest, dict(sorted(reports.items())), seen, lost)
 
 
-def _ask(worker: int, own: int, context_id: int, pass_id: int | None) -> dict[str, Any]:
-    before = time.perf_counter()
+def _ask(
+    worker: int, own: int, context_id: int, pass_id: int | None
+) -> tuple[dict[str, Any], Sighting]:
     if worker == own:
-        found = _report(context_id, pass_id)
-    else:
-        found = rpc_sync(worker, _report, (context_id, pass_id), timeout=_TIMEOUT_S)
-    after = time.perf_counter()
-    # What to add to that worker's clock for it to be this one's.
-    found["offset"] = 0.0 if worker == own else (before + after) / 2 - found["now"]
-    return found
+        return _report(context_id, pass_id), Sighting(clock(), 0, 0)
+    there = get_current_agent().find(worker)
+    if there is None or there.is_dead:
+        raise WorkerLostError(f"worker {worker} was lost")
+    found = rpc_sync(worker, _report, (context_id, pass_id), timeout=_TIMEOUT_S)
+    return found, sight(lambda: rpc_sync(worker, _clock_here, timeout=_TIMEOUT_S))
+
+
+def _clock_here() -> int:
+    return clock()
 
 
 def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
     """Return what one worker knows of a context and a pass, in plain values."""
-    now, context = time.perf_counter(), get_instance().find_context(context_id)
+    context = get_instance().find_context(context_id)
     name = get_current_agent().get_worker_info().name if is_current_agent_set() else "this worker"
-    found: dict[str, Any] = {"now": now, "name": name, "workers": [], "stretches": []}
-    found |= {"sends": {}, "receives": {}, "times": None}
+    found: dict[str, Any] = {"name": name, "workers": {}, "lost": {}, "stretches": []}
+    found |= {"sends": {}, "receives": {}, "times": None, "failure": None}
     if context is None:
         return found
     part = None if pass_id is None else context.find_pass(pass_id)
@@ -179,13 +213,15 @@ def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
     if part is not None and (roots := [node for one in part.roots if (node := one()) is not None]):
         starts[ROOT] = roots
     found["stretches"] = [(start, *_below(nodes)) for start, nodes in starts.items()]
-    found["workers"] = sorted(_known(context))
+    found["workers"] = _known(context)
+    found["lost"] = {worker.id: worker.name for worker in context.lost_workers()}
     found["sends"] = {i: send.to_worker.id for i, send in context._send_functions().items()}
     receives = context._recv_functions()
     found["receives"] = {i: receive.from_worker.id for i, receive in receives.items()}
     if part is not None:
         by_message = dict(part.left_at), dict(part.arrived_at), sorted(part.unused)
         found["times"] = (part.began_at, part.settled_at, *by_message)
+        found["failure"] = None if part.failure is None else tuple(part.failure)
     return found
 
 
@@ -205,61 +241,96 @@ def _below(nodes: Sequence[Node]) -> tuple[int, int, list[int]]:
     return len(seen), leaves, sorted(ends)
 
 
-def _known(context: DistAutogradContext) -> set[int]:
-    return {worker.id for worker in context.known_workers() if not worker.is_dead}
+def _known(context: DistAutogradContext) -> dict[int, str]:
+    return {worker.id: worker.name for worker in context.known_workers() if not worker.is_dead}
 
 
-def _is_lost(rank: int) -> bool:
-    worker = get_current_agent().find(rank)
-    return worker is None or worker.is_dead
+class _Times:
+    """When what happened, by worker and message id, in nanoseconds of the asking worker's clock."""
+
+    def __init__(self, reports: dict[int, dict[str, Any]], offsets: Mapping[int, int]) -> None:
+        self.began: dict[int, int] = {}
+        self.settled: dict[int, int] = {}
+        self.left: dict[tuple[int, int], int] = {}
+        self.arrived: dict[tuple[int, int], int] = {}
+        self.unused: set[tuple[int, int]] = set()
+        for worker, one in reports.items():
+            if one["times"] is None:
+                continue
+            offset = offsets[worker]
+            began_at, settled_at, left_at, arrived_at, unused = one["times"]
+            self.unused.update((worker, i) for i in unused)
+            if began_at:
+                self.began[worker] = began_at + offset
+            if settled_at:
+                self.settled[worker] = settled_at + offset
+            self.left.update({(worker, i): at + offset for i, at in left_at.items()})
+            self.arrived.update({(worker, i): at + offset for i, at in arrived_at.items()})
 
 
 def _explanation(
-    context_id: int, latest: BackwardPass | None, reports: dict[int, dict[str, Any]]
+    context_id: int,
+    latest: BackwardPass | None,
+    reports: dict[int, dict[str, Any]],
+    seen: Mapping[int, Sighting],
+    lost: Mapping[int, str],
 ) -> Explanation:
-    zero = 0.0 if latest is None else latest.began_at
-    left: dict[tuple[int, int], float] = {}
-    arrived: dict[tuple[int, int], float] = {}
-    unused: set[tuple[int, int]] = set()
-    settled: dict[int, float] = {}
-    began: dict[int, float] = {}
-    for worker, one in reports.items():
-        if one["times"] is None:
-            continue
-        shift = one["offset"] - zero
-        began_at, settled_at, left_at, arrived_at, words = one["times"]
-        unused.update((worker, i) for i in words)
-        began[worker] = began_at + shift
-        if settled_at:
-            settled[worker] = settled_at + shift
-        left.update({(worker, i): at + shift for i, at in left_at.items()})
-        arrived.update({(worker, i): at + shift for i, at in arrived_at.items()})
-    hops = [
-        Hop(
-            i,
-            worker,
-            sender,
-            left.get((worker, i)),
-            arrived.get((sender, i)),
-            (worker, i) in unused,
-        )
+    own = get_instance().worker_id
+    raw = _Times(reports, dict.fromkeys(reports, 0))
+    receives = [
+        (i, worker, sender)
         for worker, one in reports.items()
         for i, sender in one["receives"].items()
+    ]
+    passages = [
+        Passage(worker, raw.left[worker, i], sender, raw.arrived[sender, i])
+        for i, worker, sender in receives
+        if (worker, i) in raw.left and (sender, i) in raw.arrived
+    ]
+    times = _Times(reports, fit({worker: seen[worker] for worker in reports}, passages, own))
+    zero_ns = 0 if latest is None else latest.began_at
+
+    def since(at_ns: int | None) -> float | None:
+        return None if at_ns is None else (at_ns - zero_ns) / 1e9
+
+    hops = [
+        Hop(
+            *(i, worker, sender),
+            since(times.left.get((worker, i))),
+            since(times.arrived.get((sender, i))),
+            (worker, i) in times.unused,
+        )
+        for i, worker, sender in receives
     ]
     stretches: list[Stretch] = []
     for worker, one in reports.items():
         for start, nodes, leaves, ends in one["stretches"]:
-            at = began.get(worker) if start == ROOT else arrived.get((worker, start))
-            ended = [left[worker, i] for i in ends if (worker, i) in left]
-            if leaves and worker in settled:
-                ended.append(settled[worker])
+            at = times.began.get(worker) if start == ROOT else times.arrived.get((worker, start))
+            ended = [times.left[worker, i] for i in ends if (worker, i) in times.left]
+            if leaves and worker in times.settled:
+                ended.append(times.settled[worker])
             until = max(ended, default=None) if at is not None else None
-            stretches.append(Stretch(worker, start, tuple(ends), nodes, leaves, at, until))
-    names = {worker: one["name"] for worker, one in reports.items()}
+            in_s = since(at), since(until)
+            stretches.append(Stretch(worker, start, tuple(ends), nodes, leaves, *in_s))
+    names = dict(sorted({**lost, **{at: one["name"] for at, one in reports.items()}}.items()))
+    failures = _failures(reports)
     state = "not begun" if latest is None else latest.state.name.lower()
-    is_over = state == "over" and bool(settled)
-    seconds = max(settled.values()) if is_over else None
-    return Explanation(context_id, state, names, stretches, hops, seconds)
+    seconds = None
+    if failures:
+        state = "failed"
+        failed = None if latest is None else latest.failure
+        seconds = None if failed is None else since(failed.at_ns)
+    elif state == "over" and times.settled:
+        seconds = since(max(times.settled.values()))
+    pieces = names, stretches, hops, seconds
+    return Explanation(context_id, state, *pieces, failures=failures, lost=lost)
+
+
+def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
+    """Return what failed, where it happened; of what happened elsewhere, what is known here."""
+    told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
+    own = {worker: words for worker, (_, is_own, words) in told.items() if is_own}
+    return own or {worker: words for worker, (_, _, words) in told.items()}
 
 
 def _between(began: float | None, ended: float | None) -> str:

@@ -13,7 +13,6 @@ calls.py            the calling half: what a call is named, and where its events
 served.py           the serving half: what a request takes, in whichever threads
 interceptor.py      what travels with the messages of both
 ranges_as_bytes.py  time ranges on their way between workers
-clocks.py           how far another worker's clock is from this one's
 group.py            `profile`: all workers record, one gathers
 group_worker.py     what a worker does for who profiles the group
 merged.py           many workers' ranges as one time line with arrows

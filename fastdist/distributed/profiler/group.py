@@ -18,9 +18,9 @@ from ...core.time_ranges import TimeRange, Wanted, clock
 from ...profiler.activities import ProfilerActivity, want_devices
 from ...profiler.events import EventList
 from ..rpc.agent import RpcAgent, get_current_agent
+from ..rpc.clocks import Clock, Sighting, sight
 from ..rpc.handlers import Reply
 from . import group_worker
-from .clocks import Clock, Sighting, sight
 from .merged import TimeLine, merge
 from .ranges_as_bytes import unpack_ranges
 

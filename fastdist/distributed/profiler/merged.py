@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ...core.time_ranges import TimeRange
 from ...profiler.events import EventList, events_of
 from ...profiler.function_event import Arrow, FunctionEvent
-from .clocks import Clock
+from ..rpc.clocks import Clock
 from .critical_path import critical_events
 from .group_recording import CAME, SENT, SERVED
 from .served import RPC

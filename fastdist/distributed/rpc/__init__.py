@@ -18,6 +18,7 @@
 # tensors. Large tensors go in the message or by the arena: `channels.py` has the names of both, and
 # `arena_offers.py` is how two workers come to share memory. What others should hear, and nobody
 # waits for (a reference, a context or a level is over, a pass has failed), goes by `telling.py`.
+# What several workers' clocks showed is brought onto one by `clocks.py`.
 #
 # Connections break while both ends live. A call has one id for its whole life, and the callee
 # remembers what runs and what it answered (workers/received_calls.py). So a caller whose connection

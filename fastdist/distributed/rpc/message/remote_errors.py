@@ -20,6 +20,7 @@ _ORIGIN = "On worker "
 # In the metadata of an error: the request's value was not read. See Note [Parcels].
 UNREAD = "unread"
 _MAX_TEXT_BYTES = 200_000
+_MAX_LINE = 500
 
 
 def pack_error(error: BaseException, worker_name: str, *, text_only: bool = False) -> Message:
@@ -70,6 +71,21 @@ def tell_origin(error: BaseException, raised: BaseException, worker_name: str) -
     _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(_text_of(raised, _format))}")
 
 
+def has_origin(error: BaseException) -> bool:
+    """Return whether an error has come from another worker."""
+    notes = error.__dict__.get("__notes__", [])
+    return isinstance(notes, list | tuple) and any(
+        isinstance(note, str) and note.startswith(_ORIGIN) for note in notes
+    )
+
+
+def words_of(error: BaseException) -> str:
+    """Return an error's type and the first line of its text, cut to what a line can hold."""
+    text = _text_of(error, str).strip()
+    first = text.splitlines()[0][:_MAX_LINE] if text else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 def _note_origin(error: BaseException, origin: str) -> None:
     """Add where an error comes from to its notes, of which a user may have made anything.
 
@@ -80,7 +96,7 @@ def _note_origin(error: BaseException, origin: str) -> None:
     notes = attributes.get("__notes__", [])
     if not isinstance(notes, list):
         notes = [*notes] if isinstance(notes, tuple) else [reprlib.repr(notes)]
-    if not any(isinstance(note, str) and note.startswith(_ORIGIN) for note in notes):
+    if not has_origin(error):
         attributes["__notes__"] = [*notes, origin]
 
 

@@ -1,0 +1,126 @@
+"""How far other workers' clocks are from this one's, from round trips and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from fastdist.core.time_ranges import clock
+
+_ROUNDS: Final = 8
+
+
+class Sighting(NamedTuple):
+    """At a moment of our clock: what to add to theirs to have ours, and how wrong it may be.
+
+    Units   nanoseconds
+    """
+
+    at_ns: int
+    offset_ns: int
+    error_ns: int
+
+
+def sight(ask: Callable[[], int]) -> Sighting:
+    """Return the offset of the clock that ask() reads, from the quickest of some round trips.
+
+    Note    it was read somewhere between question and answer: the middle is wrong by half a round
+            trip at most
+    """
+    found: list[Sighting] = []
+    for _ in range(_ROUNDS):
+        sent_ns = clock()
+        theirs_ns = ask()
+        came_ns = clock()
+        middle_ns = (sent_ns + came_ns) // 2
+        found.append(Sighting(middle_ns, middle_ns - theirs_ns, (came_ns - sent_ns) // 2))
+    return min(found, key=lambda sighting: sighting.error_ns)
+
+
+class Passage(NamedTuple):
+    """A message: when it left, on the clock of who sent it, and came, on that of who has it.
+
+    Units   nanoseconds
+    """
+
+    from_worker: int
+    left_ns: int
+    to_worker: int
+    came_ns: int
+
+
+def fit(sightings: Mapping[int, Sighting], passages: Iterable[Passage], own: int) -> dict[int, int]:
+    """Return what to add to each worker's clock to have that of `own`: the middle of what both the
+    sightings and the messages leave possible, for no message comes before it left.
+
+    Note    where clocks drift, it may be that nothing is left: then the sightings are taken for
+            less exact than they said
+    """
+    # One for each pair: that with the least time to spare.
+    least: dict[tuple[int, int], int] = {}
+    for passage in passages:
+        pair = (passage.to_worker, passage.from_worker)
+        spare = passage.came_ns - passage.left_ns
+        if pair[0] in sightings and pair[1] in sightings:
+            least[pair] = min(spare, least.get(pair, spare))
+    for times in range(_WIDENINGS):
+        bounds = dict(least)
+        for worker, sighting in sightings.items():
+            if worker != own:
+                error_ns = sighting.error_ns << times
+                _lower(bounds, (own, worker), sighting.offset_ns + error_ns)
+                _lower(bounds, (worker, own), error_ns - sighting.offset_ns)
+        highest = _distances(bounds, own, sightings)
+        turned = {(there, here): bound for (here, there), bound in bounds.items()}
+        lowest = _distances(turned, own, sightings)
+        if highest is not None and lowest is not None:
+            # Both of them do, and so does what lies between.
+            return {worker: (highest[worker] - lowest[worker]) // 2 for worker in sightings}
+    return {worker: sighting.offset_ns for worker, sighting in sightings.items()}
+
+
+_Bounds = dict[tuple[int, int], int]
+_WIDENINGS: Final = 32
+
+
+def _lower(bounds: _Bounds, pair: tuple[int, int], bound: int) -> None:
+    bounds[pair] = min(bound, bounds.get(pair, bound))
+
+
+def _distances(bounds: _Bounds, own: int, workers: Iterable[int]) -> dict[int, int] | None:
+    """Return the greatest offsets with offset[b] - offset[a] <= bounds[a, b], if there are any.
+
+    Source  R. Bellman 1958, "On a routing problem"
+    """
+    found = {own: 0}
+    for _ in workers:
+        is_settled = True
+        for (here, there), bound in bounds.items():
+            if here in found and found[here] + bound < found.get(there, found[here] + bound + 1):
+                found[there] = found[here] + bound
+                is_settled = False
+        if is_settled:
+            return found
+    return None
+
+
+class Clock:
+    """Another worker's clock, sighted before and after: between the two it is taken to drift
+    evenly.
+    """
+
+    def __init__(self, first: Sighting, last: Sighting) -> None:
+        self._first, self._last = first, last
+
+    def ours(self, theirs_ns: int) -> int:
+        """Return what our clock showed when theirs showed that."""
+        first, last = self._first, self._last
+        passed_ns = last.at_ns - first.at_ns
+        # A drift that is smaller than what the sightings may be wrong by is none.
+        if (
+            passed_ns <= 0
+            or abs(last.offset_ns - first.offset_ns) <= first.error_ns + last.error_ns
+        ):
+            return theirs_ns + (first if first.error_ns <= last.error_ns else last).offset_ns
+        part = (theirs_ns + first.offset_ns - first.at_ns) / passed_ns
+        return theirs_ns + first.offset_ns + round(part * (last.offset_ns - first.offset_ns))
