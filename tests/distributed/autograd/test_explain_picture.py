@@ -161,3 +161,17 @@ def test_graphviz_is_told_each_stretch_once_and_each_hop_whose_send_is_known() -
     assert '    w1_8 [label="w1: 1 Node from message 8 to 1 leaf"];' in dot
     bold = [line.split()[0] for line in dot.splitlines() if "Node" in line and "penwidth=3" in line]
     assert bold == ["w0_roots", "w2_2"]
+
+
+def test_the_critical_path_goes_through_what_began_last_before_the_gradients_left() -> None:
+    last_before = Stretch(0, 5, (1,), 3, 0, 0.1, 0.3)
+    stretches = [
+        Stretch(0, 4, (1,), 3, 0, 0.0, 0.3),
+        last_before,
+        Stretch(0, 6, (1,), 3, 0, 0.28, 0.3),  # after they left
+        Stretch(0, 7, (2,), 3, 0, 0.2, 0.3),  # to another message
+        Stretch(1, 1, (), 3, 1, 0.4, 0.5),
+    ]
+    hop = Hop(1, 0, 1, 0.25, 0.4)
+    found = Explanation(7, "over", NAMES, stretches, [hop], 0.5)
+    assert found.critical_path == (last_before._replace(ended=0.25), hop, stretches[-1])
