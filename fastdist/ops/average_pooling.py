@@ -228,7 +228,8 @@ def _power_mean(
 ) -> Any:
     if norm_type in (math.inf, -math.inf):
         sign = 1 if norm_type > 0 else -1
-        most = max_pool(input.abs() * sign, kernel_size, stride, 0, 1, ceil_mode, axes)[0]
+        signed = input.abs() * sign
+        most = max_pool(signed, kernel_size, stride, 0, 1, ceil_mode, axes, axes > 1)[0]
         return most * sign
     function = f"avg_pool{axes}d"
     sums = _average(function, input**norm_type, kernel_size, stride, 0, ceil_mode, True, None, axes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import bool_, int64
+from ..core.dtypes import INTEGRAL, DType, int64
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
@@ -77,6 +77,7 @@ def max_pool(
     dilation: Any,
     ceil_mode: bool,
     axes: int,
+    takes_whole: bool,
 ) -> Any:
     """Return the largest of each window over the last axes, and where it stands."""
     function = f"max_pool{axes}d"
@@ -86,10 +87,14 @@ def max_pool(
     require_dtype(
         kernel,
         dtype,
-        fits=lambda one: one.is_floating_point or (axes > 1 and one is not bool_),
+        fits=lambda one: one.is_floating_point or (takes_whole and _is_whole(one)),
     )
     windows = tuple([window[:4] for window in found])
     return largest.public(input, windows, tuple([window.outputs for window in found]))
+
+
+def _is_whole(dtype: DType) -> bool:
+    return dtype.category == INTEGRAL and not dtype.is_bare
 
 
 def adaptive_max_pool(input: Tensor, output_size: Any, axes: int) -> Any:
@@ -114,7 +119,7 @@ def _declare(axes: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes)
+        return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes, True)
 
     def max_pool_alone(
         input: Tensor,
@@ -125,7 +130,9 @@ def _declare(axes: int) -> None:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> Any:
-        found = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes)
+        # PyTorch has a kernel of its own for one axis, which knows floating numbers alone.
+        whole = axes > 1 or return_indices
+        found = max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, axes, whole)
         return found if return_indices else found[0]
 
     def adaptive_with_indices(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:

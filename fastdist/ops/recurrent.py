@@ -18,6 +18,7 @@ from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor
 from .creation import zeros_like
 from .joining import cat, narrow
+from .refusals import require_floating_inputs
 
 
 class Cell(NamedTuple):
@@ -141,6 +142,7 @@ def _(
     reverse: bool,
 ) -> Plan:
     rows, (batch, hidden) = gates.facts.shape[0], hx.facts.shape
+    require_floating_inputs("recurrent_sequence", gates)
     dtype = gates.facts.dtype
     wide = float32 if dtype is float16 else dtype
     last = ((batch, hidden), dtype), ((0 if cx is None else batch, hidden), dtype)

@@ -17,8 +17,8 @@ from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from . import return_types
-from .complex_numbers import complex_sign
-from .refusals import refuse_complex, require_floating_inputs
+from .complex_numbers import complex_sign, view_as_complex, view_as_real
+from .refusals import require_floating_inputs
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
 _ops = OPS
@@ -164,7 +164,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise ValueError("min_val cannot be greater than max_val")
     dtype = input.facts.dtype
     if not dtype.is_floating_point and dtype is not bool_:
-        if dtype is uint8 and min_val < 0:
+        if dtype is uint8 and int(min_val) < 0:
             raise DTypeError(
                 "cannot do hardtanh on an unsigned type with negative limits: cast with .int()"
             )
@@ -183,7 +183,9 @@ def nan_to_num(
 ) -> Tensor:
     """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
     dtype = input.facts.dtype
-    refuse_complex("nan_to_num", input)
+    if dtype.is_complex:
+        parts = nan_to_num(view_as_real(input), nan, posinf, neginf)
+        return given_out("nan_to_num", out, view_as_complex(parts), (input,))
     if not dtype.is_floating_point:
         return given_out("nan_to_num", out, input.clone(), (input,))
     largest = float(float_limits(dtype).max)

@@ -1,0 +1,81 @@
+"""What goes into each case and each pointwise row in the dtypes beside float32 and float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tests.ops.cases import Case, case_modules, is_number_array
+from tests.ops.differences import generator
+from tests.ops.pointwise_rows import ROWS
+
+WHOLE = ("uint8", "int8", "int16", "int32", "int64")
+WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
+HALVES = ("float16", "bfloat16")
+COMPLEX = ("complex64", "complex128")
+DTYPES = ("bool", *WHOLE, *WIDE_UNSIGNED, *HALVES, *COMPLEX)
+# Numbers of these are drawn: no two libraries draw the same.
+RANDOM = ("draws_cases", "dropout_cases")
+# What refuses a dtype. Losses look at sizes that a number has not.
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AttributeError)
+
+
+class Sample(NamedTuple):
+    """One call, and its inputs in float64; those that are integers or bool stay what they are."""
+
+    ours: Callable[..., Any]
+    inputs: list[np.ndarray]
+    imaginary: list[np.ndarray]
+    is_differentiable: bool
+
+    def arrays(self, dtype: str) -> list[np.ndarray]:
+        """Return the inputs in dtype, in float64 what is to be cast to a half type."""
+        return [
+            np.asarray(_cast(real, imaginary, dtype)) if is_number_array(real) else real.copy()
+            for real, imaginary in zip(self.inputs, self.imaginary, strict=True)
+        ]
+
+
+def _cast(real: np.ndarray, imaginary: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype in COMPLEX:
+        return (real + 1j * imaginary).astype(dtype)
+    if dtype in HALVES:
+        return real
+    if dtype == "bool":
+        return real > real.mean() if real.size else real.astype(bool)
+    finite = np.nan_to_num(real, nan=3.0, posinf=5.0, neginf=-5.0)
+    whole = np.rint(2 * finite)
+    return (np.abs(whole) if dtype.startswith("u") else whole).astype(dtype)
+
+
+def samples() -> dict[str, Sample]:
+    """Return id -> sample for all cases and pointwise rows that have elements: of none, PyTorch
+    does not come to ask for their dtype.
+    """
+    found = {}
+    for module in case_modules():
+        if module.__name__.rpartition(".")[2] in RANDOM:
+            continue
+        for name, cases in module.CASES.items():
+            for i, one in enumerate(cases):
+                sample = _of_case(f"{name}-{i}", one)
+                if all(a.size for a in sample.inputs):
+                    found[f"{name}-{i}"] = sample
+    for name, row in ROWS.items():
+        random = generator(f"{name} in dtypes")
+        pairs = [[random.uniform(*domain, (2, 3)) for domain in row.domains] for _ in range(2)]
+        found[f"{name} pointwise"] = Sample(lambda: None, *pairs, row.differentiable)
+    return found
+
+
+def _of_case(name: str, one: Case) -> Sample:
+    inputs = [
+        np.asarray(np.round(a, 2)) if is_number_array(a) else a for a in one.arrays(f"{name} real")
+    ]
+    imaginary = [
+        np.asarray(np.round(generator(f"{name} imaginary {i}").uniform(-1, 1, a.shape), 2))
+        for i, a in enumerate(inputs)
+    ]
+    return Sample(one.ours, inputs, imaginary, one.differentiable)

@@ -1,0 +1,211 @@
+"""Every case of the table, and every pointwise row, is in every dtype as PyTorch has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.namespace.names import words
+from tests.ops.dtype_samples import (
+    COMPLEX,
+    DTYPES,
+    HALVES,
+    REFUSALS,
+    WHOLE,
+    WIDE_UNSIGNED,
+    Sample,
+    samples,
+)
+from tests.ops.pointwise_rows import ROWS
+from tests.ops.test_pointwise import function_of
+
+# Parts of other ops, and what PyTorch answers in another form.
+NOT_IN_PYTORCH = {
+    *("attention_in_blocks", "convolve", "convolve_back", "correlate", "lay_out_patches"),
+    *("add_patches", "cummax_along", "cummin_along", "gather_add", "gamma_slope", "valued"),
+    *("gamma_of", "gelu", "cumprod"),
+}
+pytestmark = pytest.mark.filterwarnings("ignore")
+SAMPLES = samples()
+TORCH = json.loads(Path(__file__).with_name("dtype_results.json").read_text())
+COTANGENT = 1 + 0.5j
+TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "complex64": 2e-4, "complex128": 2e-5}
+
+
+# What no kernel of complex numbers is there for yet, by the names of ops; it may only shrink.
+NOT_YET_COMPLEX = frozenset(
+    words("""
+    absolute_difference acosh adaptive_avg_pool2d cholesky cholesky_inverse cholesky_solve conv1d
+    conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cov fold geqrf gru
+    gru_cell index_copy index_put index_put_ l1_loss lerp linalg.cholesky linalg.cholesky_ex
+    linalg.cond linalg.det linalg.householder_product linalg.lstsq linalg.lu linalg.lu_factor
+    linalg.lu_factor_ex linalg.lu_solve linalg.matrix_exp linalg.matrix_norm linalg.matrix_rank
+    linalg.pinv linalg.qr linalg.slogdet linalg.solve_triangular linalg.svd linalg.svdvals
+    linalg.vander linalg.vecdot logaddexp logcumsumexp logdet logsumexp lstm lstm_cell lu lu_solve
+    lu_unpack matrix_exp nuclear_norm orgqr ormqr pinverse put put_places qr renorm rms_norm
+    rnn_tanh rnn_tanh_cell scatter scatter_add sinc slogdet softsign svd tanhshrink
+    triangular_solve unfold
+    """)
+)
+# Dtypes that are taken here though PyTorch refuses them, by the names of ops. Besides these, wide
+# unsigned integers are taken wherever narrow ones are.
+WIDER: dict[str, tuple[str, ...]] = {
+    "embedding_bag": ("bool", *WHOLE, *WIDE_UNSIGNED, *COMPLEX),
+    "embedding": COMPLEX,
+    "bilinear": COMPLEX,
+    "local_response_norm": ("bool", *WHOLE, *WIDE_UNSIGNED, *COMPLEX),
+    # PyTorch has strided and transposed ones of int64 alone.
+    **dict.fromkeys(("conv1d", "convolution"), (*WHOLE, *WIDE_UNSIGNED)),
+    **dict.fromkeys([f"conv_transpose{n}d" for n in (1, 2, 3)], (*WHOLE, *WIDE_UNSIGNED)),
+    "histogramdd": HALVES,
+    "zeta": HALVES,
+    **dict.fromkeys(("select_scatter", "slice_scatter", "nansum"), COMPLEX),
+    "replace_nonfinite": COMPLEX,  # of their parts
+    **dict.fromkeys(("trace", "linear", "clamp", "searchsorted", "bucketize"), ("bool",)),
+    **dict.fromkeys(("pad", "threshold", "softsign", "tanhshrink", "pow"), ("bool",)),
+    "gradient": WIDE_UNSIGNED,
+    "hardtanh": WIDE_UNSIGNED,
+    "prelu_kernel": (*WHOLE, *WIDE_UNSIGNED),
+}
+# Where PyTorch's numbers are an accident, or one choice of several: id -> dtypes, and why.
+OTHERWISE = {
+    "as_strided_scatter-0": COMPLEX,  # it forgets the gradient of what is not written over
+    "ldexp-0": COMPLEX,  # its 2**other is an integer in the gradient, and 0 for -2
+    "interpolate-0": ("uint8",),  # weights in fixed point, off by one
+    "topk-2": (*WHOLE, *WIDE_UNSIGNED),  # the order of equals
+    **{f"local_response_norm-{i}": ("int64",) for i in (1, 2, 3)},  # a mean without fractions
+    # Integers come through some of the formulas of cells, others refuse them.
+    **dict.fromkeys(("rnn_relu-0", "rnn_relu_cell-0", "rnn_tanh_cell-0"), WHOLE),
+    "addcmul pointwise": WHOLE,  # a factor loses its fraction in silence
+    "bincount-1": COMPLEX,  # weights lose their imaginary part
+}
+
+
+def call_of(name: str) -> Any:
+    known = name.removesuffix(" pointwise")
+    return SAMPLES[name].ours if known == name else function_of(ROWS[known])
+
+
+def tensors_of(sample: Sample, dtype: str, *, requires_grad: bool) -> list[fd.Tensor]:
+    return [
+        fd.tensor(array, dtype=getattr(fd, dtype)).requires_grad_(requires_grad)
+        if real.dtype.kind == "f"
+        else fd.tensor(array)
+        for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True)
+    ]
+
+
+def flat(tensor: fd.Tensor) -> np.ndarray:
+    array = (tensor.double() if tensor.dtype.is_floating_point else tensor).numpy().ravel()
+    return np.stack([array.real, array.imag], -1).ravel() if array.dtype.kind == "c" else array
+
+
+def fault_of(name: str, dtype: str) -> str | None:
+    """Return what is not PyTorch's of a sample in a dtype."""
+    sample, known = SAMPLES[name], TORCH[name]
+    if dtype not in known["dtypes"]:
+        return None  # half types of what is differentiable: test_table.py has them
+    expected = known["dtypes"][dtype]
+    moves = dtype in COMPLEX and sample.is_differentiable
+    tensors = tensors_of(sample, dtype, requires_grad=moves)
+    try:
+        found = call_of(name)(*tensors)
+    except REFUSALS as error:
+        return None if expected is None else f"refused: {error}"[:160]
+    if expected is None:
+        narrow = known["dtypes"]["uint8"]
+        if dtype not in WIDE_UNSIGNED or narrow is None:
+            return "taken"
+        return _fault_beside_narrow(found, narrow[0], known["values"][narrow[1]][0])
+    if found.dtype.name != expected[0]:
+        return f"{found.dtype.name}, not {expected[0]}"
+    values, gradients = known["values"][expected[1]]
+    tolerance = TOLERANCES.get(dtype, 1e-5)
+    if not _is_close(flat(found.detach()), values, tolerance):
+        return f"{flat(found.detach())[:6]}, not {values[:6]}"
+    if gradients is None:
+        return None
+    return _fault_of_gradients(found, tensors, gradients, tolerance)
+
+
+def _fault_beside_narrow(found: Any, told: str, values: list[Any]) -> str | None:
+    """Return what is not as uint8 has it: no dtype but the operands', nor numbers but for 2**8."""
+    numbers = flat(found)
+    if told != "uint8":
+        same = found.dtype.name == told and _is_close(numbers, values, 1e-5)
+    else:
+        same = found.dtype.is_bare and np.array_equal(numbers % 256, np.array(values))
+    # A difference below 0 comes out at the other end, and from there anywhere.
+    same = same or bool((numbers > 2**14).any() or (numbers < 0).any())
+    return None if same else f"{found.dtype.name} {numbers[:6]}, not as uint8: {told} {values[:6]}"
+
+
+def _fault_of_gradients(found: Any, tensors: Any, gradients: Any, tolerance: float) -> str | None:
+    leaves = [one for one in tensors if one.requires_grad]
+    if not found.requires_grad:
+        return "no gradient"
+    cotangent = fd.full_like(found.detach(), COTANGENT if found.dtype.is_complex else 1.0)
+    try:
+        made = fd.autograd.grad(found, leaves, cotangent, allow_unused=True)
+    except REFUSALS as error:
+        return f"gradient refused: {error}"[:160]
+    for i, (ours, theirs) in enumerate(zip(made, gradients, strict=True)):
+        numbers = np.zeros(1) if ours is None else flat(ours)
+        if not _is_close(numbers, [0.0] if theirs is None else theirs, tolerance):
+            return f"gradient {i}: {numbers[:4]}, not {theirs and theirs[:4]}"
+    return None
+
+
+def _is_close(found: np.ndarray, expected: list[Any], tolerance: float) -> bool:
+    wanted = np.array([float(one) for one in expected])
+    if found.shape != wanted.shape:
+        return not found.any() and not wanted.any()
+    size = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
+    return bool(np.allclose(found, wanted, rtol=tolerance, atol=tolerance * size, equal_nan=True))
+
+
+def test_what_pytorch_gives_is_kept_for_every_case() -> None:
+    """`python -m tests.ops.make_dtype_results torch` writes it, where there is PyTorch."""
+    assert TORCH.keys() <= SAMPLES.keys()
+    assert {op_of(name) for name in SAMPLES.keys() - TORCH.keys()} == NOT_IN_PYTORCH
+
+
+def op_of(name: str) -> str:
+    return name.removesuffix(" pointwise") if " " in name else name.rpartition("-")[0]
+
+
+def is_stated(name: str, dtype: str, fault: str) -> bool:
+    op = op_of(name)
+    if dtype in OTHERWISE.get(name, ()):
+        return True
+    if fault == "taken":
+        return dtype in WIDER.get(op, ())
+    return dtype in COMPLEX and "refused" in fault and op in NOT_YET_COMPLEX
+
+
+@pytest.mark.parametrize("name", TORCH)
+def test_results_dtypes_and_refusals_are_pytorch_s(name: str) -> None:
+    faults = {dtype: fault_of(name, dtype) for dtype in DTYPES}
+    assert {d: f for d, f in faults.items() if f is not None and not is_stated(name, d, f)} == {}
+
+
+@pytest.mark.parametrize("op", sorted(NOT_YET_COMPLEX))
+def test_what_is_said_to_refuse_complex_numbers_does(op: str) -> None:
+    names = [name for name in TORCH if op_of(name) == op]
+    assert any("refused" in (fault_of(name, "complex128") or "") for name in names)
+
+
+@pytest.mark.parametrize("op", WIDER)
+def test_what_is_said_to_be_taken_is(op: str) -> None:
+    faults = [fault_of(name, d) for name in TORCH if op_of(name) == op for d in WIDER[op]]
+    assert "taken" in faults
+
+
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_what_is_said_to_be_otherwise_is(name: str) -> None:
+    assert all(fault_of(name, dtype) is not None for dtype in OTHERWISE[name])
