@@ -37,8 +37,9 @@ class DataLoader(Generic[T_co]):
     Raises  ValueError for options that exclude each other or are out of range
     Note    workers are forked where this process has no other threads; otherwise, and where a
             multiprocessing_context says so, dataset, collate_fn and worker_init_fn must pickle, and
-            a script must begin its work under `if __name__ == "__main__":`. pin_memory changes
-            nothing; without in_order, batches come as soon as they are made
+            a script must begin its work under `if __name__ == "__main__":`. pin_memory copies
+            batches into pinned memory, where there is a GPU; without in_order, batches come as soon
+            as they are made
     """
 
     def __init__(
@@ -165,6 +166,7 @@ class DataLoader(Generic[T_co]):
 
     def _counted(self, batches: Pass) -> Pass:
         batches.expect(self._told_length, self.dataset, self.num_workers)
+        batches.is_pinned = self.pin_memory and device_count() > 0
         return batches
 
     def _take_back(self, pool: WorkerPool) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..core.caller_warning import warn_caller
 from .fetch import Fetcher
+from .pinning import pinned
 
 if TYPE_CHECKING:
     from .worker_pool import WorkerPool
@@ -21,6 +22,7 @@ class Pass:
 
     _count = 0
     _told: int | None = None
+    is_pinned = False  # whether batches are copied into pinned memory
 
     def expect(self, told: int | None, dataset: Any, num_workers: int) -> None:
         """Warn from the first batch on that is one too many."""
@@ -34,7 +36,7 @@ class Pass:
         self._count += 1
         if self._told is not None and self._count > self._told:
             self._warn_of_length()
-        return batch
+        return pinned(batch) if self.is_pinned else batch
 
     def _next(self) -> Any:
         raise NotImplementedError

@@ -127,8 +127,12 @@ class Backend(Protocol):
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> Any: ...
 
-    def from_numpy(self, array: np.ndarray, index: int | None = None) -> Any:
-        """Return an array of the device with these values: a copy, except on the CPU."""
+    def from_numpy(
+        self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
+    ) -> Any:
+        """Return an array of the device with these values: a copy, except on the CPU. With
+        non_blocking pinned memory may be read after the return, and is not to be changed before.
+        """
 
     def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
         """As from_numpy, for values that a captured graph may write again at each replay."""
@@ -136,8 +140,15 @@ class Backend(Protocol):
     def is_capturing(self, index: int | None = None) -> bool:
         """Say whether what this thread gives the device now is captured, and does not run."""
 
-    def to_numpy(self, array: Any) -> np.ndarray:
-        """Wait for the current stream and return the values: a copy, except on the CPU."""
+    def to_numpy(self, array: Any, *, non_blocking: bool = False) -> np.ndarray:
+        """Wait for the current stream and return the values: a copy, except on the CPU. With
+        non_blocking they may arrive later, as if by the current stream's work.
+        """
+
+    def into_host(self, room: np.ndarray, array: Any) -> bool:
+        """Let the values of an array arrive in room by the current stream's work, and return True;
+        or do nothing, and return False, where they cannot without waiting.
+        """
 
     def index_of(self, array: Any) -> int | None:
         """Return the index of the device on which the array lives."""

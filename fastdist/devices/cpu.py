@@ -173,7 +173,9 @@ class CpuBackend:
     ) -> np.ndarray:
         return np.empty(shape, dtype)
 
-    def from_numpy(self, array: np.ndarray, index: int | None = None) -> np.ndarray:
+    def from_numpy(
+        self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
+    ) -> np.ndarray:
         return array
 
     from_constant = from_numpy
@@ -181,8 +183,11 @@ class CpuBackend:
     def is_capturing(self, index: int | None = None) -> bool:
         return False
 
-    def to_numpy(self, array: np.ndarray) -> np.ndarray:
+    def to_numpy(self, array: np.ndarray, *, non_blocking: bool = False) -> np.ndarray:
         return array
+
+    def into_host(self, room: np.ndarray, array: np.ndarray) -> bool:
+        return False
 
     def index_of(self, array: np.ndarray) -> None:
         return None

@@ -67,10 +67,10 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         found = offer(copy_, (self, src), {"non_blocking": True} if non_blocking else {})
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
-    return _overwrite(self, src, self.array)
+    return _overwrite(self, src, self.array, non_blocking=non_blocking)
 
 
-def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
+def _overwrite(self: Tensor, src: Any, room: Any, *, non_blocking: bool = False) -> Tensor:
     """Write src into room, which is self's raw array or that with each place in memory once."""
     recorder = listener() if modes.tracers else None
     if recorder is not None:
@@ -90,7 +90,7 @@ def _overwrite(self: Tensor, src: Any, room: Any) -> Tensor:
         )
     recording = will_record((self, src), layout)
     carried = _tangents_after(self, src) if modes.special else ()
-    _write(self, src, room)
+    _write(self, src, room, non_blocking=non_blocking)
     storage_of(self).bump()
     if recording:
         set_history(self, CopyBackwards(self, src))
@@ -106,12 +106,14 @@ def _number(value: Any, layout: Layout) -> Tensor:
     return wrap(array, layout_of(array))
 
 
-def _write(target: Tensor, src: Tensor, room: Any) -> None:
+def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> None:
     array, where, from_ = src.array, target.facts.device, src.facts.device
     if from_ is not where:
-        array = backend_of(where.type).from_numpy(
-            backend_of(from_.type).to_numpy(array), where.index
-        )
+        source = backend_of(from_.type)
+        if non_blocking and where is CPU and source.into_host(room, array):
+            return
+        held = source.to_numpy(array)
+        array = backend_of(where.type).from_numpy(held, where.index, non_blocking=non_blocking)
     elif (
         isinstance(array, np.ndarray)
         and array is not target.array

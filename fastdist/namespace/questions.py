@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.device import Device, no_such_device
+from ..core.device import CPU, Device, no_such_device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
+from ..dispatch.copy_inplace import copy_
 from ..dispatch.sparse_rules import refusal
 from ..ops import sparse
+from ..ops.creation import empty
 from ..tensor.layout import memory_order
 from ..tensor.tensor import Tensor
 from ..tensor.typed_storage import TYPED_STORAGES
@@ -25,21 +27,31 @@ def _answers_no(what: str) -> property:
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Return False: no memory is pinned."""
-    return False
+    """Return whether the tensor lies in pinned memory: locked pages of the CPU."""
+    if self.facts.device is not CPU or self.facts.is_sparse or not device_count():
+        return False
+    backend: Any = backend_of("cuda")
+    return bool(backend.is_pinned(self.array))
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor: copies to a GPU are the same from all memory.
+    """Return the tensor in pinned memory, from and to which copies need not hold up the program:
+    itself if it is there.
 
-    Raises  RuntimeError without a GPU
+    Raises  RuntimeError without a GPU, or for a tensor that is not on the CPU
     """
     if not device_count():
         raise RuntimeError(
             "Cannot access accelerator device when none is available. Pin memory only where "
             "cuda.is_available()"
         )
-    return self
+    if self.facts.device is not CPU or self.facts.is_sparse:
+        kind = "sparse" if self.facts.is_sparse else self.facts.device.type
+        raise RuntimeError(f"cannot pin '{kind}' tensor: only dense CPU tensors can be pinned")
+    if is_pinned(self):
+        return self
+    made: Tensor = empty(self.facts.shape, dtype=self.facts.dtype, pin_memory=True)
+    return copy_(made, self)
 
 
 def is_inference(self: Tensor) -> bool:

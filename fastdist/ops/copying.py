@@ -91,7 +91,7 @@ class MoveOp(StructuredOp):
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
         (input,) = operands
-        (device,) = attributes
+        device, non_blocking = attributes
         if input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
         source, target = backend_of(input.facts.device.type), backend_of(device.type)
@@ -101,7 +101,9 @@ class MoveOp(StructuredOp):
         else:
             # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied
             # already.
-            array = target.from_numpy(source.to_numpy(input.array), device.index)
+            late = non_blocking and target.type == "cpu"
+            held = source.to_numpy(input.array, non_blocking=late)
+            array = target.from_numpy(held, device.index, non_blocking=non_blocking)
         result = wrap(array, layout_of(array, device))
         way = Way(attributes, (input.facts,))
         self.record((result,), operands, way)
@@ -110,8 +112,8 @@ class MoveOp(StructuredOp):
         return result
 
 
-def _move(input: Tensor, device: Device) -> Tensor:
-    """Return a copy on another device."""
+def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
+    """Return a copy on another device; with non_blocking it need not have arrived."""
 
 
 move = MoveOp(_move, "", True, has_out=False)
@@ -120,7 +122,7 @@ move.name = "move"
 
 @move.vjp("input")
 def _(g: Tensor, input_layout: Layout) -> Tensor:
-    return move.general((g,), (input_layout.device,))  # type: ignore[no-any-return]
+    return move.general((g,), (input_layout.device, False))  # type: ignore[no-any-return]
 
 
 def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
@@ -170,7 +172,8 @@ def to(
     Called as to(dtype), to(device), to(device, dtype) or to(other tensor)
 
     Note    with contiguous_format what has gaps or lies in another order is copied, which PyTorch
-            does for channels that lie last alone
+            does for channels that lie last alone. non_blocking: what comes from pinned memory, or
+            goes from a GPU to the CPU, may arrive after the return, as the stream's other work does
     """
     flags: list[bool] = []
     for value in args:
@@ -193,7 +196,8 @@ def to(
             warn_caller("Casting complex values to real discards the imaginary part")
         result = cast.public(result, dtype)
     if wanted is not result.facts.device:
-        result = move.general((result,), (wanted,))
+        non_blocking = bool(non_blocking or (flags and flags[0]))
+        result = move.general((result,), (wanted, non_blocking))
     if memory_format is not preserve_format and (copy or not result.is_contiguous(memory_format)):
         return in_format(result, memory_format)
     return clone.public(result) if copy and result is input else result

@@ -16,6 +16,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
 from ..core.scalar import Body, parse
 from ..devices.backend import Result, backend_of
+from ..devices.gpus import device_count
 from ..dispatch.arguments import checked
 from ..dispatch.constants import fits, held
 from ..dispatch.offering import offering_to_modes
@@ -44,11 +45,12 @@ def finish(
 
     Raises  RuntimeError for another layout than strided, or for pinned memory
     """
-    if pin_memory or layout is not None:
-        require_ordinary(layout, pin_memory)
     if device is None and chosen.count:
         device = get_default_device()
+    if pin_memory or layout is not None:
+        require_ordinary(layout, pin_memory, CPU if device is None else Device.parse(device))
     if device is None or device is CPU:
+        array = in_pinned_memory(array) if pin_memory else array
         out = wrap(array, layout_of(array))
     else:
         where = Device.parse(device)
@@ -92,7 +94,7 @@ def made(
         array = values()
         array = array if order is None else laid_out(array, order)
         return finish(array, where or CPU, requires_grad, layout, pin_memory)
-    require_ordinary(layout, pin_memory)
+    require_ordinary(layout, pin_memory, where)
     backend = backend_of(where.type)
     result = Result(shape, dtype.numpy, shape, order)
     raw = result.made_by(lambda shape, dtype: backend.empty(shape, dtype, where.index))
@@ -163,15 +165,29 @@ def fills_out(call: F) -> F:
     return public  # type: ignore[return-value]
 
 
-def require_ordinary(layout: Any, pin_memory: Any) -> None:
-    """Raise RuntimeError unless memory is asked for that lies strided, in pages of its own."""
+def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
+    """Raise RuntimeError unless memory is asked for that lies strided, and pinned on the CPU alone,
+    beside a GPU.
+    """
     if layout is not None and layout is not strided:
         raise TypeError(f"argument 'layout' must be fastdist.strided, not {layout!r}")
-    if pin_memory:
+    if pin_memory and device is not CPU:
+        raise RuntimeError(
+            f"Only dense CPU tensors can be pinned, and this one is to be on {device}: leave "
+            "pin_memory out"
+        )
+    if pin_memory and not device_count():
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory "
-            "allocator is available on this system. Leave it out: copies to a GPU are the same"
+            "allocator is available on this system. Leave it out where cuda.is_available() is False"
         )
+
+
+def in_pinned_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy of values of the CPU in memory from which a GPU reads by itself."""
+    backend: Any = backend_of("cuda")
+    copy: np.ndarray[Any, Any] = backend.pinned_copy(array)
+    return copy
 
 
 def sizes_of(size: tuple[Any, ...]) -> Shape:

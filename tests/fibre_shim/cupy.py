@@ -64,11 +64,17 @@ class Device:
         state.device = self._before.pop()
 
     def synchronize(self) -> None:
-        pass
+        arrive()
 
 
 # What a query of each event and stream answers, a cudaError_t.
 status = [0]
+
+
+def _queried() -> int:
+    if status[0] == 0:
+        arrive()
+    return status[0]
 
 
 class Event:
@@ -86,7 +92,7 @@ class Event:
         self.recorded_s = time.perf_counter()
 
     def synchronize(self) -> None:
-        pass
+        arrive()
 
 
 class Graph:
@@ -96,6 +102,7 @@ class Graph:
         self._works = works
 
     def launch(self, stream: Stream) -> None:
+        arrive()
         for work in self._works:
             work()
 
@@ -149,19 +156,40 @@ class Stream:
     def synchronize(self) -> None:
         if self.captured is not None:
             raise CUDARuntimeError(900)
+        arrive()
 
 
 null = Stream.null = Stream(null=True)
 state = _State()
 
 
-def queue(work: Callable[[], object], stream: Stream | None = None) -> None:
-    """Do what a stream, the current one unless given, is given; keep it where that is captured."""
-    captured = (stream or state.streams[state.device][-1]).captured
+# Copies from and to pinned memory that nobody has waited for.
+_late: list[Callable[[], object]] = []
+
+
+def queue(work: Callable[[], object]) -> None:
+    """Do what the current stream is given, or keep it where that is captured."""
+    captured = state.streams[state.device][-1].captured
     if captured is None:
+        arrive()
         work()
     else:
         captured.append(work)
+
+
+def late(work: Callable[[], object], stream: Stream) -> None:
+    """Do a copy of pinned memory with the next work, or when somebody waits: who reads its result,
+    or writes over its source, before that has not waited as it must on a GPU.
+    """
+    if stream.captured is None:
+        _late.append(work)
+    else:
+        stream.captured.append(work)
+
+
+def arrive() -> None:
+    while _late:
+        _late.pop(0)()
 
 
 class Memory:
@@ -202,7 +230,14 @@ class MemoryPointer:
     def copy_from_host_async(self, source: int, size: int, stream: Stream) -> None:
         to = seen(self, (size,), np.dtype(np.uint8), (1,))
         given = seen(SimpleNamespace(ptr=source), (size,), np.dtype(np.uint8), (1,))
-        queue(lambda: np.copyto(to, given), stream)
+        # The pool's memory, once freed, is for later work: it is there until the copy is done.
+        late(lambda mem=self.mem: np.copyto(to, given), stream)
+
+    def copy_to_host_async(self, target: int, size: int, stream: Stream) -> None:
+        given = seen(self, (size,), np.dtype(np.uint8), (1,))
+        to = seen(SimpleNamespace(ptr=target), (size,), np.dtype(np.uint8), (1,))
+        # The pool's memory, once freed, is for later work: it is there until the copy is done.
+        late(lambda mem=self.mem: np.copyto(to, given), stream)
 
 
 def seen(start: Any, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int]) -> np.ndarray:
@@ -305,6 +340,7 @@ def array(values: np.ndarray, order: str = "C") -> ndarray:
 def asnumpy(values: ndarray) -> np.ndarray:
     if state.streams[values.device.id][-1].captured is not None:
         raise CUDARuntimeError(900)
+    arrive()
     return values.host.copy()
 
 
@@ -437,8 +473,8 @@ cuda = SimpleNamespace(
             "multiProcessorCount": 2,
             "warpSize": 32,
         },
-        eventQuery=lambda handle: status[0],
-        streamQuery=lambda handle: status[0],
+        eventQuery=lambda handle: _queried(),
+        streamQuery=lambda handle: _queried(),
         memGetInfo=lambda: (Memory.free_bytes, 1 << 40),
         deviceCanAccessPeer=lambda index, peer: 1,
         driverGetVersion=lambda: 12080,

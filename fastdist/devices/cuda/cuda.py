@@ -22,7 +22,7 @@ from ..find_kernel import find_kernel
 from .library import cupy, device_errors, raise_as_ours
 from .making import making
 from .memory import Allocator, hold_for
-from .pinned import copied_in, forget_all, pinned_empty
+from .pinned import copied_in, copied_out, forget_all, hold_until, is_pinned, pinned_empty
 from .stream import CudaStream
 
 if TYPE_CHECKING:
@@ -84,9 +84,21 @@ class CudaBackend:
         with self._device(index):
             return cupy().empty(tuple(shape), dtype)
 
-    def from_numpy(self, array: np.ndarray, index: int | None = None) -> Any:
+    def from_numpy(
+        self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
+    ) -> Any:
+        # Of memory that is not pinned CuPy makes a copy in any case.
+        late = non_blocking and array.flags.c_contiguous and is_pinned(array)
         if self._capturing is not None and self.is_capturing(index):
-            raise KernelError(_NO_UPLOADS.format(array.shape))
+            if not late:
+                raise KernelError(_NO_UPLOADS.format(array.shape))
+            return self._copied_at_each_replay(array, index)
+        if late:
+            with self._device(index), device_errors():
+                stream = self.current_stream(index)
+                made = copied_in(array, stream)
+                hold_until(stream.record_event(), array)
+            return made
         # CuPy copies through pinned memory of its own, so the caller's may change at once.
         with self._device(index), device_errors():
             return cupy().array(array, order="C")
@@ -94,12 +106,23 @@ class CudaBackend:
     def from_constant(self, array: np.ndarray, index: int | None = None) -> Any:
         if self._capturing is None or not self.is_capturing(index):
             return self.from_numpy(array, index)
+        return self._copied_at_each_replay(self.pinned_copy(array), index)
+
+    def _copied_at_each_replay(self, pinned: np.ndarray, index: int | None) -> Any:
         with self._device(index), device_errors():
-            # Read at each replay: the graph keeps it.
-            kept = pinned_empty(array.shape, array.dtype)
-            kept[...] = array
-            self._kept_by_capture.append(kept)
-            return copied_in(kept, self.current_stream(index))
+            self._kept_by_capture.append(pinned)
+            return copied_in(pinned, self.current_stream(index))
+
+    def pinned_copy(self, array: np.ndarray) -> np.ndarray[Any, Any]:
+        """Return values of the CPU in pinned memory, in C order."""
+        with device_errors():
+            made = pinned_empty(array.shape, array.dtype)
+        np.copyto(made, array)
+        return made
+
+    def is_pinned(self, array: np.ndarray) -> bool:
+        """Return whether memory of the CPU is pinned."""
+        return is_pinned(array)
 
     def from_dlpack(self, owner: Any) -> Any:
         """Return an array over the memory of another library's."""
@@ -111,10 +134,29 @@ class CudaBackend:
         with device_errors():
             return cupy().asarray(owner)
 
-    def to_numpy(self, array: Any) -> np.ndarray:
+    def to_numpy(self, array: Any, *, non_blocking: bool = False) -> np.ndarray:
+        if non_blocking:
+            with device_errors():
+                room = pinned_empty(array.shape, array.dtype)
+            self.into_host(room, array)
+            return room
         with array.device, device_errors():
             copy: np.ndarray = cupy().asnumpy(array)
         return copy
+
+    def into_host(self, room: np.ndarray, array: Any) -> bool:
+        alike = room.shape == array.shape and room.dtype == array.dtype
+        if not (alike and room.flags.c_contiguous and (is_pinned(room) or not room.size)):
+            return False
+        index = array.device.id
+        with array.device, device_errors():
+            stream = self.current_stream(index)
+            copied_out(cupy().ascontiguousarray(array), room, stream)
+            if self._capturing is not None and self.is_capturing(index):
+                self._kept_by_capture.append(room)
+            else:
+                hold_until(stream.record_event(), room)
+        return True
 
     def index_of(self, array: Any) -> int:
         return int(array.device.id)

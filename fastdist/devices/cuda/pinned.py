@@ -66,6 +66,15 @@ def copied_in(array: np.ndarray[Any, Any], stream: CudaStream) -> Any:
     return made
 
 
+def copied_out(array: Any, room: np.ndarray[Any, Any], stream: CudaStream) -> None:
+    """Let a stream copy an array without gaps to pinned memory of its shape and dtype.
+
+    Thread  any; does not wait for the copy: see Note [Pinned memory under way]
+    """
+    if array.size:
+        array.data.copy_to_host_async(_address_of(room), array.nbytes, stream.native)
+
+
 def _address_of(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 

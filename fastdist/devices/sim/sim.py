@@ -81,7 +81,9 @@ class SimBackend:
     ) -> SimArray:
         return self.device(index).empty(shape, np.dtype(dtype))
 
-    def from_numpy(self, array: np.ndarray, index: int | None = None) -> SimArray:
+    def from_numpy(
+        self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
+    ) -> SimArray:
         out = self.device(index).empty(array.shape, array.dtype)
         # Copied now: the caller may change its array before the stream comes to it.
         stream = out.device.current_stream()
@@ -93,7 +95,10 @@ class SimBackend:
     def is_capturing(self, index: int | None = None) -> bool:
         return False
 
-    def to_numpy(self, array: SimArray) -> np.ndarray:
+    def into_host(self, room: np.ndarray, array: SimArray) -> bool:
+        return False  # no memory is pinned for it
+
+    def to_numpy(self, array: SimArray, *, non_blocking: bool = False) -> np.ndarray:
         out = np.empty(array.shape, array.dtype)
         stream = array.device.current_stream()
         stream.launch("copy_to_host", np.copyto, out, memory_of(array))

@@ -1,0 +1,39 @@
+"""Batches copied into pinned memory, from which copies to a GPU do not hold up the program."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
+from typing import Any
+
+from ..tensor.tensor import Tensor
+
+
+def pinned(batch: Any) -> Any:
+    """Return a batch with its Tensors in pinned memory: those in mappings, sequences and named
+    tuples as well; what has a method pin_memory() of its own is asked for it.
+
+    Raises  RuntimeError without a GPU
+    """
+    if isinstance(batch, str | bytes):
+        return batch
+    if isinstance(batch, Tensor) or hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, Mapping):
+        held = {key: pinned(value) for key, value in batch.items()}
+        if isinstance(batch, MutableMapping):
+            # What else it holds stays: a copy may have more than its items.
+            kept = copy.copy(batch)
+            kept.update(held)
+            return kept
+        return held
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*map(pinned, batch))
+    if isinstance(batch, tuple):
+        return [*map(pinned, batch)]  # as PyTorch's: a list
+    if isinstance(batch, MutableSequence):
+        sequence = copy.copy(batch)
+        for place, value in enumerate(batch):
+            sequence[place] = pinned(value)
+        return sequence
+    return [*map(pinned, batch)] if isinstance(batch, Sequence) else batch
