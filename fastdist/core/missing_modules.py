@@ -55,8 +55,6 @@ _REASONS: Final = {
     "nn.grad": "autograd.grad gives the gradients of a convolution",
     "nn.modules.linear_cross_entropy_options": "nn.functional.cross_entropy takes a linear layer's "
     "result",
-    "nn.parallel.comm nn.parallel.scatter_gather": "models are not copied to several GPUs here: "
-    "distributed.nn.RemoteModule and rpc let workers have parts of one",
     "package": "programs are not packed with their code: save() and load() have a model's weights",
     "quasirandom": "scipy.stats.qmc.Sobol draws such numbers",
     "signal.windows.windows": "its names stand in signal.windows itself",

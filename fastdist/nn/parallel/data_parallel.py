@@ -1,19 +1,31 @@
-"""DataParallel: a module over one device, as PyTorch's programs wrap it."""
+"""DataParallel: a batch over several devices of one process, with a copy of a module on each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from ...core.device import Device
 from ...devices.gpus import device_count
 from ..module import Module
+from .comm import as_device
+from .parallel_apply import parallel_apply
+from .replicate import replicate
+from .scatter_gather import gather, scatter_kwargs
 
 
 class DataParallel(Module):
-    """Runs a module, here or on one GPU; its state dict's keys begin with `module.`, as PyTorch's.
+    """Splits what it is given along dim over devices, runs a copy of module on each, and joins the
+    results on output_device; gradients add up in module's own parameters. Its state dict's keys
+    begin with `module.`, as PyTorch's.
 
-    Raises  NotImplementedError for several GPUs
+    Devices are numbers of GPUs, all by default, or names ("sim:0"); without GPUs module runs where
+    it is. The parameters are on the first one.
+
+    Raises  RuntimeError at a call where module's parameters or buffers are elsewhere
+    Note    threads of one process share its interpreter: a process to each GPU is faster
+    Source  PyTorch, torch/nn/parallel/data_parallel.py
     """
 
     def __init__(
@@ -25,25 +37,59 @@ class DataParallel(Module):
     ) -> None:
         super().__init__()
         given = range(device_count()) if device_ids is None else device_ids
-        ids = [_index_of(device) for device in given]
-        if len(ids) > 1:
-            raise NotImplementedError(
-                f"DataParallel: batches are not split over several GPUs here, got {ids}; give "
-                "device_ids=[0], or a process to each GPU: `fastdist run -n auto`"
-            )
-        self.device_ids = ids
+        places = [as_device(one) for one in given]
         self.dim = dim
         self.module = module
-        if ids:
-            self.output_device = _index_of(ids[0] if output_device is None else output_device)
-            module.to(Device("cuda", ids[0]))
+        self.device_ids = [_word(one) for one in places]
+        if places:
+            out = places[0] if output_device is None else as_device(output_device)
+            self.output_device = _word(out)
+            self.src_device_obj = places[0]
+            if len(places) == 1:
+                module.to(places[0])
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Call the module, with tensors on its GPU."""
-        if self.device_ids:
-            inputs = _moved(inputs, Device("cuda", self.device_ids[0]))
-            kwargs = _moved(kwargs, Device("cuda", self.device_ids[0]))
-        return self.module(*inputs, **kwargs)
+        """Call copies of the module on parts of the arguments, and join their results."""
+        if not self.device_ids:
+            return self.module(*inputs, **kwargs)
+        self._require_source()
+        parts, named = self.scatter(inputs, kwargs, self.device_ids)
+        if not parts:
+            parts, named = ((),), ({},)
+        if len(self.device_ids) == 1:
+            return self.module(*parts[0], **named[0])
+        replicas = self.replicate(self.module, self.device_ids[: len(parts)])
+        return self.gather(self.parallel_apply(replicas, parts, named), self.output_device)
+
+    def _require_source(self) -> None:
+        source = self.src_device_obj
+        for one in chain(self.module.parameters(), self.module.buffers()):
+            if one.facts.device != source:
+                raise RuntimeError(
+                    "module must have its parameters and buffers on device "
+                    f"{source} (device_ids[0]) but found one of them on device: "
+                    f"{one.facts.device}; call module.to({str(source)!r}) first"
+                )
+
+    def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Module]:
+        """Return a copy of module on each device; it records if this thread does."""
+        return replicate(module, device_ids)
+
+    def scatter(
+        self, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, device_ids: Sequence[Any]
+    ) -> Any:
+        """Return the arguments of each device."""
+        return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
+
+    def parallel_apply(
+        self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any
+    ) -> list[Any]:
+        """Return what the copies make of their arguments."""
+        return parallel_apply(replicas, inputs, kwargs, self.device_ids[: len(replicas)])
+
+    def gather(self, outputs: Sequence[Any], output_device: Any) -> Any:
+        """Return results as one."""
+        return gather(outputs, output_device, self.dim)
 
 
 def data_parallel(
@@ -59,13 +105,6 @@ def data_parallel(
     return DataParallel(module, device_ids, output_device, dim)(*given, **(module_kwargs or {}))
 
 
-def _index_of(device: Any) -> int:
-    return device if isinstance(device, int) else Device(device).index or 0
-
-
-def _moved(value: Any, device: Device) -> Any:
-    if isinstance(value, dict):
-        return {key: _moved(one, device) for key, one in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)(_moved(one, device) for one in value)
-    return value.to(device) if hasattr(value, "to") else value
+def _word(device: Device) -> Any:
+    """Return the number of a GPU, as PyTorch keeps them; others as they are."""
+    return device.index if device.type == "cuda" else device

@@ -1,0 +1,142 @@
+"""Tensors to several devices and back: what data parallelism is made of, each piece differentiable.
+
+They are made of `to`, `cat` and sums, so that gradients, tangents and streams go as with those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ...core.device import CPU, Device
+from ...core.errors import ShapeError
+from ...ops.joining import cat, chunk, split
+from ...tensor.tensor import Tensor
+
+
+def as_device(word: Any) -> Device:
+    """Return the device that a number (a GPU), a name ("sim:1") or a Device stands for."""
+    if isinstance(word, int):
+        return Device("cuda", word) if word >= 0 else CPU
+    return Device(word)
+
+
+def broadcast(
+    tensor: Tensor, devices: Iterable[Any] | None = None, *, out: Sequence[Tensor] | None = None
+) -> tuple[Tensor, ...]:
+    """Return tensor on each of devices; or write it into each of out.
+
+    Raises  RuntimeError unless exactly one of devices and out is given
+    Source  PyTorch, torch/nn/parallel/comm.py
+    """
+    if (devices is None) == (out is None):
+        raise RuntimeError(
+            "Exactly one of 'devices' and 'out' must be specified, but got "
+            f"devices={devices} and out={out}"
+        )
+    if devices is not None:
+        return tuple([_on(tensor, as_device(one)) for one in devices])
+    assert out is not None
+    for one in out:
+        one.copy_(tensor)
+    return tuple(out)
+
+
+def broadcast_coalesced(
+    tensors: Sequence[Tensor], devices: Sequence[Any], buffer_size: int = 10485760
+) -> list[tuple[Tensor, ...]]:
+    """Return, for each of devices, all tensors there.
+
+    Note    buffer_size is PyTorch's: copies here are queued one after the other, not gathered
+    """
+    return [tuple([_on(tensor, as_device(one)) for tensor in tensors]) for one in devices]
+
+
+def reduce_add(inputs: Sequence[Tensor], destination: Any = None) -> Tensor:
+    """Return the sum of tensors of several devices on one of them, by default the first GPU of
+    theirs.
+
+    Raises  ShapeError for tensors of several shapes
+    """
+    if any(one.facts.shape != inputs[0].facts.shape for one in inputs):
+        shapes = [tuple(one.facts.shape) for one in inputs]
+        raise ShapeError(f"reduce_add: inputs must have one shape, got {shapes}")
+    to = inputs[0].facts.device if destination is None else as_device(destination)
+    total: Any = _on(inputs[0], to)
+    for one in inputs[1:]:
+        total = total + _on(one, to)
+    return total  # type: ignore[no-any-return]
+
+
+def reduce_add_coalesced(
+    inputs: Sequence[Sequence[Tensor]], destination: Any = None, buffer_size: int = 10485760
+) -> tuple[Tensor, ...]:
+    """Return the sums of the first tensors of all inputs, of the second ones, and so on."""
+    return tuple([reduce_add(one, destination) for one in zip(*inputs, strict=True)])
+
+
+def scatter(
+    tensor: Tensor,
+    devices: Sequence[Any] | None = None,
+    chunk_sizes: Sequence[int] | None = None,
+    dim: int = 0,
+    streams: Any = None,
+    *,
+    out: Sequence[Tensor] | None = None,
+) -> tuple[Tensor, ...]:
+    """Return parts of tensor along dim, one on each of devices, as even as `chunk` makes them or of
+    chunk_sizes; or write them into out.
+
+    Raises  RuntimeError where out is given with devices or chunk_sizes, or not filled exactly
+    Note    a shorter tensor is on fewer devices. Copies go to each device's current stream,
+            whatever `streams` says
+    """
+    if out is not None:
+        if devices is not None or chunk_sizes is not None:
+            raise RuntimeError(
+                "'devices' and 'chunk_sizes' must not be specified when 'out' is specified, but "
+                f"got devices={devices} and chunk_sizes={chunk_sizes}"
+            )
+        parts = split(tensor, [one.facts.shape[dim] for one in out], dim)
+        for one, part in zip(out, parts, strict=True):
+            one.copy_(part)
+        return tuple(out)
+    places = [as_device(one) for one in devices or ()]
+    if not places:
+        raise RuntimeError("Expected at least one device to scatter to: give devices=[0, 1]")
+    if chunk_sizes is None:
+        parts = chunk(tensor, len(places), dim)
+    elif len(chunk_sizes) != len(places):
+        raise RuntimeError(
+            "Expected devices and chunk_sizes to be of same length, but got len(devices) = "
+            f"{len(places)} and len(chunk_sizes) = {len(chunk_sizes)}"
+        )
+    else:
+        parts = split(tensor, [*chunk_sizes], dim)
+    return tuple([_on(part, place) for part, place in zip(parts, places, strict=False)])
+
+
+def gather(
+    tensors: Sequence[Tensor],
+    dim: int = 0,
+    destination: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return tensors of several devices joined along dim on one, by default that of the first; or
+    write them into out.
+    """
+    if out is not None:
+        if destination is not None:
+            raise RuntimeError(
+                "'destination' must not be specified when 'out' is specified, but got "
+                f"destination={destination}"
+            )
+        out.copy_(cat([_on(one, out.facts.device) for one in tensors], dim))
+        return out
+    to = tensors[0].facts.device if destination is None else as_device(destination)
+    return cat([_on(one, to) for one in tensors], dim)
+
+
+def _on(tensor: Any, device: Device) -> Any:
+    return tensor.to(device)

@@ -1,0 +1,126 @@
+"""Modules that run at once, a thread to each, on devices of their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ...core.device import Device, current_gpu, use_gpu
+from ...devices.backend import Stream, backend_of
+from ...dispatch.autocast import casting_as, casting_now
+from ...graph.modes import inference_mode, is_grad_enabled, is_inference_mode_enabled
+from ...graph.modes import set_grad_enabled as grad_mode
+from .comm import as_device
+from .scatter_gather import first_tensor
+
+
+def parallel_apply(
+    modules: Sequence[Callable[..., Any]],
+    inputs: Sequence[Any],
+    kwargs_tup: Sequence[dict[str, Any]] | None = None,
+    devices: Sequence[Any] | None = None,
+) -> list[Any]:
+    """Return what modules make of inputs, each of its own, in threads of their own: with the
+    caller's grad mode, autocast and current streams.
+
+    Raises  the error of the first module that failed, when all have ended
+    Thread  any; waits for the threads, not for the devices
+    Note    devices are by default those of the first tensor of each inputs. Inputs that are no
+            tuple are one argument
+    Source  PyTorch, torch/nn/parallel/parallel_apply.py
+    """
+    count = len(modules)
+    named = [{}] * count if kwargs_tup is None else list(kwargs_tup)
+    given = [one if isinstance(one, tuple | list) else (one,) for one in inputs]
+    for what, many in (("inputs", given), ("kwargs_tup", named), ("devices", devices)):
+        if many is not None and len(many) != count:
+            raise ValueError(
+                f"parallel_apply: {count} modules need as many {what}, got {len(many)}"
+            )
+    if devices is None:
+        places = [_device_of((one, more)) for one, more in zip(given, named, strict=True)]
+    else:
+        places = [None if one is None else as_device(one) for one in devices]
+    works = [
+        _Work(module, one, more, place)
+        for module, one, more, place in zip(modules, given, named, places, strict=True)
+    ]
+    if count == 1:
+        works[0].run()
+    else:
+        threads = [
+            threading.Thread(target=work.run, name=f"fastdist-parallel-{i}", daemon=True)
+            for i, work in enumerate(works)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return [work.result() for work in works]
+
+
+class _Work:
+    """One call, as it is to run in another thread: made in the thread whose modes it takes over."""
+
+    def __init__(self, module: Any, given: Any, named: Any, device: Device | None) -> None:
+        self._call = module, given, named
+        self._device = device
+        self._stream = _stream_of(device)
+        self._records, self._infers = is_grad_enabled(), is_inference_mode_enabled()
+        self._casts = casting_now()
+        self._made: Any = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Make the call, and keep its result or its error."""
+        module, given, named = self._call
+        try:
+            with ExitStack() as modes:
+                modes.enter_context(inference_mode(self._infers))
+                modes.enter_context(grad_mode(self._records))
+                modes.enter_context(casting_as(self._casts))
+                modes.enter_context(_gpu_of(self._device))
+                if self._stream is not None:
+                    modes.enter_context(self._stream)
+                self._made = module(*given, **named)
+        except BaseException as error:  # raised below, in the thread that asked for the work
+            self._error = error
+
+    def result(self) -> Any:
+        """Return what the call made, or raise what it raised, with where."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._made
+        where = "another thread" if self._device is None else f"the replica on {self._device}"
+        error.add_note(f"raised in {where}, of which parallel_apply runs one a module")
+        raise error
+
+
+def _device_of(value: Any) -> Device | None:
+    found = first_tensor(value)
+    return None if found is None else found.facts.device
+
+
+def _stream_of(device: Device | None) -> Stream | None:
+    if device is None or device.index is None:
+        return None
+    return backend_of(device.type).current_stream(device.index)
+
+
+@contextmanager
+def _gpu_of(device: Device | None) -> Iterator[None]:
+    """Let "cuda" alone mean a GPU in this thread for a block."""
+    if device is None or device.type != "cuda" or device.index is None:
+        yield
+        return
+    backend: Any = backend_of("cuda")
+    before = current_gpu()
+    backend.use(device.index)
+    use_gpu(device.index)
+    try:
+        yield
+    finally:
+        backend.use(before)
+        use_gpu(before)

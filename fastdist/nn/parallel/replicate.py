@@ -1,0 +1,68 @@
+"""Copies of a module on several devices, whose gradients come back to its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..module import Module
+from .comm import as_device, broadcast
+
+
+def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
+    """Return copies of a module, one on each of devices, whose parameters are the results of `to`:
+    their gradients add up in those of network. Of detach they are Parameters of their own.
+
+    Note    copies are made anew for each call: what one changes (buffers on other devices than
+            network's, attributes) is gone with it. What appears twice in network does in the copies
+    Source  PyTorch, torch/nn/parallel/replicate.py
+    """
+    places = [as_device(one) for one in devices]
+    modules = list(network.modules())
+    copies = [_copies(module, len(places)) for module in modules]
+    of_module = dict(zip(map(id, modules), copies, strict=True))
+    of_tensor: dict[int, tuple[Any, ...]] = {}
+
+    def spread(tensor: Any, *, learns: bool) -> tuple[Any, ...]:
+        if id(tensor) not in of_tensor:
+            given = tensor if learns else tensor.detach()
+            of_tensor[id(tensor)] = broadcast(given, places)
+        return of_tensor[id(tensor)]
+
+    for module, ours in zip(modules, copies, strict=True):
+        for name, child in module._modules.items():
+            for i, copy in enumerate(ours):
+                copy._modules[name] = None if child is None else of_module[id(child)][i]
+        for name, parameter in module._parameters.items():
+            for i, copy in enumerate(ours):
+                if parameter is None:
+                    copy._parameters[name] = None
+                    continue
+                made = spread(parameter, learns=not detach)[i]
+                if detach:
+                    copy._parameters[name] = _parameter_like(made, parameter)
+                else:
+                    # No leaf, so no parameter: an attribute, as PyTorch's copies have it.
+                    object.__setattr__(copy, name, made)
+                    copy.__dict__["_former_parameters"][name] = made
+        for name, buffer in module._buffers.items():
+            for i, copy in enumerate(ours):
+                learns = buffer is not None and buffer.requires_grad and not detach
+                copy._buffers[name] = None if buffer is None else spread(buffer, learns=learns)[i]
+    return [ours[i] for i in range(len(places)) for ours in copies[:1]]
+
+
+def _copies(module: Any, count: int) -> list[Any]:
+    made = []
+    for _ in range(count):
+        copy = module.__new__(type(module))
+        copy.__dict__.update(module.__dict__)
+        for kind in ("_parameters", "_buffers", "_modules", "_former_parameters"):
+            copy.__dict__[kind] = {}
+        copy.__dict__["_is_replica"] = True
+        made.append(copy)
+    return made
+
+
+def _parameter_like(tensor: Any, parameter: Any) -> Any:
+    return type(parameter)(tensor.detach(), parameter.requires_grad)

@@ -1,0 +1,98 @@
+"""Arguments in parts for several devices, and results of several devices joined."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ...tensor.tensor import Tensor
+from . import comm
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Return whether obj is of a class that namedtuple or NamedTuple made."""
+    return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
+
+
+def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list[Any]:
+    """Return, for each device, inputs with its part of every tensor along dim; tensors are looked
+    for in tuples, lists and dicts, anything else is the same for all.
+
+    Note    of tensors that are shorter than there are devices there are fewer parts
+    Source  PyTorch, torch/nn/parallel/scatter_gather.py
+    """
+    if isinstance(inputs, Tensor):
+        return list(comm.scatter(inputs, target_gpus, dim=dim))
+    if isinstance(inputs, tuple | list) and inputs:
+        parts = zip(*[scatter(one, target_gpus, dim) for one in inputs], strict=False)
+        if is_namedtuple(inputs):
+            return [type(inputs)(*part) for part in parts]
+        return [tuple(part) if isinstance(inputs, tuple) else list(part) for part in parts]
+    if isinstance(inputs, dict) and inputs:
+        columns = [scatter(one, target_gpus, dim) for one in inputs.values()]
+        return [
+            type(inputs)(zip(inputs, part, strict=True)) for part in zip(*columns, strict=False)
+        ]
+    return [inputs for _ in target_gpus]
+
+
+def scatter_kwargs(
+    inputs: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    target_gpus: Sequence[Any],
+    dim: int = 0,
+) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
+    """Return the positional and the keyword arguments for each device, as many of both.
+
+    Note    what has no tensors is there for as many devices as the other has parts. PyTorch calls
+            modules without positional arguments on devices that get none of a short batch
+    """
+    given = scatter(inputs, target_gpus, dim) if inputs else []
+    named = scatter(kwargs, target_gpus, dim) if kwargs else []
+    if given and named:
+        if first_tensor(inputs) is None:
+            given = given[: len(named)]
+        elif first_tensor(kwargs) is None:
+            named = named[: len(given)]
+    given += [() for _ in range(len(named) - len(given))]
+    named += [{} for _ in range(len(given) - len(named))]
+    return tuple(given), tuple(named)
+
+
+def first_tensor(value: Any) -> Tensor | None:
+    """Return the first tensor in tuples, lists and dicts, if there is one."""
+    if isinstance(value, Tensor):
+        return value
+    many = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | tuple | list):
+        return next((found for one in many if (found := first_tensor(one)) is not None), None)
+    return None
+
+
+def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
+    """Return results of several devices as one, with their tensors joined along dim on one device.
+
+    Raises  ValueError for dicts of several sizes, TypeError for what cannot be joined
+    Note    numbers of a tensor each become a vector, with a warning
+    """
+    first = outputs[0]
+    if isinstance(first, Tensor):
+        if all(not one.facts.shape for one in outputs) and dim == 0:
+            warnings.warn(
+                "Was asked to gather along dimension 0, but all input tensors were scalars; will "
+                "instead unsqueeze and return a vector.",
+                UserWarning,
+                stacklevel=2,
+            )
+            outputs = [one.view(1) for one in outputs]
+        return comm.gather(outputs, dim, target_device)
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        if any(len(first) != len(one) for one in outputs):
+            raise ValueError("All dicts must have the same number of keys")
+        joined = {key: gather([one[key] for one in outputs], target_device, dim) for key in first}
+        return type(first)(joined)
+    columns = [gather(one, target_device, dim) for one in zip(*outputs, strict=True)]
+    return type(first)._make(columns) if is_namedtuple(first) else type(first)(columns)
