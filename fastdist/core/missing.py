@@ -211,7 +211,11 @@ def load_later(module: str, places: Mapping[str, str]) -> None:
     """
     names = vars(sys.modules[module])
     names["__getattr__"] = functools.partial(_load, module, places)
-    names["__dir__"] = lambda: sorted({*names, *places})
+    names["__dir__"] = functools.partial(_names, module, places)
+
+
+def _names(module: str, places: Mapping[str, str]) -> list[str]:
+    return sorted({*vars(sys.modules[module]), *places})
 
 
 def _load(module: str, places: Mapping[str, str], name: str) -> Any:
