@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +98,43 @@ def test_events_tell_how_long_a_gpu_took(fibres: Any) -> None:
 def test_an_event_without_time_says_so(fibres: Any) -> None:
     with pytest.raises(ValueError, match="enable_timing=True"):
         fastdist.cuda.Event().elapsed_time(fastdist.cuda.Event())
+
+
+def test_streams_are_of_a_class_that_annotations_name_and_programs_derive(fibres: Any) -> None:
+    cuda = fastdist.cuda
+
+    class Named(cuda.Stream):
+        def __init__(self, word: str, priority: int = 0) -> None:
+            self.word = word
+
+        def __new__(cls, word: str, priority: int = 0) -> Any:
+            return super().__new__(cls, priority=priority)
+
+    def annotated(s: cuda.Stream | None = None) -> None: ...
+
+    side, own = cuda.Stream(device="cuda:1", priority=-1), Named("mine", -1)
+    assert (side.device_index, side.priority, side.device_type) == (1, -1, 1)
+    assert (own.word, own.device_index, own.priority) == ("mine", 0, -1)
+    external = cuda.ExternalStream(0x1234, 0)
+    every = [side, own, external, cuda.current_stream(), cuda.default_stream()]
+    assert all(isinstance(one, cuda.Stream) for one in every)
+    assert [isinstance(one, cuda.ExternalStream) for one in every[:3]] == [False, False, True]
+    assert cuda.get_stream_from_external(0x1234) == external != own
+    again = cuda.Stream(stream_id=side.stream_id, device_index=1)
+    assert again is side and again.__cuda_stream__() == (0, side.cuda_stream)
+    assert cuda.Stream(stream_id=0, device_index=0) == cuda.default_stream(0)
+    assert cuda.Stream.priority_range() == (0, -1)
+    called = threading.Event()
+    with own:
+        assert cuda.current_stream() == own
+        own.launch_host_function(called.set)
+    assert called.wait(60)
+    event = cuda.Event(interprocess=True)
+    assert event.cuda_event == 0 and "uninitialized" in repr(event)
+    event.record(own)
+    assert event.cuda_event == event.event_id != 0
+    with pytest.raises(RuntimeError, match="not shared among processes here"):
+        event.ipc_handle()
 
 
 def test_an_event_of_the_cpu_is_always_passed() -> None:

@@ -1,7 +1,8 @@
 """NVIDIA GPUs as PyTorch's scripts ask for them: how many there are, and waiting for their work.
 
 `gpus.py` has which GPUs there are and which one is used, `memory.py` how much of their memory,
-`event.py` points in their work, `graphs.py` work that is captured once and launched again.
+`streams.py` queues of their work, `event.py` points in it, `graphs.py` work that is captured once
+and launched again, `random.py` their streams of random numbers.
 
 Nothing here imports CuPy before it is known to be installed, so a script that only asks
 `cuda.is_available()` costs nothing on a machine without it.
@@ -9,19 +10,14 @@ Nothing here imports CuPy before it is known to be installed, so a script that o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..core.device import Device
 from ..core.errors import KernelError as AcceleratorError
 from ..core.errors import OutOfMemoryError
-from ..core.generator import default_generator_of
 from ..core.missing import missing
 from ..devices.backend import backend_of
-from ..devices.gpus import device_count
-from . import amp, nvtx
-from .event import CudaEvent as Event
+from ..devices.gpus import device_count, index_of
+from . import amp, nvtx, random, streams
 from .gpus import (
     can_device_access_peer,
     current_device,
@@ -31,7 +27,6 @@ from .gpus import (
     get_device_capability,
     get_device_name,
     get_device_properties,
-    index_of,
     is_bf16_supported,
     is_tf32_supported,
     set_device,
@@ -60,6 +55,28 @@ from .memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from .random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from .streams import (
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    current_stream,
+    default_stream,
+    get_stream_from_external,
+    set_stream,
+    stream,
+)
 
 
 def is_available() -> bool:
@@ -73,127 +90,6 @@ def synchronize(device: Any = None) -> None:
     Raises  DeviceError without a GPU, or for what failed there
     """
     backend_of("cuda").synchronize(index_of(device))
-
-
-def current_stream(device: Any = None) -> Any:
-    """Return the stream that this thread's work goes to.
-
-    Raises  DeviceError without a GPU
-    """
-    return backend_of("cuda").current_stream(index_of(device))
-
-
-def default_stream(device: Any = None) -> Any:
-    """Return the stream that work goes to where no other is chosen.
-
-    Raises  DeviceError without a GPU
-    """
-    backend: Any = backend_of("cuda")
-    return backend.default_stream(index_of(device))
-
-
-def Stream(device: Any = None, priority: int = 0) -> Any:
-    """Return a side stream of a GPU, one of 32 that are handed out in turn; `with stream:` makes it
-    this thread's current one. A negative priority makes one whose work goes first.
-
-    Raises  DeviceError without a GPU
-    """
-    backend: Any = backend_of("cuda")
-    return backend.stream(index_of(device), priority)
-
-
-def ExternalStream(stream_ptr: int, device: Any = None) -> Any:
-    """Return another library's stream, of CUDA's handle, which has to outlive it.
-
-    Raises  DeviceError without a GPU
-    """
-    backend: Any = backend_of("cuda")
-    return backend.external_stream(index_of(device), stream_ptr)
-
-
-class stream:
-    """`with stream(s):` makes s this thread's current stream; None leaves things as they are."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-
-    def __enter__(self) -> None:
-        if self.stream is not None:
-            self.stream.__enter__()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.stream is not None:
-            self.stream.__exit__(kind, error, trace)
-
-
-StreamContext = stream
-
-
-def set_stream(stream: Any) -> None:
-    """Make a stream this thread's current one; None leaves things as they are."""
-    if stream is not None:
-        stream.use()
-
-
-def manual_seed(seed: int) -> None:
-    """Begin the stream of random numbers of this thread's GPU anew, whether it is there or not."""
-    default_generator_of(Device("cuda")).manual_seed(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    """Begin the streams of random numbers of all GPUs anew."""
-    for index in range(max(device_count(), 1)):
-        default_generator_of(Device("cuda", index)).manual_seed(seed)
-
-
-def seed() -> None:
-    """Begin the stream of this thread's GPU of a seed that nobody can foresee."""
-    default_generator_of(Device("cuda")).seed()
-
-
-def seed_all() -> None:
-    """Begin the streams of all GPUs with seeds that nobody can foresee."""
-    for index in range(max(device_count(), 1)):
-        default_generator_of(Device("cuda", index)).seed()
-
-
-def initial_seed() -> int:
-    """Return the seed of the stream of random numbers of this thread's GPU."""
-    return default_generator_of(Device("cuda")).initial_seed()
-
-
-def get_rng_state_all() -> list[Any]:
-    """Return where the streams of all GPUs stand; nothing where there is none."""
-    return [default_generator_of(Device("cuda", i)).get_state() for i in range(device_count())]
-
-
-def set_rng_state_all(new_states: Iterable[Any]) -> None:
-    """Let the streams of the GPUs go on from where they stood at get_rng_state_all."""
-    for index, state in enumerate(new_states):
-        default_generator_of(Device("cuda", index)).set_state(state)
-
-
-def get_rng_state(device: Any = "cuda") -> Any:
-    """Return where a GPU's stream of random numbers stands.
-
-    Raises  DeviceError without a GPU
-    """
-    backend_of("cuda")
-    return default_generator_of(Device("cuda", index_of(device))).get_state()
-
-
-def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
-    """Let a GPU's stream go on from where it stood at get_rng_state.
-
-    Raises  DeviceError without a GPU
-    """
-    backend_of("cuda")
-    default_generator_of(Device("cuda", index_of(device))).set_state(new_state)
 
 
 def init() -> None:
@@ -240,6 +136,7 @@ __all__ = [
     "get_device_properties",
     "get_rng_state",
     "get_rng_state_all",
+    "get_stream_from_external",
     "graph",
     "graph_pool_handle",
     "init",
@@ -263,6 +160,7 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "nvtx",
+    "random",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
@@ -275,6 +173,7 @@ __all__ = [
     "set_rng_state_all",
     "set_stream",
     "stream",
+    "streams",
     "synchronize",
 ]
 

@@ -75,6 +75,7 @@ class CudaEvent(Event):
     """An Event of a GPU: `cuda.Event(enable_timing=True)`.
 
     Raises  DeviceError without a GPU
+    Note    a thread that waits sleeps, blocking or not: spinning would take one of few cores
     """
 
     def __init__(
@@ -86,3 +87,22 @@ class CudaEvent(Event):
     ) -> None:
         backend_of("cuda")
         super().__init__("cuda", enable_timing=enable_timing)
+        self.blocking, self.interprocess, self.external = blocking, interprocess, external
+
+    @property
+    def cuda_event(self) -> int:
+        """CUDA's own handle of the point, for other libraries; 0 before record has set it."""
+        return 0 if self.point is None else int(self.point.native.ptr)
+
+    event_id = cuda_event
+
+    def ipc_handle(self) -> bytes:
+        """Raise RuntimeError: points are of their process; a Future tells another one."""
+        raise RuntimeError(
+            "ipc_handle: events of a GPU are not shared among processes here: synchronize() this "
+            "one and tell the other process, or let rpc carry the tensors"
+        )
+
+    def __repr__(self) -> str:
+        point = "uninitialized" if self.point is None else f"{self.cuda_event:#x}"
+        return f"<torch.cuda.Event {point}>"

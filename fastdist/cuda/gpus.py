@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Final
 
-from ..core.device import Device, current_gpu, use_gpu
+from ..core.device import current_gpu, use_gpu
 from ..core.errors import DeviceError
 from ..devices.backend import backend_of
-from ..devices.gpus import device_count
+from ..devices.gpus import device_count, index_of
 
 # PyTorch's words of properties for CUDA's, where they are others.
 _WORDS: Final = {
@@ -32,21 +32,6 @@ _WORDS: Final = {
     "memoryClockRate": "memory_clock_rate",
     "memoryBusWidth": "memory_bus_width",
 }
-
-
-def index_of(device: Any) -> int:
-    """Return the index of the GPU that a name, a number or None, this thread's own, stands for.
-
-    Raises  ValueError for another kind of device
-    """
-    if device is None:
-        return current_gpu()
-    if isinstance(device, int):
-        return device
-    named = Device(device)
-    if named.type != "cuda" or named.index is None:
-        raise ValueError(f"Expected a cuda device, but got: {named}")
-    return named.index
 
 
 def current_device() -> int:

@@ -6,8 +6,7 @@ import threading
 from typing import Any
 
 from ..devices.backend import backend_of
-from ..devices.gpus import device_count
-from .gpus import index_of
+from ..devices.gpus import device_count, index_of
 
 # The most that was reserved, by device: seen whenever somebody asks, and before it shrinks.
 _most_reserved: dict[int, int] = {}

@@ -5,12 +5,38 @@ events, `memory.py` what happens to memory that several streams use, `library.py
 which loads with the first use. Kernels are those of fastdist.kernels.cuda. The current stream is
 CuPy's own, so that what users do with CuPy themselves is ordered with our work.
 
+What asks for streams by their class alone loads `stream.py`, and the rest with the first GPU.
+
 Without a GPU the tests run this room on a CuPy made of NumPy and fibres (tests/fibre_shim/cupy.py).
 """
 
 from __future__ import annotations
 
-from .cuda import CudaBackend, load
-from .stream import CudaEvent, CudaStream
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["CudaBackend", "CudaEvent", "CudaStream", "load"]
+from .stream import CudaEvent, CudaStream, ExternalStream
+
+if TYPE_CHECKING:
+    from .cuda import CudaBackend
+
+__all__ = ["CudaBackend", "CudaEvent", "CudaStream", "ExternalStream", "load"]
+
+
+def load() -> CudaBackend:
+    """Return the backend of NVIDIA GPUs.
+
+    Raises  DeviceError saying which of CuPy, the driver and a GPU is missing or broken
+    """
+    from .cuda import load
+
+    return load()
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name != "CudaBackend":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .cuda import CudaBackend
+
+        return CudaBackend

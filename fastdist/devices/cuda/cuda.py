@@ -249,7 +249,8 @@ class CudaBackend:
                 ]
                 self._side_streams[device.id, goes_first] = itertools.cycle(made)
             native = next(self._side_streams[device.id, goes_first])
-        return self._stream_of(device.id, native, "side-stream")
+        priority = _FIRST if goes_first else 0
+        return self._stream_of(device.id, native, "side-stream", priority)
 
     def default_stream(self, index: int) -> CudaStream:
         """Return the stream that work goes to where no other is chosen."""
@@ -259,7 +260,15 @@ class CudaBackend:
         """Return the stream of CUDA's handle, which somebody else made and keeps."""
         with self._device(index):
             native = cupy().cuda.Stream.from_external(_Handle(handle))
-        return CudaStream(index, native, f"fastdist-cuda-{index}-external-stream-{handle:#x}")
+        return CudaStream.over(index, native, f"fastdist-cuda-{index}-external-stream-{handle:#x}")
+
+    def stream_of_handle(self, index: int, handle: int) -> CudaStream:
+        """Return the stream of CUDA's handle, one of ours if it is."""
+        self._device(index)
+        known = self._streams.get((index, handle))
+        if known is not None:
+            return known
+        return self.external_stream(index, handle) if handle else self.default_stream(index)
 
     def record_stream(self, array: Any, stream: CudaStream) -> None:
         hold_for(array, stream)
@@ -354,13 +363,14 @@ class CudaBackend:
             )
         return cupy().cuda.Device(index)
 
-    def _stream_of(self, index: int, native: Any, kind: str) -> CudaStream:
+    def _stream_of(self, index: int, native: Any, kind: str, priority: int = 0) -> CudaStream:
         """Return the one CudaStream of a stream of CuPy's, so that streams compare by identity."""
         with self._streams_lock:
             stream = self._streams.get((index, native.ptr))
             if stream is None:
                 name = f"fastdist-cuda-{index}-{kind}-{len(self._streams)}"
-                stream = self._streams[index, native.ptr] = CudaStream(index, native, name)
+                stream = CudaStream.over(index, native, name, priority)
+                self._streams[index, native.ptr] = stream
             return stream
 
 

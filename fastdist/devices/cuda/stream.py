@@ -13,6 +13,8 @@ from typing import Any, Self
 from fastdist.core.device import Device
 from fastdist.core.errors import KernelError
 
+from ..backend import backend_of
+from ..gpus import index_of
 from .library import cupy, device_errors, is_done
 
 
@@ -57,16 +59,78 @@ class CudaEvent:
 
 
 class CudaStream:
-    """A CUDA stream. `with stream:` makes it this thread's current one, for CuPy as well."""
+    """A CUDA stream, one of 32 of its GPU that are handed out in turn; a negative priority makes
+    one whose work goes first. `with stream:` makes it this thread's current one, for CuPy as well.
 
-    def __init__(self, index: int, native: Any, name: str) -> None:
-        self.index = index
-        self.name = name
-        self.native = native
-        # Guards _host_calls and _thread; CUDA is called while it is held.
-        self._host_calls_lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._host_calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] | None = None
+    Raises  DeviceError without that GPU
+    Note    stream_id and device_index, of another's attributes, find that one again. A class of the
+            program's own may be derived: it is given the same arguments
+    """
+
+    index: int
+    name: str
+    native: Any
+    priority: int
+    _calls: _HostCalls
+
+    def __new__(
+        cls,
+        device: Any = None,
+        priority: int = 0,
+        *,
+        stream_id: int | None = None,
+        device_index: int | None = None,
+        device_type: int | None = None,
+        **more: Any,
+    ) -> Self:
+        backend: Any = backend_of("cuda")
+        if stream_id is None:
+            return cls._seen(backend.stream(index_of(device), priority))
+        return cls._seen(backend.stream_of_handle(device_index or 0, stream_id))
+
+    @classmethod
+    def _seen(cls, stream: CudaStream) -> Self:
+        """Return a stream as one of this class."""
+        if type(stream) is cls:
+            return stream
+        made = object.__new__(cls)
+        made.__dict__.update(stream.__dict__)
+        return made
+
+    @classmethod
+    def over(cls, index: int, native: Any, name: str, priority: int = 0) -> Self:
+        """Return the stream of a GPU that is CuPy's `native`."""
+        made = object.__new__(cls)
+        made.index, made.native, made.name, made.priority = index, native, name, priority
+        made._calls = _HostCalls(name)
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(f"{self!r} is of this process and cannot be pickled; make one there")
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """Return the priorities of streams: the least, and that of work which goes first."""
+        return 0, -1
+
+    @property
+    def stream_id(self) -> int:
+        """What finds this stream again among those of its GPU."""
+        return int(self.native.ptr)
+
+    @property
+    def device_index(self) -> int:
+        """The index of its GPU."""
+        return self.index
+
+    @property
+    def device_type(self) -> int:
+        """PyTorch's number of CUDA."""
+        return 1
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return the version of the protocol of streams, and CUDA's handle."""
+        return 0, int(self.native.ptr)
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -152,27 +216,11 @@ class CudaStream:
 
     def launch_host_function(self, function: Callable[[], object]) -> None:
         """Call function after the work queued so far, even if that failed; on a thread of ours."""
-        # Not CUDA's own host functions: they run on a thread of the driver, where waiting for the
-        # interpreter lock, which a caller of the driver may hold, can stop both for ever.
-        with self._host_calls_lock:
-            if self._host_calls is None:
-                calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] = SimpleQueue()
-                thread = threading.Thread(
-                    target=_call_host_functions, args=(calls,), name=self.name, daemon=True
-                )
-                # First: if there can be no more threads, no later call may rely on this one.
-                thread.start()
-                self._host_calls, self._thread = calls, thread
-            self._host_calls.put((self.record_event(), function))
+        self._calls.put(self, function)
 
     def stop(self) -> None:
         """End the thread of the host functions, when it has called those that were given."""
-        with self._host_calls_lock:
-            thread, calls = self._thread, self._host_calls
-            self._thread = self._host_calls = None
-        if thread is not None and calls is not None:
-            calls.put(None)
-            thread.join()
+        self._calls.stop()
 
     def __enter__(self) -> Self:
         # CuPy lets a stream be entered only while its device is current.
@@ -194,6 +242,51 @@ class CudaStream:
         else:
             with self.native_device:
                 self.native.__exit__(kind, error, traceback)
+
+
+class ExternalStream(CudaStream):
+    """Another library's stream, of CUDA's handle, which has to outlive it.
+
+    Raises  DeviceError without that GPU
+    """
+
+    def __new__(cls, stream_ptr: int, device: Any = None, **more: Any) -> Self:
+        backend: Any = backend_of("cuda")
+        return cls._seen(backend.external_stream(index_of(device), stream_ptr))
+
+
+class _HostCalls:
+    """The thread that calls a stream's host functions, from the first one on."""
+
+    # Not CUDA's own host functions: they run on a thread of the driver, where waiting for the
+    # interpreter lock, which a caller of the driver may hold, can stop both for ever.
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        # Guards the two below; CUDA is called while it is held.
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] | None = None
+
+    def put(self, stream: CudaStream, function: Callable[[], object]) -> None:
+        with self._lock:
+            if self._calls is None:
+                calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None] = SimpleQueue()
+                thread = threading.Thread(
+                    target=_call_host_functions, args=(calls,), name=self._name, daemon=True
+                )
+                # First: if there can be no more threads, no later call may rely on this one.
+                thread.start()
+                self._calls, self._thread = calls, thread
+            self._calls.put((stream.record_event(), function))
+
+    def stop(self) -> None:
+        with self._lock:
+            thread, calls = self._thread, self._calls
+            self._thread = self._calls = None
+        if thread is not None and calls is not None:
+            calls.put(None)
+            thread.join()
 
 
 def _call_host_functions(calls: SimpleQueue[tuple[CudaEvent, Callable[[], object]] | None]) -> None:

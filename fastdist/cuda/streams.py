@@ -1,0 +1,75 @@
+"""Streams of GPUs: queues of their work, and which one this thread's work goes to."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from ..core.missing import explain_missing
+from ..devices.backend import backend_of
+from ..devices.cuda.stream import CudaStream as Stream
+from ..devices.cuda.stream import ExternalStream
+from ..devices.gpus import index_of
+from .event import CudaEvent as Event
+
+__all__ = [
+    "Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream",
+    "get_stream_from_external", "set_stream", "stream",
+]  # fmt: skip
+
+
+def current_stream(device: Any = None) -> Stream:
+    """Return the stream that this thread's work goes to.
+
+    Raises  DeviceError without a GPU
+    """
+    backend: Any = backend_of("cuda")
+    found: Stream = backend.current_stream(index_of(device))
+    return found
+
+
+def default_stream(device: Any = None) -> Stream:
+    """Return the stream that work goes to where no other is chosen.
+
+    Raises  DeviceError without a GPU
+    """
+    backend: Any = backend_of("cuda")
+    found: Stream = backend.default_stream(index_of(device))
+    return found
+
+
+def get_stream_from_external(data_ptr: int, device: Any = None) -> Stream:
+    """Return another library's stream, of CUDA's handle, as ExternalStream does."""
+    return ExternalStream(data_ptr, device)
+
+
+class stream:
+    """`with stream(s):` makes s this thread's current stream; None leaves things as they are."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.stream is not None:
+            self.stream.__exit__(kind, error, trace)
+
+
+StreamContext = stream
+
+
+def set_stream(stream: Any) -> None:
+    """Make a stream this thread's current one; None leaves things as they are."""
+    if stream is not None:
+        stream.use()
+
+
+explain_missing(__name__)
