@@ -15,16 +15,17 @@ rows(const Stored* x, const long long* target, Loss* out, Stored* weights, Store
      Task task) {
     const Place at(task.rows, task.length, task.lanes);
     x += at.row * task.row_x;
-    const Row<Stored> row(x, at.length, task.step_x, at.lane, at.lanes);
+    const Row<Stored> row(x, at.length, task.step_x, at);
     Real top = Real(-__longlong_as_double(0x7ff0000000000000LL));
-    row.each([&](long long, Real value, int) { top = Larger()(top, value); });
+    row.fold([&](Real value) { top = Larger()(top, value); });
     top = join(top, at.lanes, Larger());
     weights += at.row * task.row_weights;
     Real sum = Real(0);
-    row.each([&](long long i, Real value, int) {
-        const Real weight = ::exp(value - top);
-        weights[i * task.step_weights] = cast<Stored>(weight);
-        sum += weight;
+    row.each([&](long long i, const Real* value) {
+        Real weight[PACK];
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) weight[j] = ::exp(value[j] - top), sum += weight[j];
+        store(weight, weights + i * task.step_weights);
     });
     sum = join(sum, at.lanes, Plus());
     if (!at.tells()) return;
@@ -40,14 +41,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 rows_gradient(const Stored* g, const long long* target, const Stored* weights, const Stored* totals,
               Stored* out, double share, Task task) {
     const Place at(task.rows, task.length, task.lanes);
-    const Row<Stored> row(weights + at.row * task.row_weights, at.length, task.step_weights,
-                          at.lane, at.lanes);
+    const Row<Stored> row(weights + at.row * task.row_weights, at.length, task.step_weights, at);
     const Real slope = cast<Real>(g[at.row * task.step_g]) * Real(share);
     const Real by = slope / cast<Real>(totals[at.row * task.step_totals]);
     const long long chosen = target[at.row * task.step_target];
     out += at.row * task.row_out;
-    row.each([&](long long i, Real weight, int) {
-        const Real likely = weight * by;
-        out[i * task.step_out] = cast<Stored>(i == chosen ? likely - slope : likely);
+    row.each([&](long long i, const Real* weight) {
+        Real y[PACK];
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) {
+            const Real likely = weight[j] * by;
+            y[j] = i + j == chosen ? likely - slope : likely;
+        }
+        store(y, out + i * task.step_out);
     });
 }

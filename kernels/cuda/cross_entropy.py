@@ -11,7 +11,7 @@ from .launch import C_TYPES, Launch, Scratch, computing_type, int64_fields, laun
 from .layout import element_strides
 from .prepared import only_launches
 from .reduce import plan_reduce, sum_dtype
-from .rows import rows_header, shared
+from .rows import pack_of, rows_header, shared
 
 DType = np.dtype[Any]
 
@@ -46,13 +46,14 @@ def plan_rows(
         reduced = plan_reduce("Averaging" if reduction == 1 else "Adding", losses, out, None)
     if not x.size:
         return reduced
-    sharing = shared(length)
+    pack = pack_of(length, x, weights)
+    sharing = shared(length, pack)
     task = int64_fields(
         *(count, length, sharing.lanes, *element_strides(target), 0),
         *(*element_strides(x), *element_strides(weights), *element_strides(totals)),
         *(*element_strides(losses), 0),
     )
-    source = source_of_cross_entropy(x.dtype, losses.dtype, sharing.held)
+    source = source_of_cross_entropy(x.dtype, losses.dtype, sharing.held, pack)
     args = (x, target, losses, weights, totals, task)
     return [Launch(source, "rows", sharing.grid(count), args), *reduced]
 
@@ -64,22 +65,25 @@ def plan_rows_gradient(
     if not out.size:
         return []
     count, length = out.shape
-    sharing = shared(length)
+    pack = pack_of(length, weights, out)
+    sharing = shared(length, pack)
     task = int64_fields(
         *(count, length, sharing.lanes, *element_strides(target)),
         *(0 if reduction else element_strides(g)[0], 0, 0),
         *(*element_strides(weights), *element_strides(totals), *element_strides(out)),
     )
     share = np.float64(1 / count if reduction == 1 else 1)
-    source = source_of_cross_entropy(out.dtype, out.dtype, sharing.held)
+    source = source_of_cross_entropy(out.dtype, out.dtype, sharing.held, pack)
     args = (g, target, weights, totals, out, share, task)
     return [Launch(source, "rows_gradient", sharing.grid(count), args)]
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_cross_entropy(dtype: DType, loss: DType, held: int = 0) -> str:
-    """Return the text for elements and losses of dtypes, and a number of elements in registers."""
-    return f"""{rows_header([dtype, loss], computing_type(dtype), held)}
+def source_of_cross_entropy(dtype: DType, loss: DType, held: int = 0, pack: int = 1) -> str:
+    """Return the text for elements and losses of dtypes, and numbers of elements in registers and
+    of neighbours that a thread moves at once.
+    """
+    return f"""{rows_header([dtype, loss], computing_type(dtype), held, pack)}
 typedef {C_TYPES[dtype]} Stored;
 typedef {C_TYPES[loss]} Loss;
 {text_of("cross_entropy.cu")}"""

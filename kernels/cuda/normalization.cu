@@ -11,21 +11,23 @@ struct Task {
     long long step_weight, step_bias, row_mean, row_scale;
 };
 
-__device__ Real weighed(Real value, const Weight* weight, long long i, const Task& task) {
-    if constexpr (HAS_WEIGHT) return value * cast<Real>(weight[i * task.step_weight]);
-    return value;
+// The parameters of PACK elements, of which the first is element i.
+__device__ void weights_at(const Weight* weight, long long i, const Task& task, Real* to) {
+    if constexpr (HAS_WEIGHT) fetch(weight + i * task.step_weight, to);
+    else
+        for (int j = 0; j < PACK; ++j) to[j] = Real(1);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 layer_norm(const Stored* x, const Weight* weight, const Bias* bias, Stored* out, Real* mean,
            Real* deviation, double eps, Task task) {
     const Place at(task.rows, task.length, task.lanes);
-    const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at.lane, at.lanes);
+    const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at);
     Sum sum = Sum(0);
-    row.each([&](long long, Real value, int) { sum += Sum(value); });
+    row.fold([&](Real value) { sum += Sum(value); });
     const Sum centre = join(sum, at.lanes, Plus()) / Sum(task.length);
     Sum squares = Sum(0);
-    row.each([&](long long, Real value, int) {
+    row.fold([&](Real value) {
         const Sum away = Sum(value) - centre;
         squares += away * away;
     });
@@ -36,10 +38,17 @@ layer_norm(const Stored* x, const Weight* weight, const Bias* bias, Stored* out,
         deviation[at.row * task.row_scale] = scale;
     }
     out += at.row * task.row_out;
-    row.each([&](long long i, Real value, int) {
-        Real normal = weighed(Real(Sum(value) - centre) / scale, weight, i, task);
-        if constexpr (HAS_BIAS) normal += cast<Real>(bias[i * task.step_bias]);
-        out[i * task.step_out] = cast<Stored>(normal);
+    row.each([&](long long i, const Real* value) {
+        Real by[PACK], more[PACK], y[PACK];
+        weights_at(weight, i, task, by);
+        if constexpr (HAS_BIAS) fetch(bias + i * task.step_bias, more);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) {
+            y[j] = Real(Sum(value[j]) - centre) / scale;
+            if constexpr (HAS_WEIGHT) y[j] *= by[j];
+            if constexpr (HAS_BIAS) y[j] += more[j];
+        }
+        store(y, out + i * task.step_out);
     });
 }
 
@@ -47,36 +56,54 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 layer_norm_gradient(const Stored* g, const Stored* x, const Weight* weight, const Real* mean,
                     const Real* deviation, Stored* out, Task task) {
     const Place at(task.rows, task.length, task.lanes);
-    const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at.lane, at.lanes);
-    const Row<Stored> slopes(g + at.row * task.row_g, at.length, task.step_g, at.lane, at.lanes);
+    const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at);
+    const Row<Stored> slopes(g + at.row * task.row_g, at.length, task.step_g, at);
     const Real centre = mean[at.row * task.row_mean], scale = deviation[at.row * task.row_scale];
     Sum along = Sum(0), even = Sum(0);
-    row.each([&](long long i, Real value, int k) {
-        const Real slope = weighed(slopes.along(i, k), weight, i, task);
-        along += Sum(slope * ((value - centre) / scale));
-        even += Sum(slope);
+    row.each_with(slopes, [&](long long i, const Real* value, const Real* slope) {
+        Real by[PACK];
+        weights_at(weight, i, task, by);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) {
+            const Real weighed = HAS_WEIGHT ? slope[j] * by[j] : slope[j];
+            along += Sum(weighed * ((value[j] - centre) / scale));
+            even += Sum(weighed);
+        }
     });
     const Real by_normal = Real(join(along, at.lanes, Plus()) / Sum(task.length));
     const Real by_all = Real(join(even, at.lanes, Plus()) / Sum(task.length));
     out += at.row * task.row_out;
-    row.each([&](long long i, Real value, int k) {
-        const Real slope = weighed(slopes.along(i, k), weight, i, task);
-        const Real normal = (value - centre) / scale;
-        out[i * task.step_out] = cast<Stored>((slope - by_all - normal * by_normal) / scale);
+    row.each_with(slopes, [&](long long i, const Real* value, const Real* slope) {
+        Real by[PACK], y[PACK];
+        weights_at(weight, i, task, by);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) {
+            const Real weighed = HAS_WEIGHT ? slope[j] * by[j] : slope[j];
+            const Real normal = (value[j] - centre) / scale;
+            y[j] = (weighed - by_all - normal * by_normal) / scale;
+        }
+        store(y, out + i * task.step_out);
     });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 rms_norm(const Stored* x, const Weight* weight, Stored* out, Real* scale, double eps, Task task) {
     const Place at(task.rows, task.length, task.lanes);
-    const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at.lane, at.lanes);
+    const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at);
     Sum squares = Sum(0);
-    row.each([&](long long, Real value, int) { squares += Sum(value) * Sum(value); });
+    row.fold([&](Real value) { squares += Sum(value) * Sum(value); });
     squares = join(squares, at.lanes, Plus()) / Sum(task.length);
     const Real by = Real(Sum(1) / ::sqrt(squares + Sum(eps)));
     if (at.tells()) scale[at.row * task.row_scale] = by;
     out += at.row * task.row_out;
-    row.each([&](long long i, Real value, int) {
-        out[i * task.step_out] = cast<Stored>(weighed(value * by, weight, i, task));
+    row.each([&](long long i, const Real* value) {
+        Real weights[PACK], y[PACK];
+        weights_at(weight, i, task, weights);
+#pragma unroll
+        for (int j = 0; j < PACK; ++j) {
+            y[j] = value[j] * by;
+            if constexpr (HAS_WEIGHT) y[j] *= weights[j];
+        }
+        store(y, out + i * task.step_out);
     });
 }

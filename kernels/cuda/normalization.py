@@ -11,7 +11,7 @@ from .launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_
 from .layout import element_strides
 from .prepared import only_launches
 from .reduce import sum_dtype
-from .rows import rows_header, shared
+from .rows import pack_of, rows_header, shared
 
 DType = np.dtype[Any]
 
@@ -75,7 +75,9 @@ def _plan(name: str, args: tuple[Any, ...], out: Any, given: dict[str, Any]) -> 
     rows, length = out.shape
     if not out.size:
         return []
-    sharing = shared(length)
+    read = [given.get(key) for key in ("x", "g", "weight", "bias")]
+    pack = pack_of(length, out, *read)
+    sharing = shared(length, pack)
 
     def strides(key: str) -> tuple[int, ...]:
         array = given.get(key)
@@ -90,19 +92,23 @@ def _plan(name: str, args: tuple[Any, ...], out: Any, given: dict[str, Any]) -> 
     parameters = [
         None if given.get(key) is None else given[key].dtype for key in ("weight", "bias")
     ]
-    source = source_of_normalization(out.dtype, *parameters, sharing.held)
+    source = source_of_normalization(out.dtype, *parameters, sharing.held, pack)
     return [Launch(source, name, sharing.grid(rows), (*args, task))]
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_normalization(
-    dtype: DType, weight: DType | None = None, bias: DType | None = None, held: int = 0
+    dtype: DType,
+    weight: DType | None = None,
+    bias: DType | None = None,
+    held: int = 0,
+    pack: int = 1,
 ) -> str:
-    """Return the text for elements of a dtype, parameters of others, if any, and a number of
-    elements in registers.
+    """Return the text for elements of a dtype, parameters of others, if any, and numbers of
+    elements in registers and of neighbours that a thread moves at once.
     """
     kinds = [dtype, weight or dtype, bias or dtype]
-    return f"""{rows_header(kinds, computing_type(dtype), held)}
+    return f"""{rows_header(kinds, computing_type(dtype), held, pack)}
 typedef {C_TYPES[dtype]} Stored;
 typedef {C_TYPES[sum_dtype(dtype)]} Sum;
 typedef {C_TYPES[weight or dtype]} Weight;

@@ -1,13 +1,15 @@
 // Reductions over axes. reduce.py puts before this text: memory.cuh, the typedefs of folds.cuh, that
-// file, Fold, Out (written), Index (counts elements), how many axes are KEPT and REDUCED, and
-// whether States of chunks are JOINED, FINISHED, and their PLACES wanted.
+// file, Fold, Out (written), Index (counts elements), how many axes are KEPT and REDUCED, how many
+// neighbours a thread reads at once, PACK, and whether States of chunks are JOINED, FINISHED, and
+// their PLACES wanted.
 //
 // A group of `lanes` threads makes one result: of one index of the kept axes, over one chunk of the
 // reduced elements. Which thread takes what, and in which order States are joined, follows from the
 // shapes alone, so a result has the same bits on every GPU and in every run.
 //
 // Bound by memory. Neighbouring threads read neighbouring elements: of one result where the reduced
-// elements lie together (lanes_lie_together), of neighbouring results otherwise.
+// elements lie together (lanes_lie_together), 16 bytes at a time where they lie without gaps and
+// begin at multiples of that; of neighbouring results otherwise.
 
 constexpr int THREADS = 256;
 
@@ -44,6 +46,44 @@ __device__ State state_of_lane(const Read* in, const Task& task, long long begin
     }
     for (; i < end; i += step) lane.take(0, in[offset_of_reduced(i, task)], i, argument);
     return lane.whole();
+}
+
+// The same of elements without gaps, of lane `first`: several packs are under way at a time. The last
+// elements, fewer than a pack, are those of the lane whose turn it is.
+template <int pack>
+__device__ State state_of_packs(const Read* in, const Task& task, long long begin, long long end,
+                                int first, double argument) {
+    typedef Pack<Read, pack> Some;
+    constexpr int TIMES = pack < 8 ? 4 : 16 / pack;
+    Lane lane;
+    lane.begin();
+    const long long step = task.lanes * pack;
+    long long i = begin + first * pack;
+    for (; i + (TIMES - 1) * step + pack <= end; i += TIMES * step) {
+        Some some[TIMES];
+#pragma unroll
+        for (int t = 0; t < TIMES; ++t) some[t] = *reinterpret_cast<const Some*>(in + i + t * step);
+#pragma unroll
+        for (int t = 0; t < TIMES; ++t)
+#pragma unroll
+            for (int k = 0; k < pack; ++k)
+                lane.take((t * pack + k) % 4, some[t].lane[k], i + t * step + k, argument);
+    }
+    for (; i + pack <= end; i += step) {
+        const Some some = *reinterpret_cast<const Some*>(in + i);
+#pragma unroll
+        for (int k = 0; k < pack; ++k) lane.take(k % 4, some.lane[k], i + k, argument);
+    }
+    for (; i < end; ++i) lane.take(0, in[i], i, argument);
+    return lane.whole();
+}
+
+// A template: packs of a State that chunks have left are not compiled.
+template <int pack>
+__device__ State state_of(const Read* in, const Task& task, long long begin, long long end, int lane,
+                          double argument) {
+    if constexpr (pack > 1) return state_of_packs<pack>(in, task, begin, end, lane, argument);
+    else return state_of_lane(in, task, begin + lane, end, argument);
 }
 
 // A shuffle moves 32 bits: a State goes word by word.
@@ -108,7 +148,7 @@ reduce(const Read* in, Written* out, long long* places, Task task) {
     State state = Fold::nothing();
     if (which < task.results) {
         const long long first = offset_of<Index, KEPT>(Index(which), task.kept_shape, task.kept_in);
-        state = state_of_lane(in + first, task, begin + lane, end, argument);
+        state = state_of<PACK>(in + first, task, begin, end, lane, argument);
     }
     state = together ? join_neighbours(state, lanes) : join_apart(state, lanes, groups);
     if (lane != 0 || which >= task.results) return;

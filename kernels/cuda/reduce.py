@@ -1,7 +1,8 @@
 """Reductions over axes, on CUDA arrays.
 
 `out` has x's shape without the axes; both have any strides. Which elements are joined in which
-order follows from the shapes alone. No atomics.
+order follows from x's shape and strides, and from whether it begins at a multiple of 16 bytes, as
+what is not a part of something else does. No atomics.
 
 Thread  any; queued on the current stream of out's device
 """
@@ -20,6 +21,7 @@ from .launch import (
     THREADS,
     Launch,
     Scratch,
+    address_of,
     computing_type,
     headers_for,
     int64_fields,
@@ -183,10 +185,11 @@ def plan_reduce(
     along = walk(lengths, [[steps[a] for a in axes], *in_order])
     if across.size == 0:
         return []
-    cut = _cut(across, along)
+    pack = _pack_of(x, across, along)
+    cut = _cut(across, along, pack)
     task = _Task(fold, along.size, argument, places)
     if cut.chunks == 1:
-        return [_launch(task, x, out, across, along, cut, x.dtype)]
+        return [_launch(task, x, out, across, along, cut, x.dtype, pack=pack)]
     states = Scratch(
         (cut.chunks, *across.shape, _WORDS.get(fold.partition("<")[0], 1)), np.dtype(np.int64)
     )
@@ -196,7 +199,7 @@ def plan_reduce(
     chunks = Walk((cut.chunks,), ((across.size,),))
     joined = _cut(second, chunks)._replace(chunks=1, chunk=cut.chunks)
     return [
-        _launch(task, x, states, first, along, cut, x.dtype, stage="states"),
+        _launch(task, x, states, first, along, cut, x.dtype, stage="states", pack=pack),
         _launch(task, states, out, second, chunks, joined, x.dtype, stage="joined"),
     ]
 
@@ -226,18 +229,29 @@ class _Cut(NamedTuple):
     chunk: int
 
 
-def _cut(across: Walk, along: Walk) -> _Cut:
+def _pack_of(x: Any, across: Walk, along: Walk) -> int:
+    """Return how many neighbours a thread reads at once: 16 bytes, or 1 where they have gaps, or
+    begin elsewhere than at multiples of 16 bytes.
+    """
+    pack: int = 16 // x.dtype.itemsize
+    rows_begin_well = not [step for step in across.strides[-1] if step % pack]
+    if isinstance(x, Scratch) or address_of(x) % 16 or not rows_begin_well:
+        return 1
+    return pack if along.is_contiguous(0) and along.size >= pack else 1
+
+
+def _cut(across: Walk, along: Walk, pack: int = 1) -> _Cut:
     length = along.size
     together = across.size == 1 or _finest(along.strides[0]) < _finest(across.strides[-1])
     # Otherwise up to 32 neighbouring sums read together, and what is left of the block are lanes.
     most = THREADS if together else THREADS // min(32, _power_of_two(across.size))
-    elements_per_lane = 4 if together else 16
+    elements_per_lane = max(4, pack) if together else 16
     lanes = min(most, _power_of_two(-(-length // elements_per_lane)))
     blocks = -(-across.size * lanes // THREADS)
     chunks = min(_ENOUGH_BLOCKS // blocks, length // (lanes * _LEAST_PER_LANE))
     if chunks <= 1:
         return _Cut(lanes, together, 1, max(length, 1))
-    chunk = -(-length // (chunks * lanes)) * lanes
+    chunk = -(-length // (chunks * lanes * pack)) * lanes * pack
     return _Cut(lanes, together, -(-length // chunk), chunk)
 
 
@@ -262,6 +276,7 @@ def _launch(
     cut: _Cut,
     dtype: DType,
     stage: str = "",
+    pack: int = 1,
 ) -> Launch:
     """Return a launch over elements of a dtype; one that leaves the `states` of chunks, or reads
     what such a one has left.
@@ -275,6 +290,7 @@ def _launch(
         len(along.shape),
         joined=stage == "joined",
         places=has_places,
+        pack=pack,
         wide=max(across.size, along.size) >= 2**32,
     )
     argument = int(np.float64(task.argument).view(np.int64))
@@ -295,12 +311,14 @@ def source_of_reduce(
     written: DType | None,
     kept: int = 1,
     reduced: int = 1,
+    pack: int = 1,
     *,
     joined: bool = False,
     places: bool = False,
     wide: bool = False,
 ) -> str:
-    """Return the text of a fold of elements of a dtype, for numbers of merged axes.
+    """Return the text of a fold of elements of a dtype, for numbers of merged axes and of
+    neighbours that a thread reads at once.
 
     written=None writes the States of chunks, and joined=True reads them. A text that is not wide
     counts elements in 32 bits, which divides faster.
@@ -317,7 +335,7 @@ typedef {C_TYPES[total]} Total;
 typedef {fold} Fold;
 typedef {C_TYPES[written or read]} Out;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
-constexpr int KEPT = {kept}, REDUCED = {reduced};
+constexpr int KEPT = {kept}, REDUCED = {reduced}, PACK = {pack};
 constexpr bool JOINED = {_word(joined)}, FINISHED = {_word(written)}, PLACES = {_word(places)};
 {text_of("reduce.cu")}"""
 

@@ -1,8 +1,13 @@
-// Rows that a group of `lanes` neighbouring threads shares: THREADS of a block, Real computed, HELD
-// how many elements of a row each thread holds in registers; 0: none, and each pass reads the row
-// again, mostly from the cache. Comes after memory.cuh.
+// Rows that a group of `lanes` threads shares: THREADS of a block, Real computed, HELD how many
+// elements of a row each thread holds in registers; 0: none, and each pass reads the row again,
+// mostly from the cache. Comes after memory.cuh.
+//
+// A thread takes PACK neighbours at a time: 16 bytes, where rows lie without gaps and begin at
+// multiples of that; otherwise 1. The threads of a group are neighbours, or, where rows lie APART,
+// stand as far from each other as there are groups, so that neighbours read neighbouring rows.
 
 constexpr int THREADS = 256;
+static_assert(HELD % PACK == 0, "registers hold whole packs");
 
 struct Larger {
     // NaN wins, so that it reaches every result of its row.
@@ -14,21 +19,42 @@ struct Plus {
     template <typename T> __device__ T operator()(T a, T b) const { return a + b; }
 };
 
-// Gives the whole to every thread of the group. Each order of joining is that of a fixed tree.
-template <typename T, typename Join> __device__ T join(T value, int lanes, Join joined) {
-    __shared__ T of_warp[THREADS / 32];
-    const int width = lanes < 32 ? lanes : 32;
-    for (int by = width / 2; by > 0; by /= 2)
-        value = joined(value, __shfl_xor_sync(0xffffffffu, value, by, width));
-    if (lanes <= 32) return value;
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+template <typename T, typename Join> __device__ T join_apart(T value, int lanes, Join joined) {
+    __shared__ T of_thread[THREADS];
+    const int groups = THREADS / lanes;
+    of_thread[threadIdx.x] = value;
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half * groups)
+            of_thread[threadIdx.x] =
+                joined(of_thread[threadIdx.x], of_thread[threadIdx.x + half * groups]);
+    }
     __syncthreads();
-    const int first = threadIdx.x / lanes * (lanes / 32);
-    value = of_warp[first];
-    for (int warp = 1; warp < lanes / 32; ++warp) value = joined(value, of_warp[first + warp]);
+    value = of_thread[threadIdx.x % groups];
     // The next call writes where slower threads may still read.
     __syncthreads();
     return value;
+}
+
+// Gives the whole to every thread of the group. Each order of joining is that of a fixed tree.
+template <typename T, typename Join> __device__ T join(T value, int lanes, Join joined) {
+    if constexpr (APART) {
+        return join_apart(value, lanes, joined);
+    } else {
+        __shared__ T of_warp[THREADS / 32];
+        const int width = lanes < 32 ? lanes : 32;
+        for (int by = width / 2; by > 0; by /= 2)
+            value = joined(value, __shfl_xor_sync(0xffffffffu, value, by, width));
+        if (lanes <= 32) return value;
+        if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+        __syncthreads();
+        const int first = threadIdx.x / lanes * (lanes / 32);
+        value = of_warp[first];
+        for (int warp = 1; warp < lanes / 32; ++warp) value = joined(value, of_warp[first + warp]);
+        // As above.
+        __syncthreads();
+        return value;
+    }
 }
 
 // Which row a thread shares, and as which of its threads. One without a row has one of length 0, and
@@ -36,15 +62,41 @@ template <typename T, typename Join> __device__ T join(T value, int lanes, Join 
 struct Place {
     int lanes, lane;
     long long row, length;
-    __device__ Place(long long rows, long long length, long long lanes)
-        : lanes(int(lanes)), lane(threadIdx.x % int(lanes)),
-          row((long long)(blockIdx.x) * (THREADS / lanes) + threadIdx.x / int(lanes)),
-          length(row < rows ? length : 0) {
+    __device__ Place(long long rows, long long length, long long lanes) : lanes(int(lanes)) {
+        const int groups = THREADS / int(lanes);
+        lane = APART ? threadIdx.x / groups : threadIdx.x % int(lanes);
+        row = (long long)(blockIdx.x) * groups +
+              (APART ? threadIdx.x % groups : threadIdx.x / int(lanes));
+        this->length = row < rows ? length : 0;
         // Nothing is read or written for a row that there is not.
         if (row >= rows) row = 0;
     }
     __device__ bool tells() const { return length > 0 && lane == 0; }
 };
+
+// How many of T one instruction moves, of PACK.
+template <typename T> constexpr int AT_ONCE = PACK * sizeof(T) <= 16 ? PACK : 16 / sizeof(T);
+
+// A pack of T in memory as PACK values, and back.
+template <typename T> __device__ void fetch(const T* at, Real* to) {
+    typedef Pack<T, AT_ONCE<T>> Some;
+#pragma unroll
+    for (int k = 0; k < PACK; k += AT_ONCE<T>) {
+        const Some some = *reinterpret_cast<const Some*>(at + k);
+#pragma unroll
+        for (int j = 0; j < AT_ONCE<T>; ++j) to[k + j] = cast<Real>(some.lane[j]);
+    }
+}
+template <typename T> __device__ void store(const Real* from, T* at) {
+    typedef Pack<T, AT_ONCE<T>> Some;
+#pragma unroll
+    for (int k = 0; k < PACK; k += AT_ONCE<T>) {
+        Some some;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE<T>; ++j) some.lane[j] = cast<T>(from[k + j]);
+        *reinterpret_cast<Some*>(at + k) = some;
+    }
+}
 
 // A thread's part of a row.
 template <typename From> struct Row {
@@ -53,29 +105,67 @@ template <typename From> struct Row {
     int lane, lanes;
     Real held[HELD > 0 ? HELD : 1];
 
-    __device__ Row(const From* at, long long length, long long step, int lane, int lanes)
-        : at(at), length(length), step(step), lane(lane), lanes(lanes) {
+    __device__ Row(const From* at, long long length, long long step, const Place& place)
+        : at(at), length(length), step(step), lane(place.lane), lanes(place.lanes) {
 #pragma unroll
-        for (int k = 0; k < HELD; ++k) {
-            const long long i = lane + (long long)(k) * lanes;
-            held[k] = i < length ? cast<Real>(at[i * step]) : Real(0);
+        for (int k = 0; k < HELD; k += PACK) {
+            const long long i = lane * PACK + (long long)(k) * lanes;
+            if (i < length) fetch(at + i * step, held + k);
         }
     }
-    // Calls act(i, element i, the number of the register that holds it).
+    // Calls act(i, x): x points to PACK elements, of which the first is element i.
     template <typename Act> __device__ void each(Act act) const {
         if constexpr (HELD > 0) {
 #pragma unroll
-            for (int k = 0; k < HELD; ++k) {
-                const long long i = lane + (long long)(k) * lanes;
-                if (i < length) act(i, held[k], k);
+            for (int k = 0; k < HELD; k += PACK) {
+                const long long i = lane * PACK + (long long)(k) * lanes;
+                if (i < length) act(i, held + k);
             }
         } else {
-            for (long long i = lane; i < length; i += lanes) act(i, cast<Real>(at[i * step]), 0);
+            read([&](long long i, const Real* x) { act(i, x); });
         }
     }
-    // Element i, which this thread is at in `each` of a row that goes along with this one.
-    __device__ Real along(long long i, int k) const {
-        if constexpr (HELD > 0) return held[k];
-        else return cast<Real>(at[i * step]);
+    // Likewise with the elements of a row that goes along with this one.
+    template <typename Other, typename Act>
+    __device__ void each_with(const Row<Other>& other, Act act) const {
+        if constexpr (HELD > 0) {
+#pragma unroll
+            for (int k = 0; k < HELD; k += PACK) {
+                const long long i = lane * PACK + (long long)(k) * lanes;
+                if (i < length) act(i, held + k, other.held + k);
+            }
+        } else {
+            read([&](long long i, const Real* x) {
+                Real y[PACK];
+                fetch(other.at + i * other.step, y);
+                act(i, x, y);
+            });
+        }
+    }
+    // Calls act(x) for each element.
+    template <typename Act> __device__ void fold(Act act) const {
+        each([&](long long, const Real* x) {
+#pragma unroll
+            for (int j = 0; j < PACK; ++j) act(x[j]);
+        });
+    }
+
+private:
+    // Two packs are under way at a time.
+    template <typename Act> __device__ void read(Act act) const {
+        const long long stride = (long long)(lanes) * PACK;
+        long long i = (long long)(lane) * PACK;
+        for (; i + stride < length; i += 2 * stride) {
+            Real x[2 * PACK];
+            fetch(at + i * step, x);
+            fetch(at + (i + stride) * step, x + PACK);
+            act(i, x);
+            act(i + stride, x + PACK);
+        }
+        if (i < length) {
+            Real x[PACK];
+            fetch(at + i * step, x);
+            act(i, x);
+        }
     }
 };

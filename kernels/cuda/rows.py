@@ -7,11 +7,21 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from .launch import THREADS, Launch, headers_for, int64_fields, text_of
+from .launch import (
+    THREADS,
+    Launch,
+    Scratch,
+    address_of,
+    headers_for,
+    int64_fields,
+    text_of,
+)
 from .layout import Walk, element_strides, walk
 
 # Of a row, in the registers of each of its threads.
-_MOST_HELD: Final = 16
+_MOST_HELD: Final = 32
+# Neighbouring rows that the threads of a block read together where rows lie apart.
+_ROWS_APART: Final = 32
 
 
 class Sharing(NamedTuple):
@@ -25,18 +35,48 @@ class Sharing(NamedTuple):
         return (-(-rows * self.lanes // THREADS), 1)
 
 
-def shared(length: int) -> Sharing:
-    """Return how a row of a length is shared: four elements a thread, more where it is long."""
-    lanes = min(THREADS, 1 << max(-(-length // 4) - 1, 0).bit_length())
-    held = 1 << max(-(-length // lanes) - 1, 0).bit_length()
+def shared(length: int, pack: int = 1, *, apart: bool = False) -> Sharing:
+    """Return how a row of a length is shared: four elements a thread, or a pack of neighbours, and
+    more where it is long. Of rows that lie apart a block has so many that few threads share each.
+    """
+    most = THREADS // _ROWS_APART if apart else THREADS
+    lanes = min(most, _power_of_two(-(-length // max(pack, 4))))
+    held = _power_of_two(-(-length // lanes))
     return Sharing(lanes, held if held <= _MOST_HELD else 0)
 
 
-def rows_header(dtypes: Sequence[np.dtype[Any]], real: str, held: int) -> str:
+def _power_of_two(least: int) -> int:
+    return 1 << max(least - 1, 0).bit_length()
+
+
+def pack_of(length: int, *arrays: Any) -> int:
+    """Return how many neighbours of rows a thread moves at once: 16 bytes of the first of arrays,
+    whose rows lie along the last axes, or 1 where one of them does not let it. None is no array.
+    """
+    pack: int = 16 // arrays[0].dtype.itemsize
+    for array in arrays:
+        if array is None:
+            continue
+        *steps, step = element_strides(array)
+        if step != 1 or not _lets_pack(array, length, steps, pack):
+            return 1
+    return pack
+
+
+def _lets_pack(array: Any, length: int, steps: Sequence[int], pack: int) -> bool:
+    if isinstance(array, Scratch) or address_of(array) % 16:
+        return False
+    return not length % pack and not any(step % pack for step in steps)
+
+
+def rows_header(
+    dtypes: Sequence[np.dtype[Any]], real: str, held: int, pack: int = 1, *, apart: bool = False
+) -> str:
     """Return what texts of rows.cuh begin with, that load and store these dtypes."""
     return f"""{headers_for(dtypes)}
 typedef {real} Real;
-constexpr int HELD = {held};
+constexpr int HELD = {held}, PACK = {pack};
+constexpr bool APART = {str(apart).lower()};
 {text_of("rows.cuh")}"""
 
 
@@ -56,6 +96,20 @@ class Rows(NamedTuple):
     def kept(self) -> int:
         """The number of merged axes that stay."""
         return len(self.walk.shape)
+
+    @property
+    def apart(self) -> bool:
+        """Whether neighbouring rows of the first input lie nearer than neighbours of a row."""
+        nearest = min(map(abs, self.walk.strides[1]))
+        return self.walk.size >= _ROWS_APART and 0 < nearest < abs(self.steps[0])
+
+    @property
+    def pack(self) -> int:
+        """How many neighbours a thread moves at once, of arrays of one dtype: see pack_of."""
+        pack: int = 16 // self.out.dtype.itemsize
+        arrays = zip((self.out, *self.inputs), self.walk.strides, strict=True)
+        lets = all(_lets_pack(array, self.length, steps, pack) for array, steps in arrays)
+        return pack if lets and set(self.steps) == {1} else 1
 
     @property
     def wide(self) -> bool:

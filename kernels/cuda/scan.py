@@ -76,11 +76,9 @@ class _Cut(NamedTuple):
         """Return a cut of rows among groups of at most so many threads, which take so many
         elements each at a time.
         """
-        along, across = abs(rows.steps[0]), rows.walk.strides[1]
         # Neighbouring threads read neighbouring elements, be it of one row or of many.
-        apart = rows.walk.size >= 32 and 0 < min(map(abs, across)) < along
-        lanes = 1 if apart else min(32, 1 << (rows.length - 1).bit_length())
-        if not apart and rows.length > 32 * most:
+        lanes = 1 if rows.apart else min(32, 1 << (rows.length - 1).bit_length())
+        if not rows.apart and rows.length > 32 * most:
             lanes = most
         blocks = -(-rows.walk.size * lanes // THREADS)
         # A chunk costs reading its elements twice, and a State.

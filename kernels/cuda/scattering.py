@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def plan_reduce(
     task = int64_fields(entries, out.size, include_self, *fields)
     source = source_of_reduce(out.dtype, out.ndim, way=way)
     chunks = -(-entries // CHUNK)
-    tails, heads = [Scratch((chunks,), _computed(out.dtype)) for _ in range(2)]
+    tails, heads = [Scratch((chunks,), _COMPUTED.get(out.dtype.char, out.dtype)) for _ in range(2)]
     args = (src, sorted_, order, out, tails, heads, task)
     met = [Launch(source, "meet", (-(-entries // THREADS), 1), args)]
     if chunks > 1:
@@ -50,8 +50,10 @@ def plan_reduce(
     return met
 
 
-def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return {"e": np.dtype(np.float32), "?": np.dtype(np.uint8)}.get(dtype.char, dtype)
+_COMPUTED: Final[dict[str, np.dtype[Any]]] = {
+    "e": np.dtype(np.float32),
+    "?": np.dtype(np.uint8),
+}
 
 
 @functools.lru_cache(maxsize=256)
@@ -62,7 +64,7 @@ def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str) -> str:
     return f"""{headers_for([dtype])}
 {text_of("primitives.cuh")}
 typedef {C_TYPES[dtype]} Stored;
-typedef {C_TYPES[_computed(dtype)]} Real;
+typedef {C_TYPES[_COMPUTED.get(dtype.char, dtype)]} Real;
 enum Meeting {{ SUM, MEAN, PROD, AMAX, AMIN }};
 constexpr Meeting MET = {way.upper()};
 constexpr int DIMS = {dims};

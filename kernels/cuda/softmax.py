@@ -39,19 +39,32 @@ def plan_softmax(x: Any, out: Any, axis: int, *, logarithm: bool) -> list[Launch
     rows = rows_along((x,), out, axis)
     if rows is None:
         return []
-    lanes, held = shared(rows.length)
-    source = source_of_softmax(x.dtype, rows.kept, held, logarithm=logarithm, wide=rows.wide)
+    pack = rows.pack
+    lanes, held = shared(rows.length, pack, apart=rows.apart)
+    source = source_of_softmax(
+        *(x.dtype, rows.kept, held, pack),
+        logarithm=logarithm,
+        wide=rows.wide,
+        apart=rows.apart,
+    )
     return [rows.launch(source, "softmax", lanes)]
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_softmax(
-    dtype: np.dtype[Any], kept: int = 1, held: int = 0, *, logarithm: bool, wide: bool = False
+    dtype: np.dtype[Any],
+    kept: int = 1,
+    held: int = 0,
+    pack: int = 1,
+    *,
+    logarithm: bool,
+    wide: bool = False,
+    apart: bool = False,
 ) -> str:
-    """Return the text for x and out of a floating dtype, a number of merged axes that stay, and one
-    of elements in registers.
+    """Return the text for x and out of a floating dtype, a number of merged axes that stay, one of
+    elements in registers, and one of neighbours that a thread moves at once.
     """
-    return f"""{rows_header([dtype], computing_type(dtype), held)}
+    return f"""{rows_header([dtype], computing_type(dtype), held, pack, apart=apart)}
 typedef {C_TYPES[dtype]} Stored;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};

@@ -19,8 +19,8 @@ from tests.kernels.cuda.cpu_twins import cpu_twins
 cpu = cpu_twins("normalization")
 
 TOLERANCE = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 2e-6, "float64": 1e-13}
-# Alone, in a warp, in a block, in registers and beyond them.
-LENGTHS = [1, 3, 31, 129, 1025, 5000]
+# Alone, in a warp, in a block, in registers and beyond them, by elements and by packs.
+LENGTHS = [1, 3, 31, 129, 1025, 1032, 8200]
 
 
 def sample(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:

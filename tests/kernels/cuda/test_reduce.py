@@ -69,6 +69,40 @@ def test_a_vector_is_summed_whole(size: int) -> None:
     assert summed(x, (0,)) == x.sum()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_packs_are_read_where_elements_lie_side_by_side(dtype: str) -> None:
+    pack = 16 // np.dtype(dtype).itemsize
+    big = sample((5, 48 * pack), dtype)
+    for x, is_packed in (
+        (big, True),
+        (big[:, : 40 * pack], True),
+        (big[:, : 40 * pack + 1], True),
+        (big[:, pack:], True),
+        (big[:, 1:], pack == 1),
+        (np.ascontiguousarray(big[:, 1:]), pack == 1),
+        (big[:, ::2], False),
+    ):
+        added = np.float64 if x.dtype.kind == "f" else np.int64
+        assert np.array_equal(summed(x, (1,), added), x.astype(added).sum(1))
+        (step,) = plan_reduce("Adding", x, np.empty(5, added), (1,))
+        assert (f"PACK = {pack};" in step.source) == is_packed
+    # A row of any length begins well, and one that is cut into chunks goes on well.
+    for size in (pack, 257 * pack + 3, 20_001):
+        row = sample((size,), dtype)
+        assert summed(row, (0,), np.float64) == row.astype(np.float64).sum()
+
+
+def test_places_in_packs_are_those_of_elements() -> None:
+    x = np.random.default_rng(5).integers(0, 9, (3, 2_003)).astype(np.float32)
+    x[1, 1_500] = np.nan
+    row = np.ascontiguousarray(x[:, :2_000])
+    for one in (x[0], row):
+        out = np.empty(one.shape[:-1], np.int64)
+        for seed in SEEDS:
+            run(plan_reduce("Place<true>", one, out, (one.ndim - 1,)), seed)
+            assert np.array_equal(out, one.argmax(-1))
+
+
 @pytest.mark.parametrize("rows", [1, 2, 7, 31, 33, 65])
 @pytest.mark.parametrize("columns", [1, 3, 17, 129, 700])
 def test_rows_and_columns_are_summed(rows: int, columns: int) -> None:

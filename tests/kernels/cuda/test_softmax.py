@@ -59,3 +59,39 @@ def test_large_values_do_not_overflow_and_strange_ones_stay_in_their_row(dtype: 
 @pytest.mark.parametrize("value", [2.0, np.inf, -np.inf, np.nan])
 def test_a_0d_array_is_a_row_of_one(value: float) -> None:
     check(np.array(value), 0)
+
+
+def test_whole_packs_move_where_rows_let_them_and_one_element_elsewhere() -> None:
+    x = np.zeros((4, 24), np.float32)
+
+    def packs(x: np.ndarray, axis: int = -1) -> bool:
+        (step,) = plan_softmax(x, x, axis, logarithm=False)
+        return "PACK = 4;" in step.source
+
+    assert packs(x) and packs(x[:, :20]) and packs(x[::2])
+    assert not packs(x[:, 1:]) and not packs(x[:, :18]) and not packs(x[:, ::2])
+    assert not packs(x, 0)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_packs_give_what_elements_do(dtype: str) -> None:
+    for length in (8, 96, 1_000, 8_200):
+        check(sample((3, length), dtype), 1)
+
+
+@pytest.mark.parametrize("length", [9_000, 9_001])
+def test_rows_beyond_registers_find_maximum_and_sum_together(length: int) -> None:
+    x = sample((7, length))
+    x[1, 8_000], x[2, 3], x[3, 100:], x[4] = np.nan, np.inf, -np.inf, -np.inf
+    x[5, :8_999] = -np.inf
+    x[6] = np.sort(x[6])
+    check(x, 1)
+
+
+@pytest.mark.parametrize("length", [1, 3, 40, 300])
+def test_rows_that_lie_apart_are_read_side_by_side(length: int) -> None:
+    x = sample((length, 75))
+    x[length // 2, 5], x[0, 70] = np.nan, np.inf
+    check(x, 0)
+    (step,) = plan_softmax(x, np.empty_like(x), 0, logarithm=False)
+    assert "APART = true" in step.source

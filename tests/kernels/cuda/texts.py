@@ -89,7 +89,7 @@ def texts_of_dtypes() -> Iterator[tuple[str, str]]:
             first, *more = inspect.signature(maker).parameters.values()
             if first.name != "dtype" or any(one.default is one.empty for one in more):
                 continue
-            general: dict[str, Any] = {one.name: 3 for one in more if type(one.default) is int}
+            general: dict[str, Any] = {one.name: 4 for one in more if type(one.default) is int}
             general |= {one.name: True for one in more if one.default is False}
             for dtype in (F16, BF16, F32, F64):
                 yield f"{path.stem} {name} {dtype}", maker(dtype)
@@ -125,6 +125,9 @@ def texts_of_reductions() -> Iterator[tuple[str, str]]:
         for fold in [*whole, *extremes, *(real if is_real(dtype) else [])]:
             places = fold.startswith("Placing")
             yield f"{fold} of {dtype}", source_of_reduce(fold, dtype, dtype, places=places)
+            pack = 16 // dtype.itemsize
+            packs = source_of_reduce(fold, dtype, dtype, pack=pack, places=places)
+            yield f"{fold} of packs of {dtype}", packs
     for fold in [*whole, *extremes, *real]:
         first = source_of_reduce(fold, F32, None, 3, 2)
         yield f"{fold} of chunks of many axes", first
@@ -146,12 +149,22 @@ def texts_of_softmax() -> Iterator[tuple[str, str]]:
 def texts_of_rows() -> Iterator[tuple[str, str]]:
     """Yield norms of rows and losses of them, with rows in registers and beyond."""
     for dtype in (F16, BF16, F32, F64):
+        for held in (0, 16):
+            norms = source_of_normalization(dtype, dtype, dtype, held, 16 // dtype.itemsize)
+            entropy = source_of_cross_entropy(dtype, dtype, held, 16 // dtype.itemsize)
+            yield f"norms of {dtype}, packs, {held} held", norms
+            yield f"entropy of {dtype}, packs, {held} held", entropy
         for held in (0, 4):
             yield f"norms of {dtype}, {held} held", source_of_normalization(dtype, held=held)
             yield f"entropy of {dtype}, {held} held", source_of_cross_entropy(dtype, dtype, held)
         yield f"likelihood of {dtype}", source_of_nll(dtype, F64, I64, 3, weighed=True)
     yield "norms of mixed dtypes", source_of_normalization(F16, F32, F32, 16)
-    yield "softmax in registers", source_of_softmax(F32, 1, 16, logarithm=True)
+    for held in (0, 16, 32):
+        for dtype in (F16, F32):
+            text = source_of_softmax(dtype, 1, held, 16 // dtype.itemsize, logarithm=True)
+            yield f"softmax of packs of {dtype}, {held} held", text
+    yield "softmax of rows apart", source_of_softmax(F32, 2, 16, logarithm=False, apart=True)
+    yield "norms of packs of halves", source_of_normalization(F16, F32, F32, 16, 8)
 
 
 def texts_of_places() -> Iterator[tuple[str, str]]:
