@@ -14,8 +14,8 @@ from fastdist.core.fence import full_fence
 from ..frames import Buffer
 
 # Of one way. What is larger than that goes through it in pieces, and wakes the other end for each:
-# large tensors do not come by here, and one of 64 KB fits with what goes before it.
-CAPACITY: Final = 1 << 17
+# tensors of 192 KB do not come by here, and smaller ones fit with what goes before them.
+CAPACITY: Final = 1 << 18
 _MASK: Final = CAPACITY - 1
 _HEADS: Final = 4096
 RING_BYTES: Final = _HEADS + 2 * CAPACITY
