@@ -31,6 +31,7 @@ from .message_autograd import receive_recorded, send_recorded
 from .outbox import MESSAGES, NOT_RECORDED, Gradients, Outbox, Parcel, set_current_outbox, unpack
 from .own_queue import OwnQueue
 from .pass_words import Terms
+from .plain_nodes import is_plain, run_plain
 from .roots import validate_roots
 from .stall import are_over, first_failed, has_answer, wait_for_pass
 
@@ -302,7 +303,7 @@ class DistEngine:
         if starts:
             queue = OwnQueue()
             for node in starts:
-                queue.push(NodeTask(task, node, InputBuffer(0)))
+                queue.put(node, InputBuffer(0))
             self._empty(task, queue, outbox, len(starts))
 
     def _empty(self, task: DistGraphTask, queue: OwnQueue, outbox: Outbox, starts: int) -> None:
@@ -313,13 +314,14 @@ class DistEngine:
         """
         engine, context_id = local_engine(), task.part.terms.context_id
         evaluate = engine._evaluate_in_context if task.streams else engine._evaluate
+        plain = is_plain(task)
         outbox_before, context_before = set_current_outbox(outbox), current_context_id()
         grad_before, inline_before = tls.grad, tls.inline_pass
         task_before, depth_before = running.graph_task, running.depth
         try:
             running.graph_task, running.depth, tls.inline_pass = task, task.depth, None
-            while not task.has_error and (item := queue.try_pop()) is not None:
-                if outbox.parcels and outbox.is_due(_elements(item.node)):
+            while not task.has_error and (taken := queue.take()) is not None:
+                if outbox.parcels and outbox.is_due(_elements(taken[0])):
                     outbox.flush()
                 # Each time: a hook may have left them otherwise.
                 if current_context_id() != context_id:
@@ -327,7 +329,10 @@ class DistEngine:
                 if tls.grad is not task.create_graph:
                     set_grad_mode(task.create_graph)
                 try:
-                    evaluate(task, item, queue)
+                    if plain:
+                        run_plain(engine, task, *taken, queue)
+                    else:
+                        evaluate(task, NodeTask(task, *taken), queue)
                 except BaseException as error:
                     task.set_exception(error)
         finally:

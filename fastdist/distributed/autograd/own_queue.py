@@ -5,7 +5,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Any
 
+from ...engine.input_buffer import InputBuffer
 from ...engine.ready_queue import NodeTask, ReadyQueue
+from ...graph.node import Node
 
 
 class OwnQueue(ReadyQueue):
@@ -25,9 +27,15 @@ class OwnQueue(ReadyQueue):
 
     def push(self, task: NodeTask, *, increment_outstanding: bool = True) -> None:
         """Add a task, with a Node."""
-        self.pushed += 1
-        heappush(self.heap, (-task.node.seq, self.pushed, task))  # type: ignore[union-attr]
+        assert task.node is not None
+        assert task.inputs is not None
+        self.put(task.node, task.inputs)
 
-    def try_pop(self) -> NodeTask | None:
-        """Return the deepest task, or None if there is none."""
-        return heappop(self.heap)[2] if self.heap else None
+    def put(self, node: Node, inputs: InputBuffer) -> None:
+        """Add a Node, and the gradients of its outputs."""
+        self.pushed += 1
+        heappush(self.heap, (-node.seq, self.pushed, node, inputs))
+
+    def take(self) -> tuple[Node, InputBuffer] | None:
+        """Return the deepest Node with what it was given, or None if there is none."""
+        return heappop(self.heap)[2:] if self.heap else None

@@ -1,0 +1,77 @@
+"""How a Node runs where a pass needs nothing besides: on the CPU, unrecorded and unwatched."""
+
+# Note [Plain Nodes]
+# Of a small pass over workers most is the engine's Python: Engine._evaluate asks, Node by Node, for
+# hooks, streams, histories and what watches, in a dozen functions. Where there are none of these a
+# Node is run here, in one. It does the same in the same order, and leaves what is left to the
+# engine: captures, and sums of several gradients. A tiny round trip of `bench distributed_backward`
+# makes 144 calls of Python of 1,360 fewer, both workers together.
+
+from __future__ import annotations
+
+from ...engine.engine import Engine, _arrive, _device_of_array
+from ...engine.input_buffer import InputBuffer
+from ...engine.ready_queue import NodeTask
+from ...graph.anomaly import anomaly
+from ...graph.modes import modes
+from ...graph.node import Edge, Node
+from ...tensor.tensor import layout_near, layout_of, wrap
+from .backward_pass import DistGraphTask
+from .own_queue import OwnQueue
+
+
+def is_plain(task: DistGraphTask) -> bool:
+    """Return whether Nodes of a pass may be run here."""
+    return not (task.streams or task.create_graph)
+
+
+def run_plain(
+    engine: Engine, task: DistGraphTask, node: Node, inputs: InputBuffer, queue: OwnQueue
+) -> None:
+    """Run one Node of a pass that is plain, and queue those that it was the last to give a
+    gradient; the engine runs it if it has hooks, or is watched.
+
+    Thread  the queue's
+    """
+    if node.hooks is not None or modes.special or anomaly.enabled:
+        engine._evaluate(task, NodeTask(task, node, inputs), queue)
+        return
+    values, exec_info = inputs.values, task.exec_info
+    info = exec_info.get(node)
+    if info is None:
+        return
+    if info.captures:
+        grads = tuple(values)
+        for capture in info.captures:
+            engine._capture(task, capture, grads, inputs.owns(capture.input_idx))
+    if not info.needed:  # as no leaf is: what comes to it was captured
+        return
+    raw = [None if g is None else g.array for g in values]
+    if node.num_outputs == 1:
+        given = raw[0] if raw else None
+        if raw and given is None and not node.accepts_undefined:
+            results = (None,) * len(node.edges)
+        else:
+            results = node.apply(given, task.keep_graph)
+    else:
+        results = node.apply(tuple(raw), task.keep_graph)
+    fresh = node.fresh
+    for edge, array in zip(node.edges, results, strict=True):
+        if edge is None:
+            continue
+        child, place = (edge.node, edge.output_nr) if edge.__class__ is Edge else (edge, 0)
+        wanted = exec_info.get(child)
+        if wanted is None or not (wanted.needed or wanted.captures):
+            continue
+        g = None
+        if array is not None:
+            layout = child.facts[place] if child.facts.__class__ is tuple else child.facts
+            g = wrap(
+                array,
+                layout_of(array, _device_of_array(node, array))
+                if layout is None
+                else layout_near(array, layout),
+            )
+        buffer = _arrive(task, edge, child, g, fresh)
+        if buffer is not None:
+            queue.put(child, buffer)

@@ -1,0 +1,130 @@
+"""The claim: a Node that needs nothing besides runs as by the engine, and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.autograd import Function
+from fastdist.distributed.autograd.plain_nodes import is_plain
+from fastdist.engine.engine import Engine
+from tests.distributed.autograd.fake_agent import FakeAgent
+from tests.distributed.autograd.tasks import OnlyFirst, leaf
+
+
+class Both(Function):
+    """Two outputs, of different lengths."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 2.0, x.sum()
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor, h: Tensor) -> Tensor:
+        return g * 2.0 + h
+
+
+def meeting(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y + x.tanh() * x + y[0]).sum()
+
+
+def of_several_outputs(x: Tensor, y: Tensor) -> Tensor:
+    first, _ = fastdist.split(x * y, 1)
+    return cast(Tensor, (Both.apply(first)[1] + Both.apply(y)[0]).sum())
+
+
+def without_a_gradient(x: Tensor, y: Tensor) -> Tensor:
+    return cast(Tensor, (OnlyFirst.apply(x, y * 3) + x.detach() * y.exp()).sum())
+
+
+def gradients(graph: Callable[[Tensor, Tensor], Tensor], around: Any = None) -> list[list[float]]:
+    x, y = leaf(0.5, -2.0), leaf(3.0, 0.25)
+    with da.context() as context_id, around or nullcontext():
+        da.backward(context_id, [graph(x, y)])
+        found = da.get_gradients(context_id)
+    return [found[x].tolist(), found[y].tolist()]
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the names of Nodes that the engine runs from now on."""
+    names: list[str] = []
+    evaluate = Engine._evaluate
+
+    def note(self: Engine, task: Any, item: Any, queue: Any, here: Any = None) -> None:
+        names.append(item.node.name())
+        evaluate(self, task, item, queue, here)
+
+    monkeypatch.setattr(Engine, "_evaluate", note)
+    return names
+
+
+@pytest.mark.parametrize("graph", [meeting, of_several_outputs, without_a_gradient])
+def test_a_plain_pass_gives_the_gradients_of_the_engine_without_it(
+    agent: FakeAgent,
+    evaluated: list[str],
+    graph: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    plain = gradients(graph)
+    assert not evaluated
+    x, y = leaf(0.5, -2.0), leaf(3.0, 0.25)
+    graph(x, y).backward()
+    assert x.grad is not None and y.grad is not None
+    assert plain == [x.grad.tolist(), y.grad.tolist()]
+    with fastdist.autograd.set_detect_anomaly(True):
+        assert gradients(graph) == plain
+    assert len(evaluated) > 4
+
+
+def test_a_node_with_hooks_is_the_engines_and_the_others_are_not(
+    agent: FakeAgent, evaluated: list[str]
+) -> None:
+    def hooked(x: Tensor, y: Tensor) -> Tensor:
+        product = x * y
+        product.register_hook(lambda g: g * 10)
+        return product.sum()
+
+    assert gradients(hooked) == [[30.0, 2.5], [5.0, -20.0]]
+    assert evaluated == ["MulBackward0"]
+
+
+def test_what_watches_ops_watches_nodes_too(agent: FakeAgent, evaluated: list[str]) -> None:
+    unpacked: list[Tensor] = []
+
+    def unpack(tensor: Tensor) -> Tensor:
+        unpacked.append(tensor)
+        return tensor
+
+    watch = fastdist.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack)
+    assert gradients(meeting, watch) == gradients(meeting)
+    assert unpacked
+
+
+def test_a_recorded_pass_is_not_plain(agent: FakeAgent, evaluated: list[str]) -> None:
+    x, y = leaf(0.5, -2.0), leaf(3.0, 0.25)
+    with da.context() as context_id:
+        da.backward(context_id, [meeting(x, y)], create_graph=True)
+        assert da.get_gradients(context_id)[x].requires_grad
+    assert "TanhBackward0" in evaluated
+
+
+def test_a_wrong_number_of_gradients_ends_the_pass(
+    agent: FakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    y = leaf() * 2
+    total = y.sum()
+    monkeypatch.setattr(type(y.grad_fn), "apply", lambda self, g, keep: (g, g, g))
+    with da.context() as context_id, pytest.raises(ValueError, match="argument"):
+        da.backward(context_id, [total])
+
+
+def test_a_pass_on_streams_is_not_plain() -> None:
+    task = SimpleNamespace(streams={"device": "stream"}, create_graph=False)
+    assert not is_plain(cast(Any, task))
