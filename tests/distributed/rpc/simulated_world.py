@@ -75,7 +75,9 @@ class Process:
         self.world.process_froze(self)
 
     def crash(self) -> None:
-        """End at once."""
+        """End at once, and once: what breaks may choose one that has ended, where none lives."""
+        if self.dead:
+            return
         self.dead = True
         self.died_at = self.world.now
         self.world.process_ended(self)

@@ -53,6 +53,16 @@ def test_a_cancelled_call_that_waits_for_a_thread_does_not_run() -> None:
     assert callee.agent.counts.activity()[0] == 0
 
 
+def test_a_simulated_process_ends_when_it_first_ends() -> None:
+    scenario = Calls(0, quiet=True)
+    world, worker = scenario.world, scenario.group.workers[0]
+    worker.crash()
+    ended = world.now
+    world.run_until(ended + 1.0)
+    worker.crash()
+    assert worker.died_at == ended < world.now
+
+
 def test_a_request_that_comes_again_does_not_run_again_however_late_it_comes() -> None:
     scenario = Calls(0, quiet=True)
     scenarios[:] = [scenario]
