@@ -187,9 +187,14 @@ def late(work: Callable[[], object], stream: Stream) -> None:
         stream.captured.append(work)
 
 
+# Taken again by who frees, in a copy's end, what makes another look at the pool.
+_arriving = threading.RLock()
+
+
 def arrive() -> None:
-    while _late:
-        _late.pop(0)()
+    with _arriving:
+        while _late:
+            _late.pop(0)()
 
 
 class Memory:

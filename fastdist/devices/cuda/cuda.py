@@ -19,6 +19,7 @@ from fastdist.kernels.cuda.pointwise import kernel_of_body, pointwise
 
 from ..backend import Result, replace_backend
 from ..find_kernel import find_kernel
+from ..host_ring import HostRing
 from .library import cupy, device_errors, raise_as_ours
 from .making import making
 from .memory import Allocator, hold_for
@@ -66,6 +67,8 @@ class CudaBackend:
         # For all of CuPy, since reshapes and products allocate by themselves.
         self.allocator = Allocator(cuda.get_allocator())
         cuda.set_allocator(self.allocator.allocate)
+        self.host_ring = HostRing(_lock_pages)
+        self._copy_streams: dict[int, CudaStream] = {}
         products.watch(_choose_products)
 
     def close(self) -> None:
@@ -157,6 +160,18 @@ class CudaBackend:
             else:
                 hold_until(stream.record_event(), room)
         return True
+
+    def begin_copy_to_host(self, out: np.ndarray, array: Any) -> None:
+        with array.device, device_errors():
+            if not array.flags.c_contiguous:
+                packed = cupy().empty(array.shape, array.dtype)
+                self.pointwise(_COPY, [array], packed)
+                array = packed
+            copied_out(array, out, self.current_stream(array.device.id))
+
+    def begin_copy_from_host(self, array: np.ndarray, index: int | None = None) -> Any:
+        with self._device(index), device_errors():
+            return copied_in(array, self.current_stream(index))
 
     def index_of(self, array: Any) -> int:
         return int(array.device.id)
@@ -251,6 +266,17 @@ class CudaBackend:
             native = next(self._side_streams[device.id, goes_first])
         priority = _FIRST if goes_first else 0
         return self._stream_of(device.id, native, "side-stream", priority)
+
+    def copy_stream(self, index: int | None = None) -> CudaStream:
+        device = self._device(index)
+        found = self._copy_streams.get(device.id)
+        if found is None:
+            with device:
+                native = cupy().cuda.Stream(non_blocking=True)
+            # Of two threads that come at once the first makes it.
+            made = self._stream_of(device.id, native, "copies")
+            found = self._copy_streams.setdefault(device.id, made)
+        return found
 
     def default_stream(self, index: int) -> CudaStream:
         """Return the stream that work goes to where no other is chosen."""
@@ -379,6 +405,11 @@ class Captured(NamedTuple):
 
     native: Any
     kept: list[np.ndarray[Any, Any]]
+
+
+def _lock_pages(size_bytes: int) -> np.ndarray[Any, Any]:
+    with device_errors():
+        return pinned_empty((size_bytes,), np.dtype(np.uint8))
 
 
 class _Handle:

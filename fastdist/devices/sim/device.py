@@ -57,6 +57,8 @@ class SimDevice:
         self._behaviour = behaviour
         self._currents = currents
         self._default = SimStream(index, 0, behaviour, currents)
+        # For copies to the CPU that others do not wait behind.
+        self.copy_stream = SimStream(index, POOL_STREAMS + 1, behaviour, currents)
         # Guards _pool and _next.
         self._pool_lock = threading.Lock()
         self._pool: list[SimStream] = []
@@ -87,7 +89,7 @@ class SimDevice:
     def streams(self) -> list[SimStream]:
         """Return all streams that exist."""
         with self._pool_lock:
-            return [self._default, *self._pool]
+            return [self._default, self.copy_stream, *self._pool]
 
     def synchronize(self) -> None:
         """Wait for every stream, then raise the first error that one of them met."""

@@ -16,6 +16,7 @@ from fastdist.core.errors import DeviceError
 
 from ..backend import Result, filling
 from ..cpu import CpuBackend, add_into, copy_into
+from ..host_ring import HostRing
 from .device import SimArray, SimDevice, memory_of
 from .faults import Behaviour
 from .stream import Currents, SimStream
@@ -36,6 +37,7 @@ class SimBackend:
         self._cpu = CpuBackend()
         self._kernels: dict[tuple[str, int | None], Callable[..., None]] = {}
         self._currents = Currents()
+        self.host_ring = HostRing(_some_pages)
         # Guards _devices and _device_count.
         self._devices_lock = threading.Lock()
         self._devices: dict[int, SimDevice] = {}
@@ -105,6 +107,14 @@ class SimBackend:
         stream.synchronize()
         return out
 
+    def begin_copy_to_host(self, out: np.ndarray, array: SimArray) -> None:
+        array.device.current_stream().launch("copy_to_host", np.copyto, out, memory_of(array))
+
+    def begin_copy_from_host(self, array: np.ndarray, index: int | None = None) -> SimArray:
+        out = self.device(index).empty(array.shape, array.dtype)
+        out.device.current_stream().launch("copy_from_host", np.copyto, memory_of(out), array)
+        return out
+
     def index_of(self, array: SimArray) -> int:
         return array.device.index
 
@@ -171,6 +181,9 @@ class SimBackend:
     def stream(self, index: int | None = None) -> SimStream:
         return self.device(index).take_stream()
 
+    def copy_stream(self, index: int | None = None) -> SimStream:
+        return self.device(index).copy_stream
+
     def record_stream(self, array: SimArray, stream: SimStream) -> None:
         if stream is not array.storage.block.stream:
             array.storage.other_streams.add(stream)
@@ -205,6 +218,10 @@ class SimBackend:
         if device is None:
             raise DeviceError(f"{name}: none of its arrays is on a simulated device")
         device.current_stream().launch(name, kernel, *unwrapped)
+
+
+def _some_pages(size_bytes: int) -> np.ndarray[Any, Any]:
+    return np.empty(size_bytes, np.uint8)
 
 
 def load() -> SimBackend:

@@ -240,7 +240,7 @@ class DistEngine:
     ) -> list[Node]:
         """Give gradients to their sends, and return those that are to run now."""
         starts: list[Node] = []
-        for message_id, tensors, recorded, devices in came:
+        for message_id, tensors, recorded, devices, _ in came:
             function = context.retrieve_send_function(message_id)
             if recorded != NOT_RECORDED:
                 receive_recorded(context, recorded, function.to_worker, tensors or ())

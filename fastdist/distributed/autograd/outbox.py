@@ -12,6 +12,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ...core.device import CPU
 from ...core.future import Future
+from ...devices.staging import HostCopies, wait_for
 from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent
 from ..rpc.message.metadata import Value
@@ -63,6 +64,8 @@ class Gradients(NamedTuple):
     # The message id of their own send and receive, where they have a history.
     recorded: int = NOT_RECORDED
     devices: Sequence[str] = ()
+    # By which the tensors come to the CPU, where they do: to be waited for before they are read.
+    copies: HostCopies | None = None
 
 
 class Parcel:
@@ -77,11 +80,16 @@ class Parcel:
 
     def content(self) -> tuple[list[Tensor], dict[str, Value]]:
         """Return all tensors, one message after the other, and the words by which the other side
-        knows which belong to which message.
+        knows which belong to which message. Waits for those of devices.
+
+        Raises  what failed on a device
         """
         numbers: list[Value] = []
         devices: list[Value] = []
-        for message_id, tensors, _, places in self.gradients:
+        copies = [one.copies for one in self.gradients if one.copies is not None]
+        if copies:
+            wait_for(copies)
+        for message_id, tensors, _, places, _ in self.gradients:
             numbers += (message_id, UNUSED if tensors is None else len(tensors))
             devices += places or [""] * len(tensors or ())
         found, told = apart([one for sent in self.gradients for one in sent.tensors or ()])
@@ -147,8 +155,9 @@ class Outbox:
 
     def send(self, parcel: Parcel) -> None:
         """Send one parcel by the shared lane."""
-        kind, (tensors, words) = MessageType.BACKWARD_AUTOGRAD_REQ, self._packed(parcel)
+        kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
+            tensors, words = self._packed(parcel)
             answered = get_current_agent().send(parcel.to, kind, tensors, words)
         except Exception as error:
             # Whoever waits for the parcel raises it.
@@ -164,10 +173,10 @@ class Outbox:
         to, parcel = parcels.popitem()
         for other in parcels.values():
             self.send(other)
-        tensors, words = self._packed(parcel)
-        words[IN_PERSON] = True
         kind = MessageType.BACKWARD_AUTOGRAD_REQ
         try:
+            tensors, words = self._packed(parcel)
+            words[IN_PERSON] = True
             call = get_current_agent().send_in_person(to, kind, tensors, words)
         except Exception as error:
             parcel.sent.try_complete(error=error)

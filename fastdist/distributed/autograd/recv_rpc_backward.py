@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import ref
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.device import CPU, Device
 from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
-from ...devices.backend import backend_of
+from ...devices.staging import HostCopies
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
@@ -96,15 +96,16 @@ class RecvRpcBackward(Node):
         if is_unused:
             self._send(part, Gradients(self.message_id, None))
             return ()
-        to_host = _on_host if part.record is None else _recorded_on_host
-        grads = [
-            _zeros(layout) if grad is None else to_host(grad)
-            for grad, layout in zip(came, self.facts, strict=True)
-        ]
-        recorded = NOT_RECORDED
+        recorded, copies = NOT_RECORDED, None
         if part.record is not None:
+            grads = [
+                _zeros(layout) if grad is None else _recorded_on_host(grad)
+                for grad, layout in zip(came, self.facts, strict=True)
+            ]
             recorded = part.record(grads, self.from_worker)
-        self._send(part, Gradients(self.message_id, grads, recorded, self._places()))
+        else:
+            grads, copies = _on_their_way(came, self.facts)
+        self._send(part, Gradients(self.message_id, grads, recorded, self._places(), copies))
         return ()
 
     def _pass_here(self) -> BackwardPass:
@@ -144,15 +145,27 @@ def _zeros(layout: Layout) -> Tensor:
     return wrap(array, layout_of(array, CPU))
 
 
-def _on_host(grad: Tensor) -> Tensor:
-    # The send puts it on the device of the tensor that was sent, whatever the device maps say.
-    device = grad.facts.device
-    if device is CPU:
-        return grad
-    if grad.facts.is_sparse:
-        return grad.to(CPU)
-    array = backend_of(device.type).to_numpy(grad.array)
-    return wrap(array, layout_of(array, CPU))
+def _on_their_way(
+    came: Sequence[Tensor | None], layouts: Sequence[Layout]
+) -> tuple[list[Tensor], HostCopies | None]:
+    """Return gradients on the CPU, to be read when the copies, if there are any, have been waited
+    for: by whoever sends them, at once for all that leave together.
+    """
+    grads = [
+        _zeros(layout) if grad is None else grad for grad, layout in zip(came, layouts, strict=True)
+    ]
+    # The send puts them on the devices of the tensors that were sent, whatever the device maps say.
+    away = [i for i, grad in enumerate(grads) if grad.facts.device is not CPU]
+    if not away:
+        return grads, None
+    for i in away:
+        if grads[i].facts.is_sparse:
+            grads[i] = grads[i].to(CPU)
+    away = [i for i in away if grads[i].facts.device is not CPU]
+    copies = HostCopies([(grads[i].facts.device, grads[i].array) for i in away])
+    for i, array in zip(away, copies.arrays, strict=True):
+        grads[i] = wrap(array, layout_of(array, CPU))
+    return grads, copies
 
 
 def _recorded_on_host(grad: Tensor) -> Tensor:

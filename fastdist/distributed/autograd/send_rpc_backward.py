@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.device import CPU
 from ...core.errors import MessageError
-from ...devices.backend import backend_of
+from ...devices.staging import copy_to_devices
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...ops.sparse import as_taken
@@ -100,12 +100,8 @@ class SendRpcBackward(Node):
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
         # Here and not where they came: what is copied must be there on the stream of the pass.
-        return tuple(
-            [
-                as_taken(_on_device_of(layout, g), edge)
-                for layout, g, edge in zip(self.facts, grads, self.edges)
-            ]
-        )
+        placed = _on_devices_of(self.facts, grads)
+        return tuple([as_taken(g, edge) for g, edge in zip(placed, self.edges)])
 
     def name(self) -> str:
         """Return the name that PyTorch shows."""
@@ -117,11 +113,24 @@ def _pass_here() -> BackwardPass | None:
     return task.part if isinstance(task, DistGraphTask) else None
 
 
-def _on_device_of(layout: Layout, grad: Tensor | None) -> Tensor | None:
-    device = layout.device
-    if device is CPU or grad is None or grad.facts.device is device:
-        return grad
-    if grad.facts.is_sparse or grad.edge is not None:
-        return grad.to(device)
-    array = backend_of(device.type).from_numpy(grad.array, device.index)
-    return wrap(array, layout_of(array, device))
+def _on_devices_of(
+    layouts: Sequence[Layout], grads: Sequence[Tensor | None]
+) -> Sequence[Tensor | None]:
+    if all(layout.device is CPU for layout in layouts):
+        return grads
+    placed, away = list(grads), list[int]()
+    for i, (layout, grad) in enumerate(zip(layouts, grads, strict=True)):
+        device = layout.device
+        if device is CPU or grad is None or grad.facts.device is device:
+            continue
+        if grad.facts.is_sparse or grad.edge is not None or grad.facts.device is not CPU:
+            placed[i] = grad.to(device)
+        else:
+            away.append(i)
+    arrays, _ = copy_to_devices(
+        [grad.array for i in away if (grad := grads[i]) is not None],
+        [layouts[i].device for i in away],
+    )
+    for i, array in zip(away, arrays, strict=True):
+        placed[i] = wrap(array, layout_of(array, layouts[i].device))
+    return placed

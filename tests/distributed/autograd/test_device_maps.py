@@ -12,8 +12,8 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.distributed import rpc
+from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.autograd.on_worker import on_worker
-from tests.distributed.device_kinds import KINDS, kind_here, told
 from tests.distributed.workers import Group
 
 

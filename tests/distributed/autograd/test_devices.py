@@ -7,15 +7,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
+from fastdist.core.errors import KernelError
 from fastdist.devices.backend import Backend, backend_of
 from fastdist.devices.sim import SimBackend
+from fastdist.distributed.autograd import outbox
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
@@ -25,11 +27,10 @@ from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.engine.input_buffer import InputBuffer
 from fastdist.engine.ready_queue import NodeTask
 from fastdist.graph.node import Edge
+from tests.device_kinds import KINDS, Waits, backend_on
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import begin, inside, leaf, task_of
-from tests.distributed.device_kinds import KINDS
 from tests.distributed.lives import life
-from tests.fibre_shim.installed import cuda_on_fibres
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 
@@ -37,22 +38,17 @@ BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ
 @pytest.fixture(params=KINDS)
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
     """The devices of one kind."""
-    if request.param == "cuda":
-        yield from cuda_on_fibres(monkeypatch)
-    else:
-        yield backend_of(request.param)
+    yield from backend_on(request.param, monkeypatch)
 
 
 @pytest.fixture
-def late(backend: Backend) -> Iterator[Backend]:
+def late(backend: Backend) -> Backend:
     """Devices that work only when waited for, so that a wait that is missing shows; those made of
     fibres are never late, and show that the same calls are made of CuPy.
     """
     if isinstance(backend, SimBackend):
         backend.behaviour.lazy = True
-    yield backend
-    if isinstance(backend, SimBackend):
-        backend.set_device_count(2)
+    return backend
 
 
 def threads_of_a_pass(context_id: int, x: Tensor, kind: str) -> list[str]:
@@ -145,15 +141,15 @@ class SlowCopies:
         self.threads: list[str] = []
         if isinstance(backend, SimBackend):
             self._hang = backend.behaviour.hang_kernel("copy_to_host")
-        copy = backend.to_numpy
 
-        def wait_and_copy(array: Any) -> Any:
+        def note_and_wait(copies: Any) -> None:
             self.threads.append(threading.current_thread().name)
             self.begun.set()
             assert isinstance(backend, SimBackend) or self._released.wait(20)
-            return copy(array)
+            wait_for(copies)
 
-        monkeypatch.setattr(backend, "to_numpy", wait_and_copy)
+        wait_for = outbox.wait_for
+        monkeypatch.setattr(outbox, "wait_for", note_and_wait)
 
     def release(self) -> None:
         self._released.set()
@@ -189,6 +185,42 @@ def test_a_receive_that_waits_for_its_copy_holds_up_no_other_node_of_the_device(
     assert copies.threads == ["fastdist-cpu-continuations"]
     (sent,) = [t for t, message in zip(agent.tensors, agent.sent) if message[1] == BACKWARD]
     assert [grad.tolist() for grad in sent] == [[3.0] * 3]
+
+
+@pytest.mark.seed("E16")
+def test_gradients_that_leave_together_are_waited_for_together(
+    agent: FakeAgent, late: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = DistAutogradContext(1)
+    g = fastdist.full((3,), 2.0, device=f"{late.type}:0")
+    layouts = (g.facts, g.facts, leaf().facts)
+    receives = [RecvRpcBackward(context, i, life(2), layouts) for i in (5, 6)]
+    part = begin(context, leaf().sum())
+    before = outbox.set_current_outbox(mine := outbox.Outbox(part))
+    waits = Waits(monkeypatch)
+    with inside(part):
+        for receive in receives:
+            receive.apply((g.array, (g * 2.0).array, None), False)
+    outbox.set_current_outbox(before)
+    (parcel,) = mine.parcels.values()
+    assert waits.count == 0
+    tensors, _ = parcel.content()
+    assert waits.count == 1
+    assert [each.tolist() for each in tensors] == [[2.0] * 3, [4.0] * 3, [0.0] * 2] * 2
+
+
+def test_what_fails_on_the_way_to_the_cpu_ends_the_pass(agent: FakeAgent) -> None:
+    sim = cast(SimBackend, backend_of("sim"))
+    came = fastdist.ones(3, device="sim:0")
+    sim.synchronize(0)
+    with da.context() as context_id:
+        receive = RecvRpcBackward(da._current_context(), 5, life(2), (came.facts,))
+        came.edge = Edge(receive, 0)
+        loss = (came * 3.0).sum()
+        sim.behaviour.fail_kernel("copy_to_host")
+        with pytest.raises(KernelError, match="copy_to_host"):
+            da.backward(context_id, [loss])
+    sim.set_device_count(2)
 
 
 def test_gradients_that_came_are_copied_on_the_stream_of_the_pass(late: Backend) -> None:

@@ -9,6 +9,7 @@ import pytest
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.distributed import rpc
+from tests.device_kinds import KINDS, use
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import (
     _seen,
@@ -21,7 +22,6 @@ from tests.distributed.autograd.programs import (
     weight_has_grad,
     what_was_seen,
 )
-from tests.distributed.device_kinds import KINDS, use
 
 pytestmark = pytest.mark.usefixtures("workers_hold_nothing")
 

@@ -16,9 +16,9 @@ from fastdist.distributed import rpc
 from fastdist.distributed.autograd.outbox import unpack
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType
+from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.autograd.on_worker import on_worker
 from tests.distributed.autograd.programs import contexts_of, leaf, wait_for_no_context
-from tests.distributed.device_kinds import KINDS, kind_here, told
 from tests.distributed.workers import Group
 
 BACKWARD = MessageType.BACKWARD_AUTOGRAD_REQ

@@ -18,7 +18,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.store import connection, waiting_line
 from fastdist.distributed.store.state import Answer, Op, Request, StoreState
-from tests.distributed.device_kinds import KINDS, kind_here, told
+from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.members import init
 from tests.distributed.workers import Group, run_group
 from tests.standstill import Standstill

@@ -16,7 +16,7 @@ from fastdist.distributed.rpc.workers.joining import join_dynamic
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.workers import Workers
 from fastdist.distributed.store import HashStore, Store
-from tests.distributed.device_kinds import KINDS, kind_here, told
+from tests.device_kinds import KINDS, kind_here, told
 from tests.distributed.rpc.workers.by_hand import workers_of
 from tests.distributed.workers import run_group
 

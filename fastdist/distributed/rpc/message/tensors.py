@@ -11,7 +11,7 @@ import numpy as np
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
-from fastdist.devices.backend import backend_of
+from fastdist.devices.staging import HostCopies, copy_to_devices
 from fastdist.distributed.arena.borrower import GONE
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.layout import Layout
@@ -34,7 +34,12 @@ def pack_tensors(
     """
     if not tensors:
         return [], []
-    arrays = [_host_array(tensor) for tensor in tensors]
+    arrays: list[np.ndarray[Any, Any]] = []
+    for tensor in tensors:
+        if tensor.facts.device is not CPU:
+            arrays = _host_arrays(tensors)
+            break
+        arrays.append(tensor.array)
     placed, buffers = _place(arrays)
     entries = []
     for tensor, (buffer, offset, packed_strides) in zip(tensors, placed, strict=True):
@@ -74,7 +79,13 @@ def unpack_tensors(
     Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device that
             this worker does not have
     """
-    tensors = [_unpack(entry, buffers[entry.buffer]) for entry in entries]
+    tensors: list[Tensor] = []
+    is_away = False
+    for entry in entries:
+        tensors.append(_unpack(entry, buffers[entry.buffer]))
+        is_away = is_away or entry.device_type != 0
+    if is_away:
+        _move_to_devices(tensors, entries)
     return tensors, [bool(entry.flags & REQUIRES_GRAD) for entry in entries]
 
 
@@ -83,8 +94,12 @@ def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> 
 
     Raises  as unpack_tensors
     """
-    tensors = []
+    tensors: list[Tensor] = []
     for entry in entries:
+        if entry.device_type:
+            tensors, requires_grad = unpack_tensors(entries, buffers)
+            make_leaves(tensors, requires_grad)
+            return tensors
         tensor = _unpack(entry, buffers[entry.buffer])
         if entry.flags & REQUIRES_GRAD:
             tensor.requires_grad_(True)
@@ -99,11 +114,15 @@ def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> Non
             tensor.requires_grad_(True)
 
 
-def _host_array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    device = tensor.facts.device
-    if device is CPU:
-        return tensor.array  # type: ignore[no-any-return]
-    return backend_of(device.type).to_numpy(tensor.array)
+def _host_arrays(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
+    """Return the values of tensors; those of devices are waited for, all at once."""
+    arrays = [tensor.array for tensor in tensors]
+    away = [i for i, tensor in enumerate(tensors) if tensor.facts.device is not CPU]
+    copies = HostCopies([(tensors[i].facts.device, arrays[i]) for i in away])
+    copies.wait()
+    for i, array in zip(away, copies.arrays, strict=True):
+        arrays[i] = array
+    return arrays
 
 
 def _destination(device: Device, device_map: DeviceMap | None) -> tuple[int, int]:
@@ -236,7 +255,20 @@ def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
         return None
 
 
+def _move_to_devices(tensors: list[Tensor], entries: Sequence[TensorEntry]) -> None:
+    """Put what is bound for devices there, all at once."""
+    away = [i for i, entry in enumerate(entries) if entry.device_type]
+    devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
+    arrays, _ = copy_to_devices([tensors[i].array for i in away], devices)
+    for i, array, device in zip(away, arrays, devices, strict=True):
+        layout, flags = tensors[i].facts, entries[i].flags
+        there = wrap(array, Layout.of(layout.dtype, device, layout.shape))
+        is_parameter = flags & PARAMETER
+        tensors[i] = Parameter(there, bool(flags & REQUIRES_GRAD)) if is_parameter else there
+
+
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
+    """Return a tensor as it came, on the CPU; no parameter yet if it is bound for a device."""
     geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
     layout = geometry.facts
     if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
@@ -257,10 +289,10 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
         )
     else:
         array = np.ndarray(layout.shape, layout.dtype.numpy, buffer, entry.offset, geometry.steps)
-    tensor = wrap(array, layout) if not entry.device_type else _to_device(array, layout, entry)
-    return (
-        Parameter(tensor, bool(entry.flags & REQUIRES_GRAD)) if entry.flags & PARAMETER else tensor
-    )
+    tensor = wrap(array, layout)
+    if entry.flags & PARAMETER and not entry.device_type:
+        return Parameter(tensor, bool(entry.flags & REQUIRES_GRAD))
+    return tensor
 
 
 class _Geometry(NamedTuple):
@@ -288,9 +320,3 @@ def _geometry(dtype_code: int, shape: tuple[int, ...], strides: tuple[int, ...])
     layout = Layout.of(dtype, CPU, shape, strides if elements else None)
     steps = None if layout.contiguous else tuple([step * dtype.itemsize for step in strides])
     return _Geometry(layout, (last + 1) * dtype.itemsize, steps)
-
-
-def _to_device(array: np.ndarray[Any, Any], layout: Layout, entry: TensorEntry) -> Tensor:
-    device = _device_of(entry.device_type, entry.device_index)
-    moved = backend_of(device.type).from_numpy(np.ascontiguousarray(array), device.index)
-    return wrap(moved, Layout.of(layout.dtype, device, layout.shape))

@@ -1,0 +1,143 @@
+"""Several arrays at once from devices to the CPU and back: one block of memory, one event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+
+from fastdist.core.device import Device
+
+from .backend import Backend, Event, Stream, backend_of
+from .host_ring import HostRing, Loan, Passed
+
+# Of each array in a block.
+_ALIGNMENT: Final = 64
+
+
+class Away(Backend, Protocol):
+    """A backend whose memory is not the CPU's."""
+
+    host_ring: HostRing
+
+    def copy_stream(self, index: int | None = None) -> Stream:
+        """Return the device's stream for copies to the CPU, on which nothing else is queued."""
+
+    def begin_copy_to_host(self, out: np.ndarray, array: Any) -> None:
+        """Queue, on the current stream, a copy into packed memory of the CPU, which must stay."""
+
+    def begin_copy_from_host(self, array: np.ndarray, index: int | None = None) -> Any:
+        """Return an array to which the current stream copies packed memory of the CPU, which must
+        stay as it is until then.
+        """
+
+
+class HostCopies:
+    """Arrays of devices on their way to the CPU: `arrays` are to be read once they are waited for.
+
+    The copies of one device go on its stream for copies, which waits for what the calling thread
+    has queued there so far; nothing else does, so what is queued next need not wait for them.
+
+    Thread  made and waited for by any; does not block, but for a block of the ring's
+    """
+
+    __slots__ = ("_loans", "arrays", "events")
+
+    def __init__(self, given: Sequence[tuple[Device, Any]]) -> None:
+        self.arrays: list[np.ndarray[Any, Any]] = [np.empty(0)] * len(given)
+        self.events: list[tuple[Stream, Event]] = []
+        self._loans: list[Loan] = []
+        for backend, numbers in _by_type([device for device, _ in given]):
+            self._begin(backend, given, numbers)
+
+    def _begin(
+        self, backend: Away, given: Sequence[tuple[Device, Any]], numbers: Sequence[int]
+    ) -> None:
+        loan, places = _lend(backend, [given[i][1] for i in numbers])
+        self._loans.append(loan)
+        by_device: dict[int | None, list[tuple[Any, np.ndarray[Any, Any]]]] = {}
+        for i, place in zip(numbers, places, strict=True):
+            device, array = given[i]
+            self.arrays[i] = place
+            by_device.setdefault(device.index, []).append((array, place))
+        for index, pairs in by_device.items():
+            stream = backend.copy_stream(index)
+            stream.wait_event(backend.current_stream(index).record_event())
+            try:
+                with stream:
+                    for array, place in pairs:
+                        backend.begin_copy_to_host(place, array)
+            finally:
+                event = stream.record_event()
+                loan.hold(cast(Passed, event), [array for array, _ in pairs])
+                self.events.append((stream, event))
+
+    def wait(self) -> None:
+        """Wait until the arrays are there. Raises what failed on the device."""
+        wait_for([self])
+
+
+def wait_for(copies: Iterable[HostCopies]) -> None:
+    """Wait until all of these are there, by one event for each device: the last.
+
+    Raises  what failed on a device
+    """
+    copies = list(copies)
+    last: dict[Stream, Event] = {}
+    for each in copies:
+        last.update(each.events)
+    for event in last.values():
+        event.synchronize()
+    for each in copies:
+        for loan in each._loans:
+            loan.has_arrived()
+
+
+def copy_to_devices(
+    arrays: Sequence[np.ndarray[Any, Any]], devices: Sequence[Device]
+) -> tuple[list[Any], list[tuple[Device, Event]]]:
+    """Return arrays of these devices with the values of the CPU's, which may change at once, and
+    the events behind the copies, which the calling thread's current streams do.
+
+    Thread  any; does not block, but for a block of the ring's
+    """
+    found: list[Any] = [None] * len(arrays)
+    events: list[tuple[Device, Event]] = []
+    for backend, numbers in _by_type(devices):
+        loan, places = _lend(backend, [arrays[i] for i in numbers])
+        by_device: dict[Device, list[int]] = {}
+        for i, place in zip(numbers, places, strict=True):
+            np.copyto(place, arrays[i])
+            by_device.setdefault(devices[i], []).append(i)
+        place_of = dict(zip(numbers, places, strict=True))
+        for device, members in by_device.items():
+            try:
+                for i in members:
+                    found[i] = backend.begin_copy_from_host(place_of[i], device.index)
+            finally:
+                event = backend.current_stream(device.index).record_event()
+                loan.hold(cast(Passed, event))
+                events.append((device, event))
+    return found, events
+
+
+def _by_type(devices: Sequence[Device]) -> Iterator[tuple[Away, list[int]]]:
+    found: dict[str, list[int]] = {}
+    for i, device in enumerate(devices):
+        found.setdefault(device.type, []).append(i)
+    for kind, numbers in found.items():
+        yield cast(Away, backend_of(kind)), numbers
+
+
+def _lend(backend: Away, arrays: Sequence[Any]) -> tuple[Loan, list[np.ndarray[Any, Any]]]:
+    """Return one loan, and in it a packed place for each of arrays."""
+    starts, end = [], 0
+    for array in arrays:
+        starts.append(end)
+        end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+    loan, memory = backend.host_ring.lend(end)
+    return loan, [
+        memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        for start, array in zip(starts, arrays, strict=True)
+    ]

@@ -1,0 +1,65 @@
+"""The kinds of device that one test takes in turn: sim, which is late, and cuda on fibres."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from fastdist.devices.backend import Backend, backend_of
+from fastdist.devices.sim import SimBackend, SimEvent
+from tests.fibre_shim import cupy
+from tests.fibre_shim.installed import be_on_fibres, cuda_on_fibres
+
+KINDS: Final = ("sim", "cuda")
+_NAME: Final = "FASTDIST_TESTS_DEVICE_KIND"
+
+
+def told(kind: str) -> dict[str, str]:
+    """Return what the environment of a group of workers says of the kind that they are to use."""
+    return {_NAME: kind}
+
+
+def kind_here() -> str:
+    """Return which kind this worker uses; CuPy's place is filled from now on if that is cuda."""
+    return use(os.environ[_NAME])
+
+
+def use(kind: str) -> str:
+    """Return the kind; CuPy's place in this process is filled from now on if that is cuda."""
+    if kind == "cuda":
+        be_on_fibres()
+    return kind
+
+
+def backend_on(kind: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Backend]:
+    """Yield the backend of a kind, as a fixture does."""
+    if kind == "cuda":
+        yield from cuda_on_fibres(monkeypatch)
+        return
+    backend = backend_of(kind)
+    yield backend
+    if isinstance(backend, SimBackend):
+        backend.set_device_count(2)
+
+
+class Waits:
+    """Counts how often this process waits for devices, of either kind, from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        for owner, name in (
+            *((SimEvent, name) for name in ("synchronize", "wait_quietly")),
+            *((kind, "synchronize") for kind in (cupy.Event, cupy.Stream, cupy.Device)),
+            (cupy, "asnumpy"),
+        ):
+            monkeypatch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, wait: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*args: Any) -> Any:
+            self.count += 1
+            return wait(*args)
+
+        return counted
