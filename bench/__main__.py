@@ -7,6 +7,7 @@ import ast
 import importlib
 import json
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from bench.harness import (
     one_thread_each,
     table,
 )
+
+# What benchmarks name in NEEDS, and how it is installed.
+PACKAGES = {"zmq": "pyzmq"}
 
 
 def main() -> None:
@@ -110,8 +114,14 @@ def missed(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def run(name: str, rounds: int, device: str | None = None) -> dict[str, Any]:
-    """Run one benchmark and print its table, below what it says itself of the machine."""
+    """Run one benchmark and print its table, below what it says itself of the machine; or say what
+    keeps it from running here.
+    """
     module = importlib.import_module(f"bench.{name}")
+    if lacking := [one for one in getattr(module, "NEEDS", ()) if not find_spec(one)]:
+        packages = " ".join(PACKAGES[one] for one in lacking)
+        print(f"\n{name}: left out, for it needs {packages} (pip install {packages})", flush=True)
+        return as_json(name, [], {"left out without": packages})
     print(f"\n{name}, {rounds} rounds, median [quartiles], ratio = fastdist / peer", flush=True)
     facts = module.machine() if hasattr(module, "machine") else {}
     if facts:

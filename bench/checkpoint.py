@@ -14,6 +14,7 @@ from typing import Any
 
 from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
 
+NEEDS = ("zmq",)
 TENSORS = 16  # of 64 MiB
 _BYTES = TENSORS * (64 << 20)
 _MOST_ROUNDS = 5

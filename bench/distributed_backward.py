@@ -11,6 +11,7 @@ from typing import Any
 from .harness import Row
 from .rpc import compare_couples, serve
 
+NEEDS = ("zmq",)
 # case: (what, turns a sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
     "enter a context and leave it": ("context", 200, 1.0),

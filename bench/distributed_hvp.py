@@ -14,6 +14,7 @@ from typing import Any
 
 from .harness import Row, Spread
 
+NEEDS = ("zmq",)
 # case: side of the square matrices, products in a sample
 CASES = {"8x8": (8, 10), "512x512": (512, 1)}
 _BOUND_S = 300.0

@@ -19,6 +19,7 @@ from typing import Any
 from .harness import Row, Spread
 from .kept_port import KeptPort
 
+NEEDS = ("zmq",)
 KILLS_A_ROUND = 8
 TIMEOUTS_A_ROUND = 80
 _CALLERS = 2

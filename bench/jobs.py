@@ -15,6 +15,7 @@ from multiprocessing.connection import Connection
 from .harness import Case, Row, compare, peer_torch
 from .rpc import Couple
 
+NEEDS = ("zmq",)
 WORLD_SIZE = 4
 TARGET = 0.8  # the ratio that each job is to reach
 # job: steps a sample

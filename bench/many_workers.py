@@ -13,6 +13,7 @@ from typing import Any
 
 from .harness import Row, Spread
 
+NEEDS = ("zmq",)
 SIZES = (8, 16, 32, 64)
 # 64 workers on two cores take about a minute a round, most of it imports.
 _MOST_ROUNDS = 2

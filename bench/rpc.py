@@ -16,6 +16,7 @@ from typing import Any
 from .harness import Case, Row, Stopwatch, compare, peer_torch
 from .kept_port import KeptPort
 
+NEEDS = ("zmq",)
 OUTSTANDING = 256
 # case: (what, turns a sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {

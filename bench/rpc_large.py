@@ -11,6 +11,7 @@ from typing import Any
 from .harness import Row
 from .rpc import compare_couples, same, serve
 
+NEEDS = ("zmq",)
 # case: (what, turns a sample, ratio to reach)
 CASES: dict[str, tuple[str, int, float | None]] = {
     "64 KB, and back": ("same 64", 50, None),

@@ -11,6 +11,7 @@ from typing import Any
 from .harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
 from .rpc import compare_couples, serve
 
+NEEDS = ("zmq",)
 ROWS, WIDTH = 200_000, 64
 TOUCHED = (100, 10_000)
 WAYS = {"SGD": 2.0, "Adagrad": 1.0, "SparseAdam": 1.0}

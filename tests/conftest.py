@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +60,30 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
     return TwoLanes(config, log) if config.option.dist == "load" else None
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Leave out files that import pyzmq where it is not installed: a GPU is tested without it."""
+    if importlib.util.find_spec("zmq") is not None:
+        return None
+    return WithoutSockets.from_parent(parent, path=module_path)
+
+
+class WithoutSockets(pytest.Module):
+    """A file of tests where pyzmq is missing."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Return the tests, none if the file needs sockets."""
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            cause = error.__cause__
+            if not (isinstance(cause, ModuleNotFoundError) and cause.name == "zmq"):
+                raise
+            deselected_because["files of tests: pyzmq is not installed (pip install pyzmq)"] += 1
+            return []
 
 
 @pytest.hookimpl(trylast=True)

@@ -21,8 +21,11 @@ _JOBS = (
 
 
 def num_processes(config: pytest.Config) -> int:
-    """Return how many processes share the work: two for all tests, this one alone for a few."""
-    return 2 if names_no_tests(config) and (os.cpu_count() or 1) > 1 else 0
+    """Return how many processes share the work: two for all tests, this one alone for a few, and
+    for those of a GPU, of which there may be one.
+    """
+    is_for_two = names_no_tests(config) and config.option.markexpr != "gpu"
+    return 2 if is_for_two and (os.cpu_count() or 1) > 1 else 0
 
 
 def names_no_tests(config: pytest.Config) -> bool:

@@ -22,14 +22,19 @@ SOURCES = pytest.Config.ArgsSource
 
 
 @pytest.mark.parametrize(
-    ("source", "cores", "expected"),
-    [(SOURCES.TESTPATHS, 2, 2), (SOURCES.TESTPATHS, 1, 0), (SOURCES.ARGS, 64, 0)],
+    ("source", "cores", "marks", "expected"),
+    [
+        (SOURCES.TESTPATHS, 2, "", 2),
+        (SOURCES.TESTPATHS, 2, "gpu", 0),
+        (SOURCES.TESTPATHS, 1, "", 0),
+        (SOURCES.ARGS, 64, "", 0),
+    ],
 )
 def test_all_tests_are_shared_by_two_and_a_few_by_none(
-    source: Any, cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
+    source: Any, cores: int, marks: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: cores)
-    config: Any = SimpleNamespace(args_source=source)
+    config: Any = SimpleNamespace(args_source=source, option=SimpleNamespace(markexpr=marks))
     assert num_processes(config) == expected
 
 
