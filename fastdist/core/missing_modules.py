@@ -30,9 +30,6 @@ _REASONS: Final = {
     "cuda.jiterator": "a kernel for a GPU is CuPy's RawKernel, which takes a tensor by "
     "__cuda_array_interface__",
     "cuda.nccl": "there are no collectives here: gradients cross workers by distributed.autograd",
-    "cuda.profiler": "cuda.nvtx and autograd.profiler.emit_nvtx tell NVIDIA's Nsight, profiler "
-    "records",
-    "cuda.random cuda.streams": "its names stand in cuda itself",
     "cuda.sparse": "its tensors are made by sparse_coo_tensor(..., device='cuda')",
     "distributed.c10d_logger distributed.logging_handlers": "workers tell the logger "
     "`fastdist.distributed` what they do, at DEBUG each call and pass",

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import KernelError as AcceleratorError
 from ..core.errors import OutOfMemoryError
-from ..core.missing import missing
+from ..core.missing import instead, missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
-from . import amp, nvtx, random, streams
+from . import amp, nvtx, profiler, random, streams
 from .gpus import (
     can_device_access_peer,
     current_device,
@@ -27,6 +27,7 @@ from .gpus import (
     get_device_capability,
     get_device_name,
     get_device_properties,
+    get_gencode_flags,
     is_bf16_supported,
     is_tf32_supported,
     set_device,
@@ -40,6 +41,8 @@ from .graphs import (
 )
 from .memory import (
     empty_cache,
+    get_allocator_backend,
+    get_per_process_memory_fraction,
     max_memory_allocated,
     max_memory_cached,
     max_memory_reserved,
@@ -48,6 +51,7 @@ from .memory import (
     memory_cached,
     memory_reserved,
     memory_stats,
+    memory_stats_as_nested_dict,
     memory_summary,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
@@ -66,6 +70,19 @@ from .random import (
     set_rng_state,
     set_rng_state_all,
 )
+from .runtime import (
+    CudaError,
+    DeferredCudaCallError,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    check_error,
+    cudart,
+    cudaStatus,
+    current_blas_handle,
+    current_solver_handle,
+    get_sync_debug_mode,
+    set_sync_debug_mode,
+)
 from .streams import (
     Event,
     ExternalStream,
@@ -77,6 +94,29 @@ from .streams import (
     set_stream,
     stream,
 )
+from .tensor_types import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
+from .usage import (
+    clock_rate,
+    device_memory_used,
+    list_gpu_processes,
+    memory_usage,
+    power_draw,
+    temperature,
+    utilization,
+)
+
+has_half, has_magma = True, False
 
 
 def is_available() -> bool:
@@ -115,30 +155,57 @@ def ipc_collect() -> None:
 
 __all__ = [
     "AcceleratorError",
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
     "CUDAGraph",
+    "CharTensor",
+    "CudaError",
+    "DeferredCudaCallError",
+    "DoubleTensor",
     "Event",
     "ExternalStream",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
     "OutOfMemoryError",
+    "ShortTensor",
     "Stream",
     "StreamContext",
     "amp",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
     "can_device_access_peer",
+    "check_error",
+    "clock_rate",
+    "cudaStatus",
+    "cudart",
+    "current_blas_handle",
     "current_device",
+    "current_solver_handle",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
+    "device_memory_used",
     "device_of",
     "empty_cache",
+    "get_allocator_backend",
     "get_arch_list",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
+    "get_gencode_flags",
+    "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
     "get_stream_from_external",
+    "get_sync_debug_mode",
     "graph",
     "graph_pool_handle",
+    "has_half",
+    "has_magma",
     "init",
     "initial_seed",
     "ipc_collect",
@@ -147,6 +214,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "list_gpu_processes",
     "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
@@ -158,8 +226,12 @@ __all__ = [
     "memory_cached",
     "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
     "memory_summary",
+    "memory_usage",
     "nvtx",
+    "power_draw",
+    "profiler",
     "random",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
@@ -172,16 +244,39 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_sync_debug_mode",
     "stream",
     "streams",
     "synchronize",
+    "temperature",
+    "utilization",
 ]
+
+
+_NO_POOLS = "memory is of CuPy's pool; graph_pool_handle() makes one of its own for graphs"
+_NO_COUNTS = "pinned memory is of CuPy's pool, which counts nothing"
+instead(
+    {
+        f"fastdist.cuda.{name}": why
+        for names, why in (
+            ("MemPool use_mem_pool CUDAPluggableAllocator change_current_allocator", _NO_POOLS),
+            ("caching_allocator_disabled caching_allocator_enable", _NO_POOLS),
+            ("memory_snapshot", "CuPy's pool keeps no list of its blocks; memory_stats() counts"),
+            ("host_memory_stats host_memory_stats_as_nested_dict", _NO_COUNTS),
+            ("reset_peak_host_memory_stats reset_accumulated_host_memory_stats", _NO_COUNTS),
+            ("GreenContext", "kernels run on all of a GPU"),
+        )
+        for name in names.split()
+    }
+)
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Answer what reversible layers ask by PyTorch's private name before they keep states."""
+        """Answer what is asked anew each time: reversible layers know PyTorch's private name."""
         if name == "_initialized":
             return is_initialized()
+        if name == "default_generators":
+            return random.default_generators()
         raise missing(__name__, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -92,7 +93,27 @@ def get_device_properties(device: Any = None) -> Any:
     backend: Any = backend_of("cuda")
     told = backend.properties(index_of(device))
     found = {word: told[name] for name, word in _WORDS.items() if name in told}
-    return SimpleNamespace(name=told["name"].decode(), **found)
+    if "uuid" in told:
+        found["uuid"] = uuid.UUID(bytes=bytes(told["uuid"])[:16])
+    return _Properties(name=told["name"].decode(), **found)
+
+
+class _Properties(SimpleNamespace):
+    """What a GPU is, by PyTorch's names."""
+
+    def __repr__(self) -> str:
+        sizes = {"total_memory": "MB", "L2_cache_size": "MB"}
+        shown = ("name", "major", "minor", "total_memory", "multi_processor_count", "uuid")
+        told = [
+            f"{name}={getattr(self, name) >> 20}{sizes[name]}"
+            if name in sizes
+            else f"{name}={getattr(self, name)!s}"
+            if name != "name"
+            else f"name={self.name!r}"
+            for name in (*shown, "pci_bus_id", "pci_device_id", "pci_domain_id", "L2_cache_size")
+            if hasattr(self, name)
+        ]
+        return f"_CudaDeviceProperties({', '.join(told)})"
 
 
 def get_device_name(device: Any = None) -> str:
@@ -110,6 +131,12 @@ def get_arch_list() -> list[str]:
     """Return the architectures of the GPUs that are there: kernels are compiled for these."""
     numbers = {get_device_capability(index) for index in range(device_count())}
     return [f"sm_{major}{minor}" for major, minor in sorted(numbers)]
+
+
+def get_gencode_flags() -> str:
+    """Return what tells nvcc of the GPUs that are there; nothing where there is none."""
+    numbers = [arch.removeprefix("sm_") for arch in get_arch_list()]
+    return " ".join([f"-gencode compute=compute_{one},code=sm_{one}" for one in numbers])
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:

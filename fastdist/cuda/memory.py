@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Final
 
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
+_KINDS: Final = (
+    "active", "active_bytes", "allocated_bytes", "allocation", "inactive_split",
+    "inactive_split_bytes", "requested_bytes", "reserved_bytes", "segment",
+)  # fmt: skip
+_COUNTS: Final = (
+    "max_split_size", "num_alloc_retries", "num_device_alloc", "num_device_free", "num_ooms",
+    "num_sync_all_streams",
+)  # fmt: skip
 # The most that was reserved, by device: seen whenever somebody asks, and before it shrinks.
 _most_reserved: dict[int, int] = {}
 _most_reserved_lock = threading.Lock()
@@ -55,20 +63,45 @@ def _usage(device: Any) -> Any:
 def memory_stats(device: Any = None) -> dict[str, int]:
     """Return counts by PyTorch's names, {"allocated_bytes.all.peak": 1024}; none without a GPU.
 
-    Note    as the pool is CuPy's, blocks and segments of PyTorch's pool have no counts
+    Note    as the pool is CuPy's, there are no small and large ones, and no count of its segments:
+            these are 0
     """
     if not device_count():
         return {}
     usage = _usage(device)
     reserved, most_reserved = memory_reserved(device), max_memory_reserved(device)
-    return {
-        "allocated_bytes.all.current": usage.bytes,
-        "allocated_bytes.all.peak": usage.most_bytes,
-        "allocation.all.current": usage.count,
-        "num_ooms": usage.num_ooms,
-        "reserved_bytes.all.current": reserved,
-        "reserved_bytes.all.peak": most_reserved,
+    of_bytes = usage.bytes, usage.most_bytes, usage.all_bytes
+    of_arrays = usage.count, usage.most_count, usage.all_count
+    known = {
+        "active": of_arrays,
+        "active_bytes": of_bytes,
+        "allocated_bytes": of_bytes,
+        "allocation": of_arrays,
+        "requested_bytes": of_bytes,
+        "reserved_bytes": (reserved, most_reserved, most_reserved),
     }
+    stats = dict.fromkeys(_COUNTS, 0)
+    for kind in _KINDS:
+        for pool in ("all", "large_pool", "small_pool"):
+            now, most, ever = known.get(kind, (0, 0, 0)) if pool == "all" else (0, 0, 0)
+            named = {"current": now, "peak": most, "allocated": ever, "freed": ever - now}
+            stats |= {f"{kind}.{pool}.{name}": number for name, number in named.items()}
+    for kind in ("oversize_allocations", "oversize_segments"):
+        stats |= {f"{kind}.{name}": 0 for name in ("current", "peak", "allocated", "freed")}
+    stats["num_ooms"] = usage.num_ooms
+    return dict(sorted(stats.items()))
+
+
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """Return what memory_stats has, a dict below each part of a name."""
+    nested: dict[str, Any] = {}
+    for name, number in memory_stats(device).items():
+        *above, last = name.split(".")
+        place = nested
+        for part in above:
+            place = place.setdefault(part, {})
+        place[last] = number
+    return nested
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
@@ -128,6 +161,26 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     _backend().limit_memory(index_of(device), float(fraction))
 
 
+def get_per_process_memory_fraction(device: Any = None) -> float:
+    """Return what share of a GPU's memory this process may take: 1.0 is all of it.
+
+    Raises  DeviceError without that GPU
+    """
+    _usage(device)
+    return float(_backend().fractions.get(index_of(device), 1.0))
+
+
+def get_allocator_backend() -> str:
+    """Return whose pool memory is of: CuPy's."""
+    return "cupy"
+
+
+def reset_accumulated_memory_stats(device: Any = None) -> None:
+    """Count what was allocated and freed from now on; nothing without a GPU."""
+    if device_count():
+        _usage(device).forget_all()
+
+
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
-reset_accumulated_memory_stats = reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.device import Device
-from ..core.generator import default_generator_of
+from ..core.generator import Generator, default_generator_of
 from ..core.missing import explain_missing
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
@@ -71,6 +71,11 @@ def set_rng_state(new_state: Any, device: Any = "cuda") -> None:
     """
     backend_of("cuda")
     default_generator_of(Device("cuda", index_of(device))).set_state(new_state)
+
+
+def default_generators() -> tuple[Generator, ...]:
+    """Return the generators that draw on each GPU unless they are given another."""
+    return tuple([default_generator_of(Device("cuda", index)) for index in range(device_count())])
 
 
 explain_missing(__name__)

@@ -71,6 +71,24 @@ class _TypedTensor(type):
         return instance.facts.dtype is cls.dtype and instance.facts.device is CPU
 
 
+class _TypedCudaTensor(_TypedTensor):
+    """What the constructors of `cuda` are."""
+
+    def __call__(cls, *args: Any) -> Tensor:
+        """Do what Tensor does, in this dtype, on this thread's GPU.
+
+        Raises  TypeError for a Tensor of another dtype, or elsewhere
+        """
+        if len(args) != 1 or not isinstance(args[0], Tensor):
+            return new_of_dtype(cls.dtype, args, "cuda")
+        return handle_to(args[0], cls.dtype, Device("cuda"))
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if not isinstance(instance, Tensor) or instance.facts.is_sparse:
+            return False
+        return instance.facts.dtype is cls.dtype and instance.facts.device.type == "cuda"
+
+
 class _TypedSparseTensor(_TypedTensor):
     """What the constructors of `sparse` are."""
 
@@ -98,13 +116,18 @@ class _TypedSparseTensor(_TypedTensor):
 def _typed(
     name: str, dtype: DType, kind: type[_TypedTensor] = _TypedTensor, room: str = "fastdist"
 ) -> _TypedTensor:
-    made = kind(name, (), {"__doc__": f"A CPU tensor of {dtype.name}."})
+    place = "GPU" if kind is _TypedCudaTensor else "CPU"
+    made = kind(name, (), {"__doc__": f"A tensor of {dtype.name}, on the {place}."})
     made.dtype = dtype
     made.__module__ = room
     return made
 
 
 TYPED_TENSORS = {f"{name}Tensor": _typed(f"{name}Tensor", dtype) for dtype, name in WORDS.items()}
+TYPED_CUDA_TENSORS = {
+    name: _typed(name, made.dtype, _TypedCudaTensor, "fastdist.cuda")
+    for name, made in TYPED_TENSORS.items()
+}
 TYPED_SPARSE_TENSORS = {
     name: _typed(name, made.dtype, _TypedSparseTensor, "fastdist.sparse")
     for name, made in TYPED_TENSORS.items()

@@ -433,8 +433,8 @@ class MemoryPool:
         pass
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
-        assert size is None and fraction is not None
-        self.limits[state.device] = fraction
+        # As CuPy has it, 0 of either is no limit.
+        self.limits[state.device] = (size or 0) / (1 << 40) or fraction or 0
 
 
 _default_pool = MemoryPool()
@@ -456,7 +456,10 @@ def _set_allocator(allocate: Callable[[int], MemoryPointer]) -> None:
     allocator[0] = allocate
 
 
+# What a profiler was told.
+profiler: list[str] = []
 cuda = SimpleNamespace(
+    device=SimpleNamespace(get_cublas_handle=lambda: 0x88, get_cusolver_handle=lambda: 0x99),
     Device=Device,
     Event=Event,
     Stream=Stream,
@@ -477,11 +480,20 @@ cuda = SimpleNamespace(
             "totalGlobalMem": 1 << 40,
             "multiProcessorCount": 2,
             "warpSize": 32,
+            "uuid": bytes([number]) * 16,
+            "l2CacheSize": 50 << 20,
         },
         eventQuery=lambda handle: _queried(),
         streamQuery=lambda handle: _queried(),
         memGetInfo=lambda: (Memory.free_bytes, 1 << 40),
         deviceCanAccessPeer=lambda index, peer: 1,
+        deviceGetPCIBusId=lambda number: f"0000:{number:02x}:00.0",
+        profilerStart=lambda: profiler.append("start"),
+        profilerStop=lambda: profiler.append("stop"),
+        streamCreate=lambda: 0x77,
+        streamDestroy=lambda handle: None,
+        hostRegister=lambda address, size, flags: None,
+        hostUnregister=lambda address: None,
         driverGetVersion=lambda: 12080,
         runtimeGetVersion=lambda: 12060,
     ),

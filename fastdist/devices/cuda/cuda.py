@@ -25,6 +25,7 @@ from .making import making
 from .memory import Allocator, hold_for
 from .pinned import copied_in, copied_out, forget_all, hold_until, is_pinned, pinned_empty
 from .stream import CudaStream
+from .waiting import sync_debug_mode
 
 if TYPE_CHECKING:
     from fastdist.core.scalar import Body
@@ -57,6 +58,8 @@ class CudaBackend:
         # Guards _streams; CUDA is called while it is held, nothing else of ours is taken.
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
+        # Of each device's memory, where there is a limit.
+        self.fractions: dict[int, float] = {}
         self._capturing: CudaStream | None = None
         # What the graph that is being captured reads of the CPU's memory.
         self._kept_by_capture: list[np.ndarray[Any, Any]] = []
@@ -143,6 +146,7 @@ class CudaBackend:
                 room = pinned_empty(array.shape, array.dtype)
             self.into_host(room, array)
             return room
+        sync_debug_mode.about_to_wait()
         with array.device, device_errors():
             copy: np.ndarray = cupy().asnumpy(array)
         return copy
@@ -336,8 +340,11 @@ class CudaBackend:
 
     def limit_memory(self, index: int, fraction: float) -> None:
         """Let the pool hold no more than this share of a device's memory; 1 is no limit."""
+        # CuPy takes 0 for no limit; less than its pool gives lets nothing through.
+        limit = {"fraction": 0 if fraction == 1 else fraction} if fraction else {"size": 1}
         with self._device(index):
-            cupy().get_default_memory_pool().set_limit(fraction=0 if fraction == 1 else fraction)
+            cupy().get_default_memory_pool().set_limit(**limit)
+        self.fractions[index] = fraction
 
     def reads_memory_of(self, index: int, peer: int) -> bool:
         """Return whether kernels of a device can read the memory of another."""

@@ -32,14 +32,23 @@ class Usage:
             loops does Python let another thread, or a finalizer, in
     """
 
-    __slots__ = ("bytes", "count", "most_bytes", "num_ooms")
+    __slots__ = (
+        "all_bytes", "all_count", "bytes", "count", "most_bytes", "most_count", "num_ooms",
+    )  # fmt: skip
 
     def __init__(self) -> None:
-        self.bytes = self.most_bytes = self.count = self.num_ooms = 0
+        self.bytes = self.most_bytes = self.count = self.most_count = self.num_ooms = 0
+        # Since the beginning, freed or not.
+        self.all_bytes = self.all_count = 0
 
     def forget_most(self) -> None:
         """Let the most be what is held now."""
-        self.most_bytes = self.bytes
+        self.most_bytes, self.most_count = self.bytes, self.count
+
+    def forget_all(self) -> None:
+        """Count what was ever allocated from what is held now."""
+        self.all_bytes, self.all_count = self.bytes, self.count
+        self.num_ooms = 0
 
 
 class _Block:
@@ -52,10 +61,14 @@ class _Block:
         # What the pool gives is rounded up, and is what the device has less.
         self._size = size = pointer.mem.size
         self.streams: set[CudaStream] = set()
-        usage.count += 1
+        usage.count = count = usage.count + 1
         usage.bytes = held = usage.bytes + size
+        usage.all_count += 1
+        usage.all_bytes += size
         if held > usage.most_bytes:
             usage.most_bytes = held
+        if count > usage.most_count:
+            usage.most_count = count
 
     def __del__(self) -> None:
         usage = self._usage
