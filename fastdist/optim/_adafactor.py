@@ -28,6 +28,8 @@ class Adafactor(CountedOptimizer):
 
     _gained: ClassVar[dict[str, Any]] = {"foreach": None}
 
+    steps_complex = False
+
     def __init__(
         self,
         params: Iterable[Any],

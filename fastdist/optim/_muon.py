@@ -26,6 +26,8 @@ class Muon(Optimizer):
     Note    the orthogonal matrix is found in float32, PyTorch's in bfloat16: ours is the nearer one
     """
 
+    steps_complex = False
+
     def __init__(
         self,
         params: Iterable[Any],

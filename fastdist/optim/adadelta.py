@@ -11,6 +11,7 @@ from .counted import CountedOptimizer
 from .fused import direction, fused
 from .optimizer import Group
 from .options import checked
+from .updates import as_real
 
 _forget = fused("rho * u + new * delta * delta", "u", "delta", "rho", "new")
 _descend = fused("p - lr * delta", "p", "delta", "lr")
@@ -59,7 +60,8 @@ class Adadelta(CountedOptimizer):
             state["acc_delta"] = zeros_like(parameter)
         self.count(group, parameter, state)
         rho, eps, decay = group["rho"], group["eps"], group["weight_decay"]
-        squares, changes = state["square_avg"], state["acc_delta"]
+        squares, changes = as_real(state["square_avg"]), as_real(state["acc_delta"])
+        parameter, gradient = as_real(parameter), as_real(gradient)
         d = direction(maximize=group["maximize"], weight_decay=decay)
         spread = fused(f"d = {d}; rho * v + new * d * d", "v", "g", "p", "rho", "new", "decay")
         spread(squares, gradient, parameter, rho, 1.0 - rho, decay)

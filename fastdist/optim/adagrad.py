@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from ..core.program import Program, read_program
-from ..ops.creation import full_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction
 from .optimizer import Group
 from .options import checked, require_one_way
 from .touched_rows import step_rows
-from .updates import run_program
+from .updates import alike_in_parts, run_program
 
 
 @functools.cache
@@ -82,7 +81,7 @@ class Adagrad(CountedOptimizer):
         if not state:
             state["step"] = self.number(group, parameter)
             first = self.defaults["initial_accumulator_value"]
-            state["sum"] = full_like(parameter, first).detach()
+            state["sum"] = alike_in_parts(parameter, first)
         return state
 
     def share_memory(self) -> None:

@@ -26,6 +26,8 @@ class LBFGS(Optimizer):
             they must be of one dtype and on one device
     """
 
+    steps_complex = False
+
     def __init__(
         self,
         params: Iterable[Any],

@@ -131,10 +131,11 @@ class Optimizer(HasHooks):
             raise ValueError(
                 "can't optimize a non-leaf Tensor; give the leaves that it was made of"
             )
-        if parameter.is_complex():
-            raise NotImplementedError(
-                f"optimizers step real numbers, but one of the params is of {parameter.dtype}; "
-                "make the leaf real, and complex numbers of it with view_as_complex()"
+        if parameter.is_complex() and not self.steps_complex:
+            raise RuntimeError(
+                f"{type(self).__name__} does not support complex parameters, but one is of "
+                f"{parameter.dtype}; make the leaf real, and complex numbers of it with "
+                "view_as_complex()"
             )
 
     def _require_names_alike(self, group: Group) -> None:
@@ -222,6 +223,9 @@ class Optimizer(HasHooks):
             else:
                 with _in_place_of_grad(list(self._parameters()), gradients):
                     self.step()
+
+    # Whether it steps complex numbers, part by part.
+    steps_complex = True
 
     # Set by GradScaler for the length of a step of what is fused: not 0 if the step is left out.
     found_inf: Tensor | None = None

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.program import Program, read_program
-from ..ops.creation import full_like, zeros_like
+from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
 from .fused import direction
 from .optimizer import Group
 from .options import checked
-from .updates import run_program
+from .updates import alike_in_parts, run_program
 
 
 @functools.cache
@@ -83,5 +83,5 @@ class Rprop(CountedOptimizer):
         state = self.state[parameter]
         state["step"] = self.number(group, parameter)
         state["prev"] = zeros_like(parameter)
-        state["step_size"] = full_like(parameter, float(group["lr"])).detach()
+        state["step_size"] = alike_in_parts(parameter, float(group["lr"]))
         return state

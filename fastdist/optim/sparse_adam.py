@@ -20,6 +20,8 @@ class SparseAdam(Optimizer):
     Source  Kingma and Ba 2014, "Adam: A Method for Stochastic Optimization"
     """
 
+    steps_complex = False
+
     def __init__(
         self,
         params: Iterable[Any],

@@ -10,6 +10,8 @@ from ..core.dtypes import float64
 from ..core.program import Program
 from ..devices.backend import backend_of
 from ..graph.modes import is_grad_enabled
+from ..ops.complex_numbers import view_as_real
+from ..ops.creation import full_like
 from ..tensor.layout import Layout
 from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
@@ -34,6 +36,7 @@ def run_program(
     What is of one dtype, on one device and without gaps is one launch. With grad mode on each line
     is recorded for autograd.
     """
+    columns = [[as_real(tensor) for tensor in column] for column in columns]
     at = 0
     for kind, count in _parts(columns):
         part = [column[at : at + count] for column in columns]
@@ -46,6 +49,19 @@ def run_program(
         else:
             _launch(program, kind, part, given)
         at += count
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    """Return a tensor, seen as pairs of real numbers if it holds complex ones: these are stepped
+    part by part, as in PyTorch.
+    """
+    return view_as_real.public(tensor) if tensor.facts.dtype.is_complex else tensor
+
+
+def alike_in_parts(like: Tensor, value: float) -> Tensor:
+    """Return a state that is value everywhere, in both parts of complex numbers."""
+    number = complex(value, value) if like.facts.dtype.is_complex else value
+    return full_like(like, number).detach()
 
 
 def _parts(columns: Sequence[list[Tensor]]) -> list[tuple[Kind, int]]:

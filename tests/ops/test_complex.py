@@ -26,7 +26,10 @@ UNARY: dict[str, Callable[[Any], Any]] = {
             *("log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "conj", "angle", "abs"),
         )
     },
-    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "atanh")},
+    **{
+        name: getattr(np, f"arc{name[1:]}")
+        for name in ("asin", "acos", "atan", "acosh", "asinh", "atanh")
+    },
     "neg": np.negative,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -186,12 +189,12 @@ REFUSED: list[Callable[[Any], Any]] = [
     lambda x: x > x, lambda x: x.max(), lambda x: x.sort(), lambda x: x.floor(), lambda x: x.erf(),
     lambda x: x.clamp(0, 1), lambda x: x % 2, lambda x: x // 2, lambda x: x.round(),
     lambda x: x.sign(), lambda x: x.softmax(0), lambda x: x.aminmax(), lambda x: x.argmax(),
-    lambda x: x.clone().abs_(), lambda x: x.median(), lambda x: x.atan2(x), lambda x: x.acosh(),
+    lambda x: x.clone().abs_(), lambda x: x.median(), lambda x: x.atan2(x),
     lambda x: fd.nn.functional.mse_loss(x, x), fd.nn.functional.relu,
-    fd.nn.functional.gelu, lambda x: x.nan_to_num(), lambda x: x.cov(),
+    fd.nn.functional.gelu,
     lambda x: fd.searchsorted(x.flatten(), x), fd.linalg.lu,
-    fd.linalg.vander, fd.linalg.svd, lambda x: fd.linalg.cholesky(x[:, :2]),
-    lambda x: x.histc(), lambda x: x.logsumexp(0),
+    fd.linalg.svd, lambda x: fd.linalg.cholesky(x[:, :2]),
+    lambda x: x.histc(),
     lambda x: x.quantile(0.5),
 ]  # fmt: skip
 
@@ -214,13 +217,6 @@ def test_backward_starts_from_a_real_number_alone() -> None:
         RuntimeError, match=r"only for real scalar outputs but got fastdist\.complex"
     ):
         x.sum().backward()
-
-
-@pytest.mark.parametrize("make", [fd.optim.SGD, fd.optim.Adam])
-def test_optimizers_refuse_complex_parameters(make: Any) -> None:
-    z = fd.tensor([1 + 2j], requires_grad=True)
-    with pytest.raises(NotImplementedError, match=r"of fastdist.complex64; make the leaf real"):
-        make([z], lr=0.1)
 
 
 def test_factors_of_complex_matrices_are_refused_in_words_that_fit() -> None:

@@ -1,0 +1,59 @@
+"""Optimisers step complex numbers part by part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+START = fd.tensor([[1 + 2j, 3 - 1j], [-0.5j, 0.25]], dtype=fd.complex128)
+MAKERS: dict[str, Any] = {
+    "SGD": lambda p: fd.optim.SGD(p, lr=0.1),
+    "SGD with momentum": lambda p: fd.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "Adam": lambda p: fd.optim.Adam(p, lr=0.1, amsgrad=True),
+    "AdamW": lambda p: fd.optim.AdamW(p, lr=0.1, maximize=True),
+    "Adamax": lambda p: fd.optim.Adamax(p, lr=0.1),
+    "Adadelta": lambda p: fd.optim.Adadelta(p, lr=0.1, weight_decay=0.1),
+    "Adagrad": lambda p: fd.optim.Adagrad(p, lr=0.1, initial_accumulator_value=0.5),
+    "ASGD": lambda p: fd.optim.ASGD(p, lr=0.1),
+    "NAdam": lambda p: fd.optim.NAdam(p, lr=0.1),
+    "RAdam": lambda p: fd.optim.RAdam(p, lr=0.1),
+    "RMSprop": lambda p: fd.optim.RMSprop(p, lr=0.1, centered=True, momentum=0.5),
+    "Rprop": lambda p: fd.optim.Rprop(p, lr=0.1),
+}
+
+
+def stepped(make: Any, leaf: Any, complex_of: Any) -> Any:
+    optimizer = make([leaf])
+    for _ in range(4):
+        optimizer.zero_grad()
+        ((complex_of(leaf) * (1 + 0.5j) - 1j).abs() ** 3).sum().backward()
+        optimizer.step()
+    return complex_of(leaf).detach()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_complex_parameters_are_stepped_as_their_parts_are(name: str) -> None:
+    ours = stepped(MAKERS[name], START.clone().requires_grad_(), lambda p: p)
+    pairs = fd.view_as_real(START).clone().requires_grad_()
+    expected = stepped(MAKERS[name], pairs, fd.view_as_complex)
+    assert fd.allclose(ours, expected, rtol=1e-12) and not fd.allclose(ours, START)
+
+
+def test_states_are_complex_and_come_back() -> None:
+    leaf = START.clone().requires_grad_()
+    optimizer = fd.optim.Adam([leaf], lr=0.1)
+    leaf.abs().sum().backward()
+    optimizer.step()
+    assert optimizer.state[leaf]["exp_avg_sq"].dtype is fd.complex128
+    again = fd.optim.Adam([leaf], lr=0.1)
+    again.load_state_dict(optimizer.state_dict())
+    assert fd.equal(again.state[leaf]["exp_avg"], optimizer.state[leaf]["exp_avg"])
+
+
+@pytest.mark.parametrize("make", [fd.optim.LBFGS, fd.optim.Adafactor, fd.optim.SparseAdam])
+def test_what_has_no_step_of_complex_numbers_says_so(make: Any) -> None:
+    with pytest.raises(RuntimeError, match="does not support complex parameters"):
+        make([fd.tensor([1 + 2j], requires_grad=True)], lr=0.1)
