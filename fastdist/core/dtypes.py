@@ -60,6 +60,21 @@ class DType:
         """Whether kernels compute in a wider dtype."""
         return self.computes_in is not self
 
+    def to_real(self) -> DType:
+        """Return the dtype of a complex one's parts; any other itself."""
+        return real_of(self)
+
+    def to_complex(self) -> DType:
+        """Return the complex dtype whose parts are of this one; complex64 for half types.
+
+        Raises  RuntimeError for whole numbers
+        """
+        if not self.may_have_gradient:
+            raise DTypeError(
+                f"Unknown Complex ScalarType for {WORDS[self]}: it holds whole numbers"
+            )
+        return complex_of(self)
+
     def __repr__(self) -> str:
         return f"fastdist.{self.name}"
 

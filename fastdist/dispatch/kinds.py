@@ -152,8 +152,8 @@ def kinds_of(name: str, annotation: str) -> tuple[str, ...]:
 
 # What parameters of these names take wherever their annotation leaves it open.
 _BY_NAME = {
-    "alpha": ("float",),
-    "beta": ("float",),
+    "alpha": ("complex",),
+    "beta": ("complex",),
     "correction": ("float", "None"),
     "device": ("Device", "None"),
     "end": ("float", "None"),

@@ -165,8 +165,8 @@ class PointwiseOp(PointwiseForm):
             ):
                 return meet_sparse(self.name, given, attributes, out)
             operands = tuple([_alone(operand) for operand in operands])
-        if self.of_complex is not None and len(operands) == 1 and _is_complex(operands[0]):
-            found = self.of_complex(operands[0])
+        if self.of_complex is not None and any(_is_complex(operand) for operand in operands):
+            found = self.of_complex(*operands)
             return found if out is None else write_out(self, out, found, operands)
         if self.tensors_only:
             self.require_tensors(self.name, operands)

@@ -98,7 +98,7 @@ class PointwiseForm(Op):
         self.differentiable = any(p is not None for p in self.partials)
         self.is_written = False
         self.takes_complex = takes_complex
-        # What the op of one complex tensor is, where the result is real.
+        # What the op of complex numbers is, where it is another: the result may be real.
         self.of_complex: Callable[..., Any] | None = None
         # A list, which the op with its numbers at their defaults shares.
         self._refusals: list[Callable[[Sequence[DType]], str | None]] = []

@@ -63,6 +63,9 @@ class StructuredOp(StructuredForm):
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return meet_sparse(self.name, given, attributes, out)
         require_tensors(self.name, self.parameters, self.tensors, operands)
+        if self.of_complex is not None and any(_is_complex(operand) for operand in operands):
+            found = self.of_complex(*operands, *attributes)
+            return found if out is None else write_out(self, out, found, operands)
         way = self._way(operands, attributes)
         results = self._run(operands, way)
         if out is not None:
@@ -246,7 +249,10 @@ TAKE_COMPLEX = frozenset(
     {f"copying.{name}" for name in ("cast", "flip", "place", "place_diagonal", "roll", "triangle")}
     | {
         f"indexing.{name}"
-        for name in ("add", "gather", "put_zeros", "select", "scatter_zeros", "take")
+        for name in (
+            *("add", "gather", "put_zeros", "replace", "scatter", "scatter_add", "scatter_zeros"),
+            *("select", "take"),
+        )
     }
     | {
         "linalg.determinant",
@@ -257,6 +263,7 @@ TAKE_COMPLEX = frozenset(
         "product.matmul",
         "scan.cumprod",
         "scan.cumsum",
+        "scan.recurrence",
         "reduce.sum",
         "reduce.mean",
         "reduce.prod",
@@ -265,6 +272,10 @@ TAKE_COMPLEX = frozenset(
         "reduce.all",
     }
 )
+
+
+def _is_complex(operand: Any) -> bool:
+    return isinstance(operand, Tensor) and operand.facts.dtype.is_complex
 
 
 def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:

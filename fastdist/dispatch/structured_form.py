@@ -57,6 +57,8 @@ class StructuredForm(Op):
         self.by_type = tuple(
             [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )
+        # What the op of complex numbers is, written with other ops, where its kernel knows none.
+        self.of_complex: Callable[..., Any] | None = None
         self.tell_name: Callable[[Any], str] | None = None
         self._plan: Callable[..., Plan] | None = None
         self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}

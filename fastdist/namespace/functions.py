@@ -289,6 +289,21 @@ def _real(self: Tensor) -> Tensor:
     return COMPOSITES["real"].call(self)  # type: ignore[no-any-return]
 
 
+def _set_real(self: Tensor, value: Any) -> None:
+    _write(_real(self), value)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    _write(_imag(self), value)
+
+
+def _write(part: Tensor, value: Any) -> None:
+    if isinstance(value, Tensor):
+        copy_(part, value)
+    else:
+        fill_(part, value)
+
+
 def _imag(self: Tensor) -> Tensor:
     """The imaginary parts of complex numbers, sharing memory; RuntimeError for real numbers."""
     return COMPOSITES["imag"].call(self)  # type: ignore[no-any-return]
@@ -335,8 +350,8 @@ METHODS: dict[str, Any] = {
     "as_subclass": as_subclass,
     "module_load": module_load,
     "new_empty_strided": new_empty_strided,
-    "real": property(_real),
-    "imag": property(_imag),
+    "real": property(_real, _set_real),
+    "imag": property(_imag, _set_imag),
     "new_zeros": new_zeros,
     "new_ones": new_ones,
     "new_empty": new_empty,

@@ -124,7 +124,7 @@ _MARKS: dict[Any, str] = {
     inspect.Parameter.VAR_KEYWORD: "**",
 }
 # Builtins that functions of fastdist, and methods of Tensor, hide where stubs speak.
-_HIDDEN = re.compile(r"(?<![\w.])(bool|int|float)\b(?!:)")
+_HIDDEN = re.compile(r"(?<![\w.])(bool|int|float|complex)\b(?!:)")
 
 
 def declarations(

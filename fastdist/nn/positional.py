@@ -166,7 +166,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
 
 
 @checked
-def constant_pad_nd(input: Tensor, pad: Any, value: float = 0) -> Tensor:
+def constant_pad_nd(input: Tensor, pad: Any, value: complex = 0) -> Tensor:
     """Return nn.functional.pad by a constant."""
     return F.pad(input, pad, "constant", value)
 

@@ -244,7 +244,13 @@ def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|), a cheap relative of tanh."""
 
 
-@pointwise("input - tanh(input)", ["t = tanh(input); t * t"], dtype="floating", homes="functional")
+@pointwise(
+    "input - tanh(input)",
+    ["t = tanh(input); t * t"],
+    dtype="floating",
+    takes_complex=True,
+    homes="functional",
+)
 def tanhshrink(input: Tensor) -> Tensor:
     """Return input - tanh(input)."""
 

@@ -13,7 +13,7 @@ _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
 
 @pointwise("input + alpha * other", ["T(1)", "alpha"], takes_complex=True)
-def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input + alpha * other.
 
     Shape   (...), (...) -> broadcast
@@ -21,7 +21,7 @@ def add(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
 
 
 @pointwise("input - alpha * other", ["T(1)", "-alpha"], dtype="number", takes_complex=True)
-def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
     Raises  RuntimeError for two bool tensors: use logical_xor
@@ -36,7 +36,7 @@ def sub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
     takes_complex=True,
     homes="function",
 )
-def rsub(input: Tensor, other: Tensor, *, alpha: float = 1) -> Tensor:
+def rsub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return other - alpha * input."""
 
 
@@ -167,7 +167,7 @@ hypot.refusal(floating_only("hypot_cpu"))
     numbers="nowhere",
     takes_complex=True,
 )
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
     """Return input + value * tensor1 * tensor2.
 
     Raises  RuntimeError for bools alone
@@ -186,7 +186,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     numbers="nowhere",
     takes_complex=True,
 )
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
     """Return input + value * tensor1 / tensor2.
 
     Raises  RuntimeError for the quotient of two integers

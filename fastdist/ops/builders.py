@@ -12,12 +12,12 @@ from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
-from ..dispatch.promotion import dtype_or_default, result_dtype
+from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import fills_out, finish, zeros
 from .joining import cat, stack
-from .ranges import arange, evenly_apart
+from .ranges import arange, dtype_of_ends, evenly_apart
 from .shorthand import meshgrid
 
 
@@ -51,8 +51,8 @@ def triu_indices(
 @composite(method=False)
 @fills_out
 def logspace(
-    start: Any,
-    end: Any,
+    start: complex,
+    end: complex,
     steps: int,
     base: float = 10.0,
     *,
@@ -61,7 +61,7 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """Return base to the powers linspace(start, end, steps), both included."""
-    wanted = dtype_or_default(dtype)
+    wanted = dtype_of_ends("logspace", start, end, dtype)
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}")
     powers = evenly_apart(held(start, wanted), held(end, wanted), steps)

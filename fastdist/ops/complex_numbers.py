@@ -10,10 +10,8 @@ from ..dispatch.composite import composite
 from ..dispatch.pointwise import pointwise
 from ..dispatch.view import view as view_op
 from ..tensor.tensor import Tensor
-from .arithmetic import abs as abs_
 from .creation import ones_like, zeros_like
 from .joining import stack
-from .real_numbers import angle as angle_
 from .rearranging import broadcast_tensors
 
 
@@ -149,7 +147,7 @@ def polar(abs: Tensor, angle: Tensor) -> Tensor:
 # The masks below keep gradients at 0 what they are in PyTorch: 0.
 
 
-def _size(input: Any) -> Any:
+def complex_size(input: Any) -> Any:
     """Return how far complex numbers are from 0."""
     real, imag = real_part(input), imaginary_part(input)
     nothing = input == 0
@@ -160,17 +158,5 @@ def _size(input: Any) -> Any:
 def complex_sign(input: Any) -> Any:
     """Return complex numbers of the same angles at distance 1; 0 for 0."""
     nothing = input == 0
-    size = _size(input).masked_fill(nothing, 1.0)
+    size = complex_size(input).masked_fill(nothing, 1.0)
     return (input / size).where(~nothing, zeros_like(input))
-
-
-def _angle(input: Any) -> Any:
-    """Return the angles of complex numbers, in radians."""
-    real, imag = real_part(input), imaginary_part(input)
-    nothing = input == 0
-    found = imag.atan2(real.where(~nothing, ones_like(real)))
-    return found.where(~nothing, imag.detach().atan2(real.detach()))
-
-
-abs_.of_complex = _size
-angle_.of_complex = _angle

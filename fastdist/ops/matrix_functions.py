@@ -12,11 +12,11 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import DimError
 from ..tensor.tensor import Tensor
+from .complex_numbers import conjugate
 from .joining import cat
 from .linear_systems import inverted
 from .matrix_checks import require_real, require_square
 from .ranges import eye
-from .refusals import refuse_complex
 
 
 def _power(name: str, A: Tensor, n: int) -> Any:
@@ -206,15 +206,16 @@ def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(linalg=True, takes_out=True)
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the sum of x * y along dim; other axes broadcast."""
-    require_real("linalg.vecdot", x)
+    """Return the sum of conj(x) * y along dim; other axes broadcast."""
+    if not x.facts.dtype.is_complex:
+        require_real("linalg.vecdot", x)
     if x.facts.shape and y.facts.shape and x.facts.shape[dim] != y.facts.shape[dim]:
         raise ShapeError(
             "inconsistent tensor size, expected x and y to have the same number of elements along "
             f"dim {dim}, but got {x.facts.shape[dim]} and {y.facts.shape[dim]} elements "
             "respectively"
         )
-    return (x * y).sum(dim)
+    return (conjugate(x) * y).sum(dim)
 
 
 @composite(name="diagonal", linalg=True)
@@ -238,7 +239,6 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     Shape   (..., n) -> (..., n, N)
     """
     dtype = x.facts.dtype
-    refuse_complex("linalg.vander", x)
     if dtype is bool_ or dtype.is_half:
         raise DTypeError(
             "linalg.vander supports floating point, complex, and integer tensors, but got "
@@ -248,7 +248,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
         N = x.facts.shape[-1] if x.facts.shape else 1
     if N <= 1:
         raise RuntimeError(f"N must be greater than 1, got {N}")
-    kind = dtype if dtype.is_floating_point else int64
+    kind = dtype if dtype.may_have_gradient else int64
     given: Any = x.to(kind).unsqueeze(-1)
     if not x.facts.shape:
         given = given.unsqueeze(0)

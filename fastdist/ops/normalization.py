@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import float_limits
+from ..core.dtypes import float_limits, real_of
 from ..core.errors import ShapeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
@@ -138,7 +138,8 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
                 f"Expected {parameter} to be of same shape as normalized_shape, but got {parameter}"
                 f" of shape {list(one.facts.shape)} and normalized_shape = {list(last)}"
             )
-    if not layout.dtype.is_floating_point:
+    takes_complex = name == "rms_norm"
+    if not layout.dtype.is_floating_point and not (takes_complex and layout.dtype.is_complex):
         raise NotImplementedError(f'"{name}" not implemented for {layout.dtype.name}')
     return last
 
@@ -197,7 +198,12 @@ def rms_norm(
     last = _last_axes("rms_norm", input, normalized_shape, weight=weight)
     shape, dtype = input.facts.shape, input.facts.dtype
     if eps is None:
-        eps = float(float_limits(dtype).eps)
+        eps = float(float_limits(real_of(dtype)).eps)
+    if dtype.is_complex:
+        # The mean of squares, as PyTorch has it, which is not that of sizes.
+        dims = tuple(range(len(shape) - len(last), len(shape)))
+        normal: Any = input * ((input * input).mean(dims, True) + eps).rsqrt()
+        return normal if weight is None else normal * weight  # type: ignore[no-any-return]
     if len(shape) == 2 and len(last) == 1:
         return rms_norm_rows.public(input, weight, eps)[0]  # type: ignore[no-any-return]
     n, rows = count_elements(last), count_elements(shape[: len(shape) - len(last)])

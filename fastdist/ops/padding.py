@@ -18,7 +18,7 @@ _MODES = ("constant", "reflect", "replicate", "circular")
 
 
 @composite(functional=True, function=False, method=False)
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None = None) -> Tensor:
     """Return input with pad[0] elements before and pad[1] behind its last axis, pad[2] and pad[3]
     about the one before, and so on; negative numbers take elements away.
 
@@ -107,7 +107,7 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
         raise ShapeError(f"input ({given}) is too small. Calculated output {found}")
 
 
-def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: float) -> Tensor:
+def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -> Tensor:
     lengths = list(input.facts.shape)
     index: list[Any] = [slice(None)] * len(lengths)
     for axis, (before, behind) in ends.items():

@@ -164,7 +164,7 @@ def fold(
 
 def _require_floating(name: str, input: Tensor) -> None:
     dtype = input.facts.dtype
-    if not dtype.is_floating_point and dtype is not bool_:
+    if not dtype.may_have_gradient and dtype is not bool_:
         raise NotImplementedError(f"{name} is not implemented for {dtype.name}; cast with .to()")
 
 

@@ -109,6 +109,11 @@ def _matrix(tensor: Tensor) -> Any:
 def scaled(number: Any, tensor: Any) -> Any:
     """Return tensor * number in tensor's dtype, of which whole ones cut the number's fraction."""
     dtype = tensor.facts.dtype
+    if isinstance(number, complex) and not dtype.is_complex:
+        raise DTypeError(
+            f"value cannot be converted to type {dtype.name} without overflow: {number!r}; make a "
+            "factor complex"
+        )
     if not dtype.may_have_gradient:
         number = bool(number) if dtype is bool_ else int(number)
     return tensor if number == 1 else tensor * number

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
-from ..core.dtypes import DType, bool_, dtype_of, int64
+from ..core.dtypes import DType, bool_, complex_of, dtype_of, int64
 from ..core.errors import DTypeError
 from ..core.memory_format import MemoryLayout
 from ..dispatch.arguments import checked
@@ -114,8 +114,8 @@ def range_(
 @checked
 @fills_out
 def linspace(
-    start: float,
-    end: float,
+    start: complex,
+    end: complex,
     steps: int,
     *,
     dtype: DType | None = None,
@@ -127,7 +127,7 @@ def linspace(
     """Return steps numbers from start to end, both included, equally far apart."""
     if steps < 0:
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
-    wanted = dtype_or_default(dtype)
+    wanted = dtype_of_ends("linspace", start, end, dtype)
     if steps > 1:
         _require_number_dtype("linspace", wanted)
     first, last = held(as_number(start), wanted), held(as_number(end), wanted)
@@ -147,7 +147,7 @@ def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
 
     Dtype   floating -> the same; integers -> float64
     """
-    if start.dtype.kind != "f":
+    if start.dtype.kind not in "fc":
         start, end = np.float64(start), np.float64(end)
     with np.errstate(all="ignore"):
         step = (end - start) / start.dtype.type(max(steps - 1, 1))
@@ -156,6 +156,22 @@ def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
             np.arange(steps) < steps // 2, start + step * behind, end - step * behind[::-1]
         )
     return found if steps != 1 else np.full(1, start)
+
+
+def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:
+    """Return the dtype that a user named, or that of numbers one of which may be complex.
+
+    Raises  RuntimeError for a real dtype of complex numbers
+    """
+    wanted = dtype_or_default(dtype)
+    if not isinstance(as_number(start), complex) and not isinstance(as_number(end), complex):
+        return wanted
+    if dtype is not None and not wanted.is_complex:
+        raise DTypeError(
+            f"{name}(): inferred dtype {complex_of(wanted)!r} can't be safely cast to passed "
+            f"dtype {wanted!r}: give a complex one"
+        )
+    return complex_of(wanted)
 
 
 def _require_number_dtype(name: str, wanted: DType) -> None:

@@ -139,12 +139,12 @@ def _(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Plan:
 
 @recurrence.vjp("input")
 def _(g: Any, factor: Any, dim: int, backwards: bool) -> Any:
-    return recurrence.public(factor, g, dim, not backwards)
+    return recurrence.public(conjugate(factor), g, dim, not backwards)
 
 
 @recurrence.vjp("factor")
 def _(g: Any, factor: Any, out: Any, dim: int, backwards: bool) -> Any:
-    sums = recurrence.public(factor, g, dim, not backwards)
+    sums, out = recurrence.public(conjugate(factor), g, dim, not backwards), conjugate(out)
     return moved(sums, dim, first=0.0) * out if backwards else sums * moved(out, dim, first=0.0)
 
 

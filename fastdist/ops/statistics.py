@@ -12,9 +12,9 @@ from ..dispatch.op import OPS
 from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
+from .complex_numbers import complex_, conjugate, imaginary_part, real_part
 from .joining import narrow
 from .products import scaled
-from .refusals import refuse_complex
 
 
 @composite()
@@ -33,11 +33,10 @@ def cov(
             "cov(): expected input to have two or fewer dimensions but got an input with "
             f"{len(input.facts.shape)} dimensions"
         )
-    refuse_complex("cov", input)
     if input.facts.dtype is bool_:
         raise DTypeError("cov(): bool dtype is not supported for input; cast it with .float()")
     given: Any = input.reshape(1, -1) if len(input.facts.shape) < 2 else input
-    if not given.facts.dtype.is_floating_point:
+    if not given.facts.dtype.may_have_gradient:
         given = given.to(get_default_dtype())
     count = given.facts.shape[1]
     weights = _weights(count, fweights, aweights)
@@ -56,10 +55,10 @@ def cov(
         if aweights is not None and correction:
             counted = aweights.to(given.dtype)
             norm = total - correction * (weights * counted).sum() / total
-        norm = norm.clamp(min=0)
+        norm = real_part(norm).clamp(min=0)
     if isinstance(norm, int):
         norm = max(norm, 0)
-    product = left.matmul(right.t())
+    product = left.matmul(conjugate(right.t()))
     found = product / norm if not isinstance(norm, int) or norm else product / 0.0
     return found.squeeze()  # type: ignore[no-any-return]
 
@@ -97,7 +96,10 @@ def corrcoef(input: Tensor) -> Tensor:
     if not found.facts.shape:
         return found / found  # type: ignore[no-any-return]
     spread = found.diagonal().sqrt()
-    return (found / spread.unsqueeze(1) / spread.unsqueeze(0)).clamp(-1, 1)  # type: ignore[no-any-return]
+    found = found / spread.unsqueeze(1) / spread.unsqueeze(0)
+    if found.facts.dtype.is_complex:
+        return complex_(real_part(found).clamp(-1, 1), imaginary_part(found).clamp(-1, 1))
+    return found.clamp(-1, 1)  # type: ignore[no-any-return]
 
 
 def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
@@ -225,7 +227,9 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise ShapeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     axis = normalize_axis("renorm", dim, len(shape))
     others = tuple(i for i in range(len(shape)) if i != axis)
-    size: Any = OPS["vector_norm"].public(input, p, others, True)
+    size: Any = OPS["vector_norm"].public(
+        input.abs() if input.facts.dtype.is_complex else input, p, others, True
+    )
     factor = OPS["where"].public(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
     return input * factor  # type: ignore[no-any-return]
 

@@ -162,7 +162,13 @@ def asinh(input: Tensor) -> Tensor:
     """Return the number whose sinh is input."""
 
 
-@pointwise("acosh(input)", ["rsqrt(input * input - T(1))"], dtype="floating")
+@pointwise(
+    "acosh(input)",
+    # Two roots: that of the product is the other one left of 0.
+    ["rsqrt(input - T(1)) * rsqrt(input + T(1))"],
+    dtype="floating",
+    takes_complex=True,
+)
 def acosh(input: Tensor) -> Tensor:
     """Return the number not below 0 whose cosh is input; NaN below 1."""
 
@@ -184,6 +190,7 @@ def atanh(input: Tensor) -> Tensor:
         ),
     ],
     dtype="floating",
+    takes_complex=True,
 )
 def sinc(input: Tensor) -> Tensor:
     """Return sin(pi * input) / (pi * input), 1 at 0."""

@@ -80,6 +80,20 @@ class TensorType(type):
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 
+def _real_number(value: Any, kind: str) -> Any:
+    """Return a number, the real part of a complex one.
+
+    Raises  RuntimeError where its other part is not 0
+    """
+    if not isinstance(value, complex):
+        return value
+    if value.imag:
+        raise RuntimeError(
+            f"value cannot be converted to type {kind} without overflow: {value!r}; take .real"
+        )
+    return value.real
+
+
 class Tensor(TensorMethods, metaclass=TensorType):
     """A multi-dimensional array of one dtype on one device, with PyTorch's names and rules.
 
@@ -332,13 +346,13 @@ class Tensor(TensorMethods, metaclass=TensorType):
         return bool(self.item())
 
     def __float__(self) -> float:
-        return float(self._only())
+        return float(_real_number(self._only(), "double"))
 
     def __complex__(self) -> complex:
         return complex(self._only())
 
     def __int__(self) -> int:
-        return int(self._only())
+        return int(_real_number(self._only(), "int64_t"))
 
     def _only(self) -> Any:
         if self.facts.numel != 1:

@@ -131,7 +131,7 @@ _FEW_ROWS: Final = 24
 
 @silent
 def _all_rows(factor: Array, x: Array, out: Array) -> None:
-    y = x[0].astype(np.float64)
+    y = x[0].astype(np.complex128 if x.dtype.kind == "c" else np.float64)
     np.copyto(out[0], y, casting="unsafe")
     for k in range(1, len(x)):
         np.multiply(y, factor[k - 1], out=y)
@@ -156,14 +156,15 @@ def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) 
     """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
     backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
 
-    All of one shape. Computes in float64 and rounds once.
+    All of one shape. Computes in float64, or complex128, and rounds once.
     """
     if not x.size:
         return
     if x.ndim == 0:
         np.copyto(out, x)
         return
-    if x.size >= _MANY:
+    is_complex = x.dtype.kind == "c"
+    if x.size >= _MANY and not is_complex:
         from . import scan_loops
 
         scan_loops.recurrence(factor, x, out, axis, backwards)
@@ -173,7 +174,7 @@ def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) 
         factor, x, out = factor[::-1][:-1], x[::-1], out[::-1]
     else:
         factor = factor[1:]
-    if x[0].size > _FEW_ROWS:
+    if x[0].size > _FEW_ROWS or is_complex:
         _all_rows(factor, x, out)
         return
     for row in np.ndindex(x.shape[1:]):

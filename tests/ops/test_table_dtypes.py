@@ -40,16 +40,13 @@ TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "complex64": 2e-4, "complex128"
 # What no kernel of complex numbers is there for yet, by the names of ops; it may only shrink.
 NOT_YET_COMPLEX = frozenset(
     words("""
-    absolute_difference acosh adaptive_avg_pool2d cholesky cholesky_inverse cholesky_solve conv1d
-    conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d corrcoef cov fold geqrf gru
-    gru_cell index_copy index_put index_put_ l1_loss lerp linalg.cholesky linalg.cholesky_ex
-    linalg.cond linalg.det linalg.householder_product linalg.lstsq linalg.lu linalg.lu_factor
-    linalg.lu_factor_ex linalg.lu_solve linalg.matrix_exp linalg.matrix_norm linalg.matrix_rank
-    linalg.pinv linalg.qr linalg.slogdet linalg.solve_triangular linalg.svd linalg.svdvals
-    linalg.vander linalg.vecdot logaddexp logcumsumexp logdet logsumexp lstm lstm_cell lu lu_solve
-    lu_unpack matrix_exp nuclear_norm orgqr ormqr pinverse put put_places qr renorm rms_norm
-    rnn_tanh rnn_tanh_cell scatter scatter_add sinc slogdet softsign svd tanhshrink
-    triangular_solve unfold
+    adaptive_avg_pool2d cholesky cholesky_inverse cholesky_solve geqrf gru gru_cell
+    linalg.cholesky linalg.cholesky_ex linalg.cond linalg.det linalg.householder_product
+    linalg.lstsq linalg.lu linalg.lu_factor linalg.lu_factor_ex linalg.lu_solve
+    linalg.matrix_exp linalg.matrix_norm linalg.matrix_rank linalg.pinv linalg.qr linalg.slogdet
+    linalg.solve_triangular linalg.svd linalg.svdvals logcumsumexp logdet lstm lstm_cell lu
+    lu_solve lu_unpack matrix_exp nuclear_norm orgqr ormqr pinverse qr rnn_tanh rnn_tanh_cell
+    slogdet svd triangular_solve
     """)
 )
 # Dtypes that are taken here though PyTorch refuses them, by the names of ops. Besides these, wide
@@ -60,7 +57,9 @@ WIDER: dict[str, tuple[str, ...]] = {
     "bilinear": COMPLEX,
     "local_response_norm": ("bool", *WHOLE, *WIDE_UNSIGNED, *COMPLEX),
     # PyTorch has strided and transposed ones of int64 alone.
-    **dict.fromkeys(("conv1d", "convolution"), (*WHOLE, *WIDE_UNSIGNED)),
+    "conv1d": (*WHOLE, *WIDE_UNSIGNED),
+    "convolution": (*WHOLE, *WIDE_UNSIGNED, *COMPLEX),
+    "silu": COMPLEX,  # PyTorch has it without a gradient
     **dict.fromkeys([f"conv_transpose{n}d" for n in (1, 2, 3)], (*WHOLE, *WIDE_UNSIGNED)),
     "histogramdd": HALVES,
     "zeta": HALVES,

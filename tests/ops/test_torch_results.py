@@ -31,6 +31,8 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "int8": dict.fromkeys((-128, -7, -1), math.inf),
         "int64": dict.fromkeys((-9, -7, -1), math.inf),
     },
+    # What has no value has no slope.
+    "acosh": {"gradient 0": dict.fromkeys((-math.inf, *POLES, -2.5), math.nan)},
     # The gradient is no inf / inf, and integers become floating before 1 is added.
     "softsign": {
         "gradient 0": {math.inf: 0.0, -math.inf: 0.0},

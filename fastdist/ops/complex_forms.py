@@ -1,0 +1,122 @@
+"""What ops are of complex numbers where their kernels know real ones alone, written with others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.errors import DTypeError
+from ..tensor.tensor import Tensor
+from .activation import silu, softsign
+from .arithmetic import abs as abs_
+from .arithmetic import lerp
+from .complex_numbers import complex_, complex_size, imaginary_part, real_part
+from .convolution_family import convolve, convolve_back, correlate
+from .creation import ones_like, zeros_like
+from .losses import absolute_difference
+from .patches import add_patches, lay_out_patches
+from .real_numbers import angle as angle_
+from .reductions import logsumexp
+from .transcendental import logaddexp
+
+
+def _angle(input: Any) -> Any:
+    """Return the angles of complex numbers, in radians."""
+    real, imag = real_part(input), imaginary_part(input)
+    nothing = input == 0
+    found = imag.atan2(real.where(~nothing, ones_like(real)))
+    return found.where(~nothing, imag.detach().atan2(real.detach()))
+
+
+def _distance(input: Any, target: Any) -> Any:
+    return (input - target).abs()
+
+
+def _softsign(input: Any) -> Any:
+    return input / (1 + input.abs())
+
+
+def _silu(input: Any) -> Any:
+    return input * input.sigmoid()
+
+
+def _logaddexp(input: Any, other: Any) -> Any:
+    # By the real parts: what is farther to the right is not taken into exp.
+    is_first = real_part(input) >= real_part(other)
+    high, low = input.where(is_first, other), other.where(is_first, input)
+    return high + (low - high).exp().log1p()
+
+
+def _lerp(input: Any, end: Any, weight: Any) -> Any:
+    if input.facts.dtype is not end.facts.dtype:
+        raise DTypeError(
+            f"expected dtype {input.facts.dtype.name} for `end` but got dtype "
+            f"{end.facts.dtype.name}: cast one of them"
+        )
+    if isinstance(weight, Tensor) and weight.facts.dtype is not input.facts.dtype:
+        raise DTypeError(
+            f"expected dtype {input.facts.dtype.name} for `weight` but got dtype "
+            f"{weight.facts.dtype.name}: cast it"
+        )
+    return input + weight * (end - input)
+
+
+def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
+    # What is farthest to the right is taken off first, but for what is at an infinity.
+    most = real_part(input.detach()).amax(dim, True)
+    most = most.masked_fill(~most.isfinite(), 0.0)
+    found = (input - most).exp().sum(dim, True).log() + most
+    if keepdim or not input.facts.shape:
+        return found
+    return found.squeeze(dim)
+
+
+abs_.of_complex = complex_size
+angle_.of_complex = _angle
+absolute_difference.of_complex = _distance
+softsign.of_complex = _softsign
+logsumexp.of_complex = _logsumexp
+silu.of_complex = _silu
+logaddexp.of_complex = _logaddexp
+lerp.of_complex = _lerp
+
+# Linear kernels, of the parts one by one; and products of two, of which convolutions are sums.
+
+
+def _by_parts(op: Any) -> None:
+    def of_complex(input: Any, *attributes: Any) -> Any:
+        parts = [op.general((part,), attributes) for part in _parts(input)]
+        return complex_(*parts)
+
+    op.of_complex = of_complex
+
+
+def _parts(input: Any) -> tuple[Any, Any]:
+    """Return both parts of complex numbers, 0 for the one that real numbers have not."""
+    if not input.facts.dtype.is_complex:
+        return input, zeros_like(input)
+    return real_part(input).contiguous(), imaginary_part(input).contiguous()
+
+
+def _by_products(op: Any) -> None:
+    def of_complex(input: Any, weight: Any, *more: Any) -> Any:
+        bias = more[:1] if len(op.tensors) == 3 else ()
+        none, attributes = (None,) * len(bias), more[len(bias) :]
+
+        def product(a: Any, b: Any) -> Any:
+            return op.general((a, b, *none), attributes)
+
+        (re, im), (w_re, w_im) = _parts(input), _parts(weight)
+        # Three products in the place of four, as PyTorch takes them.
+        a, b = product(re, w_re), product(im, w_im)
+        found = complex_(a - b, product(re + im, w_re + w_im) - a - b)
+        if not bias or bias[0] is None:
+            return found
+        return found + bias[0].reshape(-1, *(1,) * (len(found.facts.shape) - 2))
+
+    op.of_complex = of_complex
+
+
+for _linear in (lay_out_patches, add_patches):
+    _by_parts(_linear)
+for _product in (convolve, convolve_back, correlate):
+    _by_products(_product)
