@@ -245,6 +245,7 @@ def filling(
 
 
 _loaded: Final[dict[str, Backend]] = {}
+_CPU_ALONE: Final = frozenset({"cpu"})
 _loaders: Final[dict[str, Callable[[], Backend]]] = {}
 # Guards _loaders and the loading of one backend; a loader may import modules while it is held,
 # nothing else.
@@ -258,6 +259,11 @@ def backend_of(device_type: str) -> Backend:
     """
     backend = _loaded.get(device_type)
     return _load(device_type) if backend is None else backend
+
+
+def is_cpu_alone() -> bool:
+    """Return whether only the CPU's backend has been loaded yet: nothing lies elsewhere."""
+    return _loaded.keys() <= _CPU_ALONE
 
 
 def replace_backend(backend: Backend) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.device import Device
-from ..devices.backend import backend_of
+from ..devices.backend import backend_of, is_cpu_alone
 from ..graph.forward_streams import device_of, devices_of
 from ..graph.node import Node
 from .ready_queue import ReadyQueue
@@ -71,6 +71,8 @@ class DeviceThreads:
         The pass runs on these: what it computes then follows what the caller queued, and precedes
         what it queues next.
         """
+        if is_cpu_alone():
+            return {}
         on_devices = (node for node in nodes if device_of(node) is not None)
         devices = {device for node in on_devices for device in devices_of(node)}
         return {device: backend_of(device.type).current_stream(device.index) for device in devices}

@@ -441,16 +441,23 @@ def layout_of(array: Any, device: Device = CPU) -> Layout:
     return Layout.of(dtypes.from_numpy(array.dtype), device, tuple(array.shape), strides)
 
 
+_ONE_NUMBER = "the layout of one number that stands for all"
+
+
 def layout_near(array: Any, layout: Layout) -> Layout:
     """Return the layout of a raw array on the device of a layout, which it probably has."""
     if (
-        layout.plain
+        layout.contiguous
         and array.__class__ is np.ndarray
         and array.shape == layout.shape
         and array.dtype is layout.dtype.numpy
-        and array.flags.c_contiguous
     ):
-        return layout
+        if array.flags.c_contiguous:
+            return layout
+        if not any(array.strides):
+            # One number for all, as a sum's gradient: kept, or each pass would make it anew.
+            found: Layout | None = layout.plans.get(_ONE_NUMBER)
+            return found or layout.plans.remember(_ONE_NUMBER, layout_of(array, layout.device))
     if (
         layout.contiguous
         and layout.device.index is not None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
+import numpy as np
 import pytest
 
 from fastdist.core.device import CPU
-from fastdist.core.dtypes import float32
+from fastdist.core.dtypes import float32, float64
 from fastdist.tensor.layout import Layout
+from fastdist.tensor.tensor import layout_near, layout_of
 
 
 def test_a_finalizer_may_make_layouts_while_one_is_filed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,3 +36,32 @@ def test_a_finalizer_may_make_layouts_while_one_is_filed(monkeypatch: pytest.Mon
     thread.join(10.0)
     assert not thread.is_alive()
     assert made[-1] is made[2] is made[0]
+
+
+ARRAYS = [
+    pytest.param(np.zeros((3, 4), np.float32), id="as it"),
+    pytest.param(np.broadcast_to(np.float32(1), (3, 4)), id="one number"),
+    pytest.param(np.broadcast_to(np.zeros(4, np.float32), (3, 4)), id="one row"),
+    pytest.param(np.zeros((4, 3), np.float32).T, id="turned"),
+    pytest.param(np.broadcast_to(np.float64(1), (3, 4)), id="of another dtype"),
+    pytest.param(np.broadcast_to(np.float32(1), (4, 3)), id="of another shape"),
+    pytest.param(np.zeros((), np.float32), id="of no axes"),
+]
+
+
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("array", ARRAYS)
+def test_the_layout_near_another_is_that_of_the_array(array: Any, dtype: Any) -> None:
+    near = Layout.of(dtype, CPU, (3, 4))
+    for _ in range(2):
+        assert layout_near(array, near) is layout_of(array, CPU)
+
+
+def test_the_layout_of_one_number_lives_as_long_as_that_of_many() -> None:
+    near, one = Layout.of(float32, CPU, (3, 41)), np.broadcast_to(np.float32(1), (3, 41))
+    kept = ref(layout_near(one, near))
+    assert kept() is not None
+    whole = Layout.of(float32, CPU, ())
+    assert layout_near(np.zeros((), np.float32), whole) is whole and not whole.plans
+    del near
+    assert kept() is None

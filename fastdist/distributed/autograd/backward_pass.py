@@ -259,8 +259,10 @@ class BackwardPass:
         """Return a Future of the answers to all gradient messages; the first error ends it."""
         with self._lock:
             outstanding, self._outstanding = self._outstanding, []
-        result: Future[None] = Future()
         left = len(outstanding)
+        if left == 1:
+            return outstanding[0]
+        result: Future[None] = Future()
         if not left:
             result.set_result(None)
             return result

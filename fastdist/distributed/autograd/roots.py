@@ -27,15 +27,15 @@ def validate_roots(roots: Sequence[Tensor]) -> tuple[tuple[Any, ...], tuple[Tens
                 f"requires_grad not set on root: roots[{i}] of shape {layout.shape} was made by no "
                 "recorded op"
             )
-        name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
         if layout.numel != 1:
+            name = f"roots[{i}]" if root.edge.is_accumulate else root.edge.name()
             raise GraphError(
                 f"{name} is not a scalar, all roots need to be scalar: it has shape "
                 f"{layout.shape}; reduce it first, for instance with .sum()"
             )
         if root.edge.is_accumulate:
             raise GraphError(
-                f"{name} does not have a valid gradient function. It is a leaf, made by no op: "
+                f"roots[{i}] does not have a valid gradient function. It is a leaf, made by no op: "
                 "nothing leads back from it"
             )
         edges.append(root.edge)

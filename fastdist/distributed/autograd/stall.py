@@ -68,13 +68,15 @@ def wait_for_pass(
     Raises  GraphError naming the sends that no gradient reached, if the pass has come to rest;
             WorkerLostError where these wait for a worker that is gone, and nobody has said so
     """
+    is_asking, quiet_s = part.terms.is_auto and begun is not None, QUIET_S
+    began = time.monotonic()
+    if is_asking and wait(quiet_s):
+        return  # nearly always
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
-    is_asking, quiet_s, told = part.terms.is_auto and begun is not None, QUIET_S, Told()
+    told = Told()
     # Who cannot begin must not keep the root from seeing that nothing moves.
-    until = time.monotonic() + (timeout_s if timeout_s > 0 else math.inf)
-    while is_asking and time.monotonic() < until:
-        if wait(quiet_s):
-            return
+    until = began + (timeout_s if timeout_s > 0 else math.inf)
+    while is_asking:
         quiet_s = min(2 * quiet_s, _QUIET_AT_MOST_S)
         found = _ask_round(get_current_agent(), context, part)
         # Without an answer of each somebody might sleep on, and the pass with it.
@@ -82,6 +84,10 @@ def wait_for_pass(
             lost = _sends_without_receive(get_current_agent(), part, found)
             is_asking = lost is None or not all(answer.begun for answer in found.values())
             begun += _let_all_begin(get_current_agent(), part, found, lost or {}, told)
+        if time.monotonic() >= until:
+            break
+        if is_asking and wait(quiet_s):
+            return
     before: Any = None
     while not wait(timeout_s if timeout_s > 0 else None):
         found = _ask_round(get_current_agent(), context, part)

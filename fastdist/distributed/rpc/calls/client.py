@@ -131,7 +131,7 @@ class Client:
 
         None if no lane is free; nothing was sent then.
         """
-        call = self._new_call(to, kind, list(tensors), metadata, 0.0, kind.name)
+        call = self._new_call(to, kind, list(tensors), metadata, 0.0, kind._name_)
         return self._begin_on_lane(call, None)
 
     def write(self, call: Call, frames: Sequence[Buffer]) -> None:
