@@ -19,8 +19,10 @@ from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from .batch_loop import over_batch
 from .batched_tensor import levels
+from .event_names import event_of_function
 from .kinds import ArgumentError, find_fault, require_kinds
 from .offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
+from .timing import timed_alone, to_be_timed
 from .tracing import listener, traced_composite
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,10 +42,13 @@ def checked(function: F, cast: Callable[..., Any] | None = None, *, early: bool 
     early=False looks for faults after a failure alone: for a function whose ops look first
     """
     fitted: set[Any] = set()
+    event = event_of_function(function.__name__)
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if modes.tracers:
+            if event is not None and to_be_timed(call):
+                return timed_alone(event, call, call, args, kwargs)
             if mode_is_open():
                 found = offer(getattr(call, "offered_as", call), args, kwargs)
                 if found is not NOT_TAKEN:

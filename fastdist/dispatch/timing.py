@@ -1,7 +1,8 @@
 """Ops that hand in what they took, while somebody listens to core/time_ranges.py.
 
 A profile lets every op go its general way, where `modes.tracers` is looked at in any case: who does
-not listen pays nothing.
+not listen pays nothing. A function that is made of ops hands in a range around theirs, and views
+one of themselves alone; what an op's event is called says event_names.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..graph.node import next_sequence_number, node_of
 from ..tensor.memory import root_of
 from ..tensor.tensor import Tensor
 from .device_work import device_of_operands, work_of
+from .event_names import event_of
 from .flops import flops_of
 
 
@@ -54,11 +56,51 @@ def timed(op: Any, name: str, call: Callable[..., Any], *args: Any) -> Any:
         _within.op = None
 
 
+def timed_alone(event: str, op: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Return call(*args, **kwargs), which asks to_be_timed(op) first, as told_alone does."""
+    _within.op = op
+    try:
+        return told_alone(event, call, args, kwargs)
+    finally:
+        _within.op = None
+
+
+def told_alone(event: str, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Return call(*args, **kwargs), and hand in how long it took and of what shapes, under the name
+    of an event: of what computes nothing beside the ops that it calls.
+    """
+    with time_range(event, "op") as known:
+        if time_ranges.wanted.shapes:
+            given = (*args, *kwargs.values())
+            known.note(shapes=tuple([tuple(getattr(value, "shape", ())) for value in given]))
+        return call(*args, **kwargs)
+
+
+def timed_view(op: Any, call: Callable[..., Any], operands: Any, attributes: Any) -> Any:
+    """Return call(operands, attributes), which asks to_be_timed(op) first, and hand in the time
+    that it took to look at operands so.
+    """
+    event = event_of(op.name, operands, attributes)
+    before = next_sequence_number()
+    _within.op = op
+    try:
+        with time_range(event, "op", sequence_nr=before + 1 if tls.grad else -1) as known:
+            if time_ranges.wanted.shapes:
+                shapes = [tuple(getattr(value, "shape", ())) for value in operands]
+                known.note(shapes=tuple(shapes))
+            result = call(operands, attributes)
+            known.note(sequence_nr=_recorded_as(result, before))
+            return result
+    finally:
+        _within.op = None
+
+
 def told(name: str, operands: Any, call: Callable[..., Any], *args: Any) -> Any:
     """Return call(*args), and hand in the time that it took, and what else is wanted."""
     before = next_sequence_number()
     # A guess until the call is over: other threads record Nodes as well.
-    known = time_range(f"aten::{name}", "op", sequence_nr=before + 1 if tls.grad else -1)
+    event = event_of(name, operands)
+    known = time_range(event, "op", sequence_nr=before + 1 if tls.grad else -1)
     device, wanted = device_of_operands(operands), time_ranges.wanted
     if device is not CPU:
         known.note(device=str(device))
@@ -69,7 +111,7 @@ def told(name: str, operands: Any, call: Callable[..., Any], *args: Any) -> Any:
         if device is CPU or not wanted.device:
             result = call(*args)
         else:
-            with work_of(f"aten::{name}", device, known):
+            with work_of(event, device, known):
                 result = call(*args)
         known.note(sequence_nr=_recorded_as(result, before))
         if wanted.flops:

@@ -22,6 +22,7 @@ from .outline import outlines
 from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
+from .timing import timed_view, to_be_timed
 from .tracing import listener, traced
 from .way import Way, may_be_kept, noting_stream
 
@@ -82,6 +83,8 @@ class ViewOp(StructuredOp):
             batch = offer_batch(self, operands, attributes, None) if levels.depth else NOT_TAKEN
             if batch is not NOT_TAKEN:
                 return batch
+            if to_be_timed(self):
+                return timed_view(self, self.general, operands, attributes)
             recorder = listener()
             if recorder is not None:
                 return traced(recorder, self.name, self.general, (operands, attributes))

@@ -11,8 +11,13 @@ from ..dispatch.op import register
 from ..dispatch.promotion import result_dtype
 from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp
+from ..dispatch.timing import timed_alone, to_be_timed
+from ..graph.modes import modes
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
+
+# What a profile hears of around the product of matrices that stands for one of vectors.
+_of_vectors = object()
 
 
 class MatmulOp(StructuredOp):
@@ -31,6 +36,12 @@ class MatmulOp(StructuredOp):
         if input.facts.shape and other.facts.shape:
             row, column = len(input.facts.shape) == 1, len(other.facts.shape) == 1
             if row or column:
+                if modes.tracers and to_be_timed(_of_vectors):
+                    event = (
+                        "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
+                    )
+                    given = (operands, attributes, out)
+                    return timed_alone(event, _of_vectors, self.general, given, {})
                 _require_match(input, other)
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other

@@ -75,11 +75,11 @@ def test_an_error_ends_its_ranges_and_the_block(nvtx: StandIn) -> None:
 
 
 def test_it_is_not_entered_twice_at_once(nvtx: StandIn) -> None:
-    emitted = emit_nvtx()
+    emitted, x = emit_nvtx(), fd.ones(2)
     with emitted, pytest.raises(RuntimeError, match="not reentrant"):
         emitted.__enter__()
     with emitted:
-        fd.ones(2).exp()
+        x.exp()
     assert len(nvtx.pushed) == 1
 
 

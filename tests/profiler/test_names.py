@@ -25,8 +25,9 @@ from fastdist.profiler.events import EventList, FunctionEventAvg, events_of
 
 
 def recorded(**options: Any) -> profile:
+    x = fd.ones(2)
     with profile(**options) as p:
-        fd.ones(2).exp()
+        x.exp()
     return p
 
 
@@ -149,14 +150,14 @@ def num_saved(*, acc_events: bool) -> list[int]:
 
 
 def test_collection_is_switched_off_and_on_inside_of_a_block() -> None:
-    cpu = {ProfilerActivity.CPU}
+    cpu, x = {ProfilerActivity.CPU}, fd.ones(2)
     with profile() as p:
-        fd.ones(2).exp()
+        x.exp()
         p.toggle_collection_dynamic(False, cpu)
-        fd.ones(2).log()
+        x.log()
         p.toggle_collection_dynamic(False, {ProfilerActivity.CUDA})
         p.toggle_collection_dynamic(True, cpu)
-        fd.ones(2).sin()
+        x.sin()
     p.toggle_collection_dynamic(False, cpu)
     assert [event.name for event in p.events()] == ["aten::exp", "aten::sin"]
 
@@ -179,11 +180,11 @@ def test_an_observer_is_told_when_a_recording_starts_and_ends() -> None:
 
 
 def test_the_steps_of_torchs_own_names_do_the_same() -> None:
-    p = profile()
+    p, x = profile(), fd.ones(2)
     p.prepare_trace()
     p.start_trace()
     assert p.current_action is ProfilerAction.RECORD
-    fd.ones(2).exp()
+    x.exp()
     p.stop_trace()
     assert [event.name for event in p.events()] == ["aten::exp"]
     assert p.current_action is ProfilerAction.NONE
@@ -191,10 +192,11 @@ def test_the_steps_of_torchs_own_names_do_the_same() -> None:
 
 def test_a_stretch_ends_with_a_future_where_that_is_asked_for() -> None:
     future: Future[int] = Future()
+    x = fd.ones(2)
     with profile() as p:
         with record_function("call") as stretch:
             done = stretch._call_end_callbacks_on_future(future)
-        fd.ones(2).exp()
+        x.exp()
         future.set_result(3)
         assert done.wait() == 3
     call, op = p.events()

@@ -155,7 +155,7 @@ def check_all_that_is_wanted(x: fd.Tensor) -> None:
             rpc.rpc_sync("worker1", function, (x,))
         assert p.function_events is not None
         ops = {e.name.rpartition(": ")[2]: e for e in p.function_events if "aten" in e.name}
-        exp, product = ops["aten::exp"], ops["aten::matmul"]
+        exp, product = ops["aten::exp"], ops["aten::mm"]
         assert (exp.node_id, product.node_id) == (worker, worker)
         assert (exp.cpu_memory_usage, product.cpu_memory_usage) == (24, 32)
         assert (product.flops, product.input_shapes) == (48, [[2, 3], [3, 4]])

@@ -1,0 +1,141 @@
+"""What a profile calls an op: PyTorch's name for it, where the op's own says how it is done here.
+
+An op that stands under its own name here as there is not listed. Looked at only while a profile
+records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+
+def event_of(name: str, operands: Any, attributes: Any = ()) -> str:
+    """Return the name of an op's event; of one that works in place the op's with a `_` behind."""
+    by_call = _BY_CALL.get(name)
+    if by_call is not None:
+        return f"aten::{by_call(operands, attributes)}"
+    if name.endswith("_"):
+        return f"aten::{_NAMES.get(name[:-1], name[:-1])}_"
+    return f"aten::{_NAMES.get(name, name)}"
+
+
+def event_of_function(name: str) -> str | None:
+    """Return the name of the event of a function that is made of ops; None for one that has none,
+    as it only asks, or is another name of one op, which tells by itself.
+    """
+    return (
+        None if name in _UNTOLD or name.startswith("is_") else f"aten::{_FUNCTIONS.get(name, name)}"
+    )
+
+
+def _product(operands: Any, attributes: Any) -> str:
+    # Vectors have become matrices.
+    return "mm" if all(len(operand.shape) == 2 for operand in operands) else "bmm"
+
+
+def _linear(operands: Any, attributes: Any) -> str:
+    return "mm" if len(operands) < 3 or operands[2] is None else "addmm"
+
+
+def _subscript(operands: Any, attributes: Any) -> str:
+    index = attributes[0] if isinstance(attributes, tuple) and attributes else None
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, int) for part in parts):
+        return "select"
+    return "slice" if any(isinstance(part, slice) for part in parts) else "unsqueeze"
+
+
+_BY_CALL: Final[dict[str, Callable[[Any, Any], str]]] = {
+    "matmul": _product,
+    "linear_kernel": _linear,
+    "basic_index": _subscript,
+}
+_NAMES: Final = {
+    "add_patches": "col2im",
+    "add_slices": "index_add",
+    "attention_gradient": "_scaled_dot_product_flash_attention_backward",
+    "attention_in_blocks": "_scaled_dot_product_flash_attention",
+    "cast": "_to_copy",
+    "cholesky_parts": "linalg_cholesky_ex",
+    "clamp_above": "clamp",
+    "clamp_above_tensor": "clamp",
+    "clamp_below": "clamp",
+    "clamp_below_tensor": "clamp",
+    "clamp_between": "clamp",
+    "convolve": "convolution",
+    "convolve_back": "convolution_backward",
+    "correlate": "convolution_backward",
+    "cross_entropy_rows": "nll_loss_forward",
+    "cross_entropy_rows_gradient": "nll_loss_backward",
+    "ctc_gradient": "_ctc_loss_backward",
+    "ctc_losses": "_ctc_loss",
+    "cummax_along": "cummax",
+    "cummin_along": "cummin",
+    "determinant": "linalg_det",
+    "deviation": "std",
+    "eigenvalues": "linalg_eigvalsh",
+    "eigh_parts": "linalg_eigh",
+    "entr": "special_entr",
+    "erfcx": "special_erfcx",
+    "gamma_slope": "digamma",
+    "gelu_exact": "gelu",
+    "gelu_tanh": "gelu",
+    "i0e": "special_i0e",
+    "i1": "special_i1",
+    "i1e": "special_i1e",
+    "inverse_parts": "linalg_inv_ex",
+    "largest": "max_pool2d_with_indices",
+    "lay_out_patches": "im2col",
+    "layer_norm_gradient": "native_layer_norm_backward",
+    "layer_norm_rows": "native_layer_norm",
+    "log_determinant": "linalg_slogdet",
+    "log_ndtr": "special_log_ndtr",
+    "log_odds": "logit",
+    "logsigmoid": "log_sigmoid",
+    "lu_parts": "linalg_lu_factor_ex",
+    "max_along": "max",
+    "max_of_all": "max",
+    "min_along": "min",
+    "min_of_all": "min",
+    "ndtr": "special_ndtr",
+    "ndtri": "special_ndtri",
+    "nll_gradient": "nll_loss_backward",
+    "nll_kernel": "nll_loss_forward",
+    "normalize_channels": "native_batch_norm",
+    "normalize_channels_gradients": "native_batch_norm_backward",
+    "packed": "clone",
+    "place": "constant_pad_nd",
+    "prelu_kernel": "_prelu_kernel",
+    "pseudo_inverse": "linalg_pinv",
+    "put_places": "index_put",
+    "qr_parts": "linalg_qr",
+    "replace_nonfinite": "nan_to_num",
+    "rms_norm_rows": "_fused_rms_norm",
+    "scatter_src": "scatter",
+    "select_slices": "index_select",
+    "singular_values": "linalg_svdvals",
+    "solve_parts": "linalg_solve_ex",
+    "sort_along": "sort",
+    "strided": "as_strided",
+    "svd_parts": "linalg_svd",
+    "take_places": "index",
+    "topk_along": "topk",
+    "triangular": "linalg_solve_triangular",
+    "trunc_divide": "div",
+    "variance": "var",
+    "vector_norm": "linalg_vector_norm",
+    "windows": "unfold",
+    "xlog1py": "special_xlog1py",
+    "zeta": "special_zeta",
+}
+_FUNCTIONS: Final = {
+    "cross_entropy": "cross_entropy_loss",
+}
+_UNTOLD: Final = (
+    "as_tensor", "asarray", "bfloat16", "bmm", "bool", "broadcast_shapes", "byte", "can_cast",
+    "cdouble", "cfloat", "char", "clamp", "cpu", "cuda", "cummax", "cummin", "div", "dot", "double",
+    "float", "gelu", "get_rng_state", "half", "index_select", "int", "logit", "long", "max", "min",
+    "mm", "mv", "nan_to_num", "numel", "promote_types", "result_type", "set_rng_state", "short",
+    "sort", "std", "tensor", "topk", "type", "var", "where",
+)  # fmt: skip

@@ -1,0 +1,139 @@
+"""The claim that events of ops are called as PyTorch's users know them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
+
+import pytest
+
+import fastdist as fd
+import fastdist.nn.functional as F
+from fastdist.dispatch import event_names
+from fastdist.namespace.catalogue import COMPOSITES, OPS
+from fastdist.profiler import profile
+
+A = fd.ones(8, 8, requires_grad=True)
+V = fd.ones(8)
+ONE = fd.tensor([1])
+IMAGE = fd.ones(1, 1, 8, 8)
+TARGET = fd.zeros(8, dtype=fd.int64)
+
+
+def fresh() -> fd.Tensor:
+    return V.clone()
+
+
+def of(tensor: fd.Tensor, method: str) -> Callable[[], object]:
+    # Looked up when it is called: some are replaced while a profile records.
+    return partial(methodcaller(method), tensor)
+
+
+# Call -> its events, each with those inside of it in parentheses. The outer ones are among those
+# that PyTorch 2.13 tells of the same call; what is inside differs as the ways of computing do.
+ROWS: dict[str, tuple[Callable[[], object], str]] = {
+    "linear": (lambda: F.linear(A, A), "linear(mm)"),
+    "linear with bias": (lambda: F.linear(A, A, V), "linear(addmm)"),
+    "matrices": (lambda: A @ A, "mm"),
+    "mm": (lambda: fd.mm(A, A), "mm"),
+    "batches": (lambda: A.expand(2, 8, 8) @ A.expand(2, 8, 8), "expand expand bmm"),
+    "mv": (lambda: fd.mv(A, V), "mv(unsqueeze mm squeeze)"),
+    "dot": (lambda: fd.dot(V, V), "dot(unsqueeze unsqueeze mm squeeze squeeze)"),
+    "conv2d": (lambda: F.conv2d(IMAGE, IMAGE), "conv2d(convolution)"),
+    "cross_entropy": (
+        lambda: F.cross_entropy(A, TARGET),
+        "cross_entropy_loss(nll_loss_forward)",
+    ),
+    "layer_norm": (lambda: F.layer_norm(A, (8,)), "layer_norm(native_layer_norm)"),
+    "embedding": (lambda: F.embedding(ONE, A), "embedding(index_select)"),
+    "gelu": (lambda: F.gelu(A), "gelu"),
+    "gelu by tanh": (lambda: F.gelu(A, approximate="tanh"), "gelu"),
+    "softmax": (lambda: F.softmax(A, -1), "softmax"),
+    "cat": (lambda: fd.cat([A, A]), "cat"),
+    "stack": (lambda: fd.stack([V, V]), "stack(unsqueeze unsqueeze cat)"),
+    "std": (of(A, "std"), "std"),
+    "var": (of(A, "var"), "var"),
+    "clamp": (lambda: A.clamp(0), "clamp"),
+    "clamp both": (lambda: A.clamp(0, 1), "clamp"),
+    "max": (lambda: A.max(0), "max"),
+    "sort": (of(A, "sort"), "sort"),
+    "topk": (lambda: A.topk(2), "topk"),
+    "norm": (of(A, "norm"), "norm(linalg_vector_norm)"),
+    "where": (lambda: fd.where(A > 0, A, A), "gt where"),
+    "index": (lambda: V[ONE], "to index"),
+    "to": (lambda: V.to(fd.float64), "to(_to_copy)"),
+    "double": (of(V, "double"), "to(_to_copy)"),
+    "contiguous": (lambda: A.t().contiguous(), "t(transpose) contiguous(clone)"),
+    "clone": (of(A, "clone"), "clone"),
+    "detach": (of(A, "detach"), "detach"),
+    "copy_": (lambda: fresh().copy_(V), "clone copy_"),
+    "fill_": (lambda: fresh().fill_(2.0), "clone fill_"),
+    "zero_": (lambda: fresh().zero_(), "clone zero_"),
+    "add_": (lambda: fresh().add_(1.0), "clone add_"),
+    "item": (of(ONE, "item"), "item"),
+    "bool": (lambda: bool(ONE), "is_nonzero(item)"),
+    "float": (lambda: float(ONE), "item"),
+    "select": (lambda: A[0], "select"),
+    "slice": (lambda: A[1:3], "slice"),
+    "new axis": (lambda: A[None], "unsqueeze"),
+    "view": (lambda: A.view(64), "view"),
+    "reshape": (lambda: A.reshape(64), "reshape(view)"),
+    "flatten": (of(A, "flatten"), "flatten(view)"),
+    "permute": (lambda: A.permute(1, 0), "permute"),
+    "split": (lambda: A.split(4), "split(slice slice)"),
+    "zeros": (lambda: fd.zeros(3), "zeros"),
+    "randn": (lambda: fd.randn(3), "randn"),
+    "arange": (lambda: fd.arange(3), "arange"),
+    "dropout": (lambda: F.dropout(V), "dropout(bernoulli(rand lt to(_to_copy)) mul mul)"),
+    "max_pool2d": (lambda: F.max_pool2d(IMAGE, 2), "max_pool2d(max_pool2d_with_indices)"),
+    "batch_norm": (
+        lambda: F.batch_norm(A, V, V, training=True, momentum=0.0),
+        "batch_norm(native_batch_norm detach detach mul reshape(view) lerp_ reshape(view) lerp_)",
+    ),
+}
+
+
+def told(p: profile) -> str:
+    """Return the names of events, those inside of one in parentheses."""
+
+    def text(event: object) -> str:
+        inner = " ".join(map(text, event.cpu_children))  # type: ignore[attr-defined]
+        name = str(event.name).removeprefix("aten::")  # type: ignore[attr-defined]
+        return f"{name}({inner})" if inner else name
+
+    return " ".join(text(event) for event in p.events() if event.cpu_parent is None)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_events_have_the_names_that_pytorchs_have(name: str) -> None:
+    call, expected = ROWS[name]
+    with profile() as p:
+        call()
+    assert told(p) == expected
+
+
+def test_methods_are_what_they_were_after_a_profile() -> None:
+    names = ("item", "detach", "copy_", "fill_", "zero_", "reshape", "__bool__")
+    before = [getattr(fd.Tensor, name) for name in names]
+    with profile():
+        assert all(getattr(fd.Tensor, n) is not m for n, m in zip(names, before, strict=True))
+    assert [getattr(fd.Tensor, name) for name in names] == before
+
+
+def test_a_failure_inside_of_a_function_ends_its_event() -> None:
+    with profile() as p:
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            F.linear(fd.ones(2, 3), fd.ones(2, 2))
+        V.exp()
+    assert told(p).split()[-1] == "exp"
+
+
+def test_each_name_stands_for_something_that_there_is() -> None:
+    assert {*event_names._NAMES, *event_names._BY_CALL} <= {*OPS}
+    functions = {known.rpartition(".")[2] for known in COMPOSITES} | {
+        "as_tensor",
+        "asarray",
+        "tensor",
+    }
+    assert {*event_names._FUNCTIONS, *event_names._UNTOLD} <= functions
