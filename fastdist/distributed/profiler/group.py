@@ -143,9 +143,18 @@ class profile:
         """Return what the backward passes waited for, in order."""
         return self.time_line.critical_path()
 
-    def key_averages(self, *args: Any, **kwargs: Any) -> EventList:
-        """Return one average for each name and worker."""
-        return self.events().key_averages(*args, **kwargs)
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        *,
+        group_by_module: bool = False,
+    ) -> EventList:
+        """Return one average for each name and worker, as EventList.key_averages."""
+        return self.events().key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
+        )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""

@@ -149,6 +149,10 @@ def check_all_that_is_wanted() -> None:
         assert told == (128, 64, [[4, 4], [4, 4]])
         line = layer.__code__.co_firstlineno + 1
         assert product.stack[0].endswith(f"test_group.py({line}): layer"), product.stack
+    # As the profile of one worker groups them.
+    rows = p.key_averages(group_by_input_shape=True, group_by_stack_n=1)
+    (row,) = [one for one in rows if (one.key, one.node_id) == ("aten::mm", 2)]
+    assert row.input_shapes == [[4, 4], [4, 4]] and row.stack == product.stack[:1]
 
 
 def wanted() -> None:
