@@ -17,6 +17,7 @@ from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
 from .dispatch.batch_loop import loop, warn_of_loop
 from .dispatch.batched_tensor import base_of, batched, level_of, levels, rebatched
+from .graph.differentiated import differentiating
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
 from .namespace.vmap import vmap
@@ -71,7 +72,8 @@ def grad_and_value(
     def both(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
             xs, build, fresh = _chosen(args, argnums)
-            value, aux = _split(func(*fresh, **kwargs), has_aux, "grad_and_value")
+            with differentiating(xs):
+                value, aux = _split(func(*fresh, **kwargs), has_aux, "grad_and_value")
             if not isinstance(value, Tensor):
                 raise RuntimeError(
                     "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
@@ -96,7 +98,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     with enable_grad():
         xs, build, fresh = _chosen(primals, tuple(range(len(primals))))
-        value, aux = _split(func(*fresh), has_aux, "vjp")
+        with differentiating(xs):
+            value, aux = _split(func(*fresh), has_aux, "vjp")
         ys, like = _flat(value)
 
     def pull(*cotangents: Any) -> Any:
@@ -187,7 +190,8 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
             xs, build, fresh = _chosen(args, argnums)
-            value, aux = _split(func(*fresh, **kwargs), has_aux, "jacrev")
+            with differentiating(xs):
+                value, aux = _split(func(*fresh, **kwargs), has_aux, "jacrev")
             ys, like = _flat(value)
             blocks = []
             for y in ys:

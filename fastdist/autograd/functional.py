@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import GraphError
+from ..graph.differentiated import differentiating
 from ..graph.modes import enable_grad
 from ..ops.basic_index import basic_index
 from ..ops.creation import zeros, zeros_like
@@ -35,7 +36,8 @@ def vjp(
     with enable_grad():
         given, single_in = _many(inputs, "inputs")
         xs = _fresh(given, create_graph)
-        ys, single_out = _many(func(*xs), "outputs")
+        with differentiating(xs):
+            ys, single_out = _many(func(*xs), "outputs")
         vs = _vector(v, ys, "outputs")
         found = _grad(ys, xs, vs, create_graph, strict)
     return _finish(ys, single_out, create_graph), _finish(found, single_in, create_graph)
@@ -111,7 +113,8 @@ def hessian(
     _, single_in = _many(inputs, "inputs")
 
     def first(*xs: Tensor) -> Any:
-        y = _scalar(func(*xs))
+        with differentiating(xs):
+            y = _scalar(func(*xs))
         found = _grad((y,), xs, (None,), True, strict)
         return found[0] if single_in else tuple(found)
 
@@ -134,7 +137,8 @@ def hvp(
         xs = _fresh(given, create_graph)
         vs = _vector(v, xs, "inputs")
         duals = tuple([make_dual(x, t) for x, t in zip(xs, vs)])
-        y = _scalar(func(*duals))
+        with differentiating(duals):
+            y = _scalar(func(*duals))
         first = _grad((y,), duals, (None,), create_graph, strict)
         value = unpack_dual(y).primal
         found = [unpack_dual(g).tangent for g in first]
@@ -156,7 +160,8 @@ def vhp(
     with enable_grad():
         xs = _fresh(given, create_graph)
         vs = _vector(v, xs, "inputs")
-        y = _scalar(func(*xs))
+        with differentiating(xs):
+            y = _scalar(func(*xs))
         first = _grad((y,), xs, (None,), True, strict)
         found = _grad(first, xs, vs, create_graph, strict)
     return _finish((y,), True, create_graph), _finish(found, single_in, create_graph)
@@ -166,7 +171,8 @@ def _reverse_jacobian(
     func: Callable[..., Any], given: tuple[Tensor, ...], create_graph: bool, strict: bool
 ) -> tuple[list[list[Any]], bool]:
     xs = _fresh(given, create_graph)
-    ys, single = _many(func(*xs), "outputs")
+    with differentiating(xs):
+        ys, single = _many(func(*xs), "outputs")
     blocks = []
     for y in ys:
         rows: list[list[Tensor]] = [[] for _ in xs]

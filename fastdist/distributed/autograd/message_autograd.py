@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from ...core.device import Device
-from ...core.errors import WorkerLostError
+from ...core.errors import GraphError, WorkerLostError
+from ...graph.differentiated import is_differentiated
 from ...graph.modes import tls
 from ...graph.node import Edge
 from ...tensor.tensor import Tensor
@@ -61,7 +62,18 @@ class AutogradInterceptor:
     """
 
     def request_out(self, request: Message) -> None:
-        """Wrap a request made inside a context."""
+        """Wrap a request made inside a context.
+
+        Raises  GraphError where a function of functions would find no gradient
+        """
+        if tls.differentiated and tls.grad and is_differentiated(request.tensors):
+            raise GraphError(
+                f"worker {request.peer.name!r} would be given a tensor by which func.grad, "
+                "func.vjp, func.jacrev or a function of autograd.functional differentiates "
+                "backwards, and their passes do not go on there: call distributed.autograd.hvp "
+                "or jvp, or func.jvp or jacfwd, or backward(context_id, [loss]) in a "
+                "distributed.autograd.context()"
+            )
         if current_context_id() < 0 or request.effective_type not in _WRAPPED:
             return
         wanting = [tensor for tensor in request.tensors if tensor.edge is not None]

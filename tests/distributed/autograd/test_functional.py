@@ -230,3 +230,61 @@ def test_results_of_other_kinds_are_refused() -> None:
 def test_hessians_need_rpc() -> None:
     with pytest.raises(ContextError, match="Need to initialize distributed autograd"):
         da.hvp(lambda x: (x * x).sum(), leaf(1), leaf(2))
+
+
+@rpc.export
+def doubled(x: Tensor) -> Tensor:
+    return x * 2.0
+
+
+def _times_two_there(x: Tensor) -> Tensor:
+    found: Tensor = rpc.rpc_sync("w1", doubled, (x.sin(),))
+    return found
+
+
+BACKWARDS = {
+    "func.grad": lambda f, x: fastdist.func.grad(lambda t: f(t).sum())(x),
+    "func.vjp": lambda f, x: fastdist.func.vjp(f, x)[1](fastdist.ones_like(x)),
+    "func.jacrev": lambda f, x: fastdist.func.jacrev(f)(x),
+    "func.hessian": lambda f, x: fastdist.func.hessian(lambda t: f(t).sum())(x),
+    "autograd.functional.vjp": lambda f, x: functional.vjp(f, x, fastdist.ones_like(x)),
+    "autograd.functional.jacobian": functional.jacobian,
+    "autograd.functional.hessian": lambda f, x: functional.hessian(lambda t: f(t).sum(), x),
+    "autograd.functional.hvp": lambda f, x: functional.hvp(lambda t: f(t).sum(), x, x),
+    "autograd.functional.vhp": lambda f, x: functional.vhp(lambda t: f(t).sum(), x, x),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+@on_worker(0)
+def test_what_differentiates_backwards_in_one_process_refuses_a_call_to_another(name: str) -> None:
+    x = leaf(1).detach()
+    # As for torch, nothing would tell that the zeros are wrong.
+    with pytest.raises(
+        GraphError, match=r"worker 'w1' would be given a tensor by which func\.grad"
+    ):
+        BACKWARDS[name](_times_two_there, x)
+    with pytest.raises(GraphError, match="would be given a tensor by which"), da.context():
+        BACKWARDS[name](_times_two_there, x)
+    # What does not follow from what is differentiated by may go.
+    other = leaf(2)
+    found = fastdist.func.grad(lambda t: (t * _times_two_there(other)).sum())(x)
+    assert fastdist.allclose(found, 2.0 * other.sin())
+
+
+@on_worker(0)
+def test_forward_mode_goes_through_a_call_to_another() -> None:
+    x = leaf(1).detach()
+    value, tangent = fastdist.func.jvp(_times_two_there, (x,), (fastdist.ones_like(x),))
+    assert fastdist.allclose(value, 2.0 * x.sin()) and fastdist.allclose(tangent, 2.0 * x.cos())
+    flat = x.reshape(-1)
+    there = fastdist.func.jacfwd(_times_two_there)(flat)
+    assert fastdist.allclose(there, fastdist.diag(2.0 * flat.cos()))
+    value, tangent = functional.jvp(_times_two_there, x, fastdist.ones_like(x))
+    assert fastdist.allclose(tangent, 2.0 * x.cos())
+
+
+@on_worker(0)
+def test_vmap_refuses_a_call_to_another() -> None:
+    with pytest.raises(RuntimeError, match="vmap"):
+        fastdist.vmap(_times_two_there)(leaf(1).detach())

@@ -1,0 +1,44 @@
+"""What a function of functions differentiates by: for who would cut the graph without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .modes import tls
+from .node import Node, node_of
+
+
+@contextmanager
+def differentiating(xs: Iterable[Any]) -> Iterator[None]:
+    """Let this thread know, in the block, by which tensors the function that it runs is
+    differentiated backwards.
+    """
+    before = tls.differentiated
+    nodes = [node_of(x.edge) for x in xs if getattr(x, "edge", None) is not None]
+    tls.differentiated = (*before, *nodes)
+    try:
+        yield
+    finally:
+        tls.differentiated = before
+
+
+def is_differentiated(tensors: Iterable[Any]) -> bool:
+    """Return whether a tensor follows from what this thread differentiates by.
+
+    Note    walks the graph: ask where tls.differentiated is not empty
+    """
+    wanted = set(tls.differentiated)
+    stack: list[Node] = [node_of(one.edge) for one in tensors if one.edge is not None]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if node in wanted:
+            return True
+        for edge in node.edges:
+            below = node_of(edge)
+            if below is not None and below not in seen:
+                seen.add(below)
+                stack.append(below)
+    return False
