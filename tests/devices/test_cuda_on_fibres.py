@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,3 +173,30 @@ def test_without_cupy_the_extra_is_named(
     ):
         load()
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+
+
+def test_memory_outlives_the_backend_and_cupy(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = backend.empty((8,), np.dtype(np.float32), 0)
+    backend.record_stream(array, backend.stream(0))
+    backend.allocator.close()
+    with monkeypatch.context() as without_cupy:
+        without_cupy.setitem(sys.modules, "cupy", None)
+        forget_cupy()
+        del array  # an error in its finalizer would be one of this test
+    forget_cupy()
+
+
+def test_memory_is_given_back_after_a_kernel_has_failed(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise cupy.CUDARuntimeError(700)
+
+    array = backend.empty((8,), np.dtype(np.float32), 0)
+    backend.record_stream(array, backend.stream(0))
+    free = cupy.Memory.free_bytes
+    monkeypatch.setattr(cupy.Event, "record", fails)
+    del array
+    assert cupy.Memory.free_bytes == free + 32

@@ -82,6 +82,7 @@ class CudaBackend:
         for stream in streams:
             stream.stop()
         forget_all()
+        self.allocator.close()
 
     def device_count(self) -> int:
         return self._device_count

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
-from fastdist.core.errors import DeviceError, OutOfMemoryError
+from fastdist.core.errors import DeviceError, KernelError, OutOfMemoryError
 from fastdist.core.memory_meter import memory_meter
 from fastdist.core.time_ranges import time_ranges
 
@@ -21,7 +21,12 @@ from .stream import CudaEvent, CudaStream
 # when they have passed, which every later allocation looks for.
 
 
-Limbo: TypeAlias = "deque[tuple[list[CudaEvent], Any]]"
+class Limbo(deque[tuple[list[CudaEvent], Any]]):
+    """Memory that streams may still use, with the events behind their work; append and popleft are
+    atomic.
+    """
+
+    is_open = True  # until the backend ends: from then on nobody asks for events
 
 
 class Usage:
@@ -74,8 +79,13 @@ class _Block:
         usage = self._usage
         usage.count -= 1
         usage.bytes -= self._size
-        if self.streams and not sys.is_finalizing():
-            events = [stream.record_event() for stream in self.streams]
+        if self.streams and self._limbo.is_open and not sys.is_finalizing():
+            try:
+                events = [stream.record_event() for stream in self.streams]
+            except KernelError:
+                # A kernel before has failed, of which CUDA tells at every call: nobody uses the
+                # memory any more, so the pool may have it at once.
+                return
             self._limbo.append((events, self._pointer))
 
 
@@ -101,8 +111,7 @@ class Allocator:
         self._memory, self._pointer = cuda.UnownedMemory, cuda.MemoryPointer
         self._out_of_memory = cuda.memory.OutOfMemoryError
         self._current_device = cuda.runtime.getDevice
-        # append and popleft are atomic.
-        self._limbo: Limbo = deque()
+        self._limbo = Limbo()
         # By the handle of a stream that is being captured: what gives its memory.
         self._captured: dict[int, Callable[[int], Any]] = {}
         self.usages = [Usage() for _ in range(cuda.runtime.getDeviceCount())]
@@ -134,6 +143,11 @@ class Allocator:
         block = _make_block(pointer, self._limbo, self.usages[pointer.mem.device_id])
         memory = self._memory(pointer.ptr, size_bytes, block, pointer.device.id)
         return self._pointer(memory, 0)
+
+    def close(self) -> None:
+        """Hold back nothing any more: the backend ends, and perhaps CuPy."""
+        self._limbo.is_open = False
+        self._limbo.clear()
 
     def give_to_capture(self, handle: int, allocate: Callable[[int], Any] | None) -> None:
         """Let what the stream of a handle needs come from elsewhere; None ends that."""
