@@ -16,14 +16,31 @@ ARCHITECTURES: Final = ("sm_80", "sm_90")
 def compile_text(source: str, architecture: str = "sm_90", name: str = "kernel.cu") -> bytes:
     """Return the machine code of source for an architecture. Needs no driver and no GPU.
 
-    Raises  cupy.cuda.compiler.CompileException with NVRTC's log
-    Note    CuPy's public entry asks for a device first; the class behind it does not
+    Raises  cupy.cuda.compiler.CompileException, or cuda.core's NVRTCError, with NVRTC's log
+    Note    CuPy's public entry asks for a device first; the class behind it does not. Where a CuPy
+            has that class no more, or there is no CuPy, cuda.core compiles (`pip install
+            'cuda-core[cu12]'`)
     """
-    from cupy.cuda.compiler import _NVRTCProgram
+    try:
+        from cupy.cuda.compiler import _NVRTCProgram
+    except ImportError:
+        return _compile_by_cuda_core(source, architecture, name)
 
     options = (*OPTIONS, *header_options(), f"--gpu-architecture={architecture}")
     machine_code, _ = _NVRTCProgram(source, name, method="cubin").compile(options)
     return bytes(machine_code)
+
+
+def _compile_by_cuda_core(source: str, architecture: str, name: str) -> bytes:
+    from cuda.core import Program, ProgramOptions
+
+    options = ProgramOptions(
+        name=name,
+        std=OPTIONS[0].removeprefix("--std="),
+        arch=architecture,
+        include_path=[option.removeprefix("-I") for option in header_options()],
+    )
+    return bytes(Program(source, "c++", options).compile("cubin").code)
 
 
 @functools.cache
