@@ -5,6 +5,7 @@ NumPy and CuPy make the capsules and keep the memory alive; here it is said what
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +20,11 @@ _CPU, _CUDA, _OTHER = 1, 2, 12
 # From 2.1 on NumPy reads and writes the capsules of DLPack 1, which say what is only for reading.
 _VERSION: Final = (1, 0)
 _HAS_VERSIONS: Final = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
+
+_OBJECT: Final = ctypes.py_object
+# Where a capsule's memory has the device: two int32 behind the address, which the version, the
+# owner, its end and the flags come before since DLPack 1.
+_DEVICE_AT: Final = {b"dltensor": 8, b"dltensor_versioned": 40}
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
@@ -91,7 +97,13 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         array = backend.from_interface(ext_tensor)
         found = from_array(array, Device("cuda", backend.index_of(array)))
     elif type(ext_tensor).__name__ == "PyCapsule":
-        found = _from_capsule(ext_tensor)
+        kind, index = _device_of(ext_tensor)
+        if kind == _CUDA:
+            backend = backend_of("cuda")
+            array = backend.from_dlpack(_Handing(ext_tensor, (kind, index)))
+            found = from_array(array, Device("cuda", index))
+        else:
+            found = _from_capsule(ext_tensor)
     else:
         raise TypeError(
             f"from_dlpack: a {type(ext_tensor).__name__} has no __dlpack__; expected an array of a "
@@ -130,16 +142,30 @@ def cuda_array_interface(self: Tensor) -> dict[str, Any]:
 
 
 class _Handing:
-    """What NumPy takes for an array that has a capsule."""
+    """What NumPy and CuPy take for an array that has a capsule."""
 
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
+    def __init__(self, capsule: Any, device: tuple[int, int] = (_CPU, 0)) -> None:
+        self._capsule, self._device = capsule, device
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CPU, 0
+        return self._device
 
     def __dlpack__(self, **_: Any) -> Any:
         return self._capsule
+
+
+def _device_of(capsule: Any) -> tuple[int, int]:
+    """Return DLPack's numbers of the device of a capsule, the CPU's for one that is used up."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [_OBJECT]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [_OBJECT, ctypes.c_char_p]
+    name = api.PyCapsule_GetName(capsule)
+    if name not in _DEVICE_AT:
+        return _CPU, 0
+    begin = api.PyCapsule_GetPointer(capsule, name)
+    kind, index = (ctypes.c_int32 * 2).from_address(begin + _DEVICE_AT[name])
+    return kind, index
 
 
 def _capsule_of(owner: Any) -> Any:

@@ -269,6 +269,10 @@ class PinnedMemory:
         self._bytes.fill(0xF7)
 
 
+# Handles of streams that waited for others before they were handed memory, and of those others.
+waited: list[tuple[int, int]] = []
+
+
 class ndarray:
     def __init__(
         self,
@@ -296,6 +300,22 @@ class ndarray:
             "version": 3,
             "stream": state.streams[self.device.id][-1].ptr or 1,
         }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.device.id
+
+    def __dlpack__(
+        self, *, stream: int | None = None, max_version: tuple[int, int] | None = None
+    ) -> Any:
+        # As CuPy: the consumer's stream waits for the current one.
+        if stream not in (None, -1):
+            waited.append((stream, state.streams[self.device.id][-1].ptr))
+        return SimpleNamespace(array=self)  # a capsule, which one consumer takes
+
+    def copy(self) -> ndarray:
+        made = ndarray(self.shape, self.dtype)
+        queue(lambda: np.copyto(made.host, self.host))
+        return made
 
     def _view(self, host: np.ndarray) -> ndarray:
         offset = host.__array_interface__["data"][0] - self.data.ptr
@@ -340,6 +360,31 @@ def array(values: np.ndarray, order: str = "C") -> ndarray:
     made = ndarray(values.shape, values.dtype)
     made.host[...] = values
     return made
+
+
+def from_dlpack(owner: Any) -> ndarray:
+    kind, index = owner.__dlpack_device__()
+    assert kind == 2, "memory of a GPU"
+    with Device(index):
+        handed = owner.__dlpack__(stream=state.streams[index][-1].ptr or 1)
+        given, handed.array = handed.array, None
+        return _over(given, given.data.ptr, given.shape, given.dtype, given.strides, index)
+
+
+def asarray(owner: Any) -> ndarray:
+    told = owner.__cuda_array_interface__
+    shape, dtype = told["shape"], np.dtype(told["typestr"])
+    if told.get("stream") is not None:
+        waited.append((state.streams[state.device][-1].ptr or 1, told["stream"]))
+    strides = told.get("strides") or np.empty(shape, dtype).strides
+    return _over(owner, told["data"][0], shape, dtype, strides, state.device)
+
+
+def _over(
+    owner: Any, address: int, shape: Any, dtype: np.dtype, strides: Any, index: int
+) -> ndarray:
+    memory = UnownedMemory(address, 0, owner, index)
+    return ndarray(shape, dtype, MemoryPointer(memory, 0), strides)
 
 
 def asnumpy(values: ndarray) -> np.ndarray:
