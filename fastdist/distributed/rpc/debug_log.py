@@ -2,8 +2,9 @@
 
 # Note [Saying nothing]
 # Each call passes here several times, so it asks a flag: one attribute of one slotted object. The
-# levels of the loggers are looked at when RPC starts, and then at each thing that is rare: a worker
-# that connects, goes or is lost. Who raises a level in between calls `debug_log.look()`.
+# levels of the loggers are looked at when RPC starts, at each thing that is rare (a worker that
+# connects, goes or is lost), and whenever logging forgets what it found of levels: it does when any
+# level is set, and when logging.disable is called.
 
 from __future__ import annotations
 
@@ -75,3 +76,17 @@ def _name_of(kind: int) -> str:
 
 
 debug_log: Final = DebugLog()
+
+
+class _FoundLevels(dict[int, bool]):
+    """Which levels a logger lets through: logging keeps it with the logger, and clears it when a
+    level may have changed.
+    """
+
+    def clear(self) -> None:
+        super().clear()
+        debug_log.look()
+
+
+for _logger in (_CALLS, _CONTEXTS, _PASSES):
+    _logger._cache = _FoundLevels()

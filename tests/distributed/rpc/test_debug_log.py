@@ -168,10 +168,8 @@ def quiet() -> int:
     assert not (debug_log.of_calls or debug_log.of_autograd)
     if rank == 0:
         rpc.rpc_sync("w1", fd.ones, (2,))
-        # A level that is changed later is seen when somebody looks.
         for name in NAMES:
             logging.getLogger(f"fastdist.distributed.{name}").setLevel(logging.DEBUG)
-        debug_log.look()
         assert debug_log.of_calls and debug_log.of_autograd
     rpc.shutdown()
     return sum(": begins" in line for line in lines.kept)
@@ -180,3 +178,33 @@ def quiet() -> int:
 def test_nothing_is_said_where_nobody_listens() -> None:
     first, second = run_group(quiet, 2)
     assert second == 0 <= first
+
+
+def listen_and_turn_away() -> None:
+    rank = init()
+    if rank == 0:
+        rpc.rpc_sync("w1", len, ("x",))
+        assert lines.kept == []
+        listen()
+        rpc.rpc_sync("w1", len, ("x",))
+        require(r"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), len .*: answered$")
+        for quiet in (
+            lambda: logging.disable(logging.DEBUG),
+            lambda: logging.getLogger("fastdist.distributed").setLevel(logging.INFO),
+        ):
+            quiet()
+            lines.kept.clear()
+            rpc.rpc_sync("w1", len, ("x",))
+            assert lines.kept == [] and not debug_log.of_calls
+            logging.disable(logging.NOTSET)
+        # One room of it, and by the root's level.
+        logging.getLogger("fastdist.distributed.autograd").setLevel(logging.DEBUG)
+        assert (debug_log.of_calls, debug_log.of_autograd) == (False, True)
+        logging.getLogger("fastdist.distributed").setLevel(logging.NOTSET)
+        logging.getLogger().setLevel(logging.DEBUG)
+        assert debug_log.of_calls
+    rpc.shutdown()
+
+
+def test_a_level_that_is_set_while_calls_are_made_is_heard_by_the_next() -> None:
+    run_group(listen_and_turn_away, 2)
