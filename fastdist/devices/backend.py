@@ -266,6 +266,11 @@ def is_cpu_alone() -> bool:
     return _loaded.keys() <= _CPU_ALONE
 
 
+def loaded_backends() -> list[tuple[str, Backend]]:
+    """Return the types of device that something has asked for, with their backends."""
+    return list(_loaded.items())
+
+
 def replace_backend(backend: Backend) -> None:
     """Let the backend of a type that is loaded be another from now on; nothing if none is."""
     if backend.type in _loaded:

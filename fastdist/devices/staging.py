@@ -9,7 +9,7 @@ import numpy as np
 
 from fastdist.core.device import Device
 
-from .backend import Backend, Event, Stream, backend_of
+from .backend import Backend, Event, Stream, backend_of, loaded_backends
 from .host_ring import HostRing, Loan, Passed
 
 # Of each array in a block.
@@ -120,6 +120,15 @@ def copy_to_devices(
                 loan.hold(cast(Passed, event))
                 events.append((device, event))
     return found, events
+
+
+def usage() -> dict[str, tuple[int, int]]:
+    """Return, by each type of device that is loaded, how many bytes of locked memory are lent for
+    copies, and how many there are.
+    """
+    # Not asked for by name: a forked child's backend of CUDA raises for all that it is asked.
+    rings = {kind: vars(backend).get("host_ring") for kind, backend in loaded_backends()}
+    return {kind: ring.usage() for kind, ring in rings.items() if ring is not None}
 
 
 def _by_type(devices: Sequence[Device]) -> Iterator[tuple[Away, list[int]]]:

@@ -12,6 +12,9 @@ import pytest
 from fastdist.core.device import Device
 from fastdist.core.dtypes import bfloat16
 from fastdist.core.errors import KernelError
+from fastdist.devices import backend as backends
+from fastdist.devices import staging
+from fastdist.devices.cuda.cuda import ForkedBackend
 from fastdist.devices.sim import SimBackend
 from fastdist.devices.staging import HostCopies, copy_to_devices, wait_for
 from tests.device_kinds import KINDS, Waits, backend_on
@@ -143,3 +146,13 @@ def test_copies_wait_for_the_stream_that_makes_what_they_read_and_hold_up_no_oth
     hang.release()
     copies.wait()
     sim.set_device_count(2)
+
+
+def test_usage_tells_of_what_is_loaded_and_asks_nothing_of_a_forked_childs_gpus(
+    late: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(backends._loaded, "forked", ForkedBackend())
+    copies = HostCopies([on(late, np.arange(100.0))])
+    copies.wait()
+    lent, there = staging.usage()[late.type]
+    assert 0 < lent <= there and "forked" not in staging.usage()

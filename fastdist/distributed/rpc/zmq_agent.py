@@ -14,6 +14,7 @@ from fastdist.core.errors import (
     StoreError,
 )
 from fastdist.core.thread_pool import ThreadPool
+from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
 
 from .agent import RpcAgent
@@ -214,6 +215,9 @@ class ZmqAgent(RpcAgent):
         info.update(self._arenas.get_debug_info())
         devices = self.options.devices or self.workers.mapped_devices()
         info["agent.devices"] = ", ".join(map(str, devices)) or "the CPU alone"
+        for kind, (lent_bytes, locked_bytes) in staging.usage().items():
+            text = f"{lent_bytes} of {locked_bytes} bytes of locked memory lent for copies"
+            info[f"agent.cuda_basic.{kind}"] = text
         info["agent.timeouts"] = str(len(self.client.timeouts))
         info["agent.calls_held_until_answers_are_read"] = str(self._server.num_held())
         info["agent.messages_dropped_as_rubbish"] = str(self._server.num_rubbish)
