@@ -255,11 +255,10 @@ TAKE_COMPLEX = frozenset(
         )
     }
     | {
-        "linalg.determinant",
-        "linalg.eigenvalues",
-        "linalg.eigh",
-        "linalg.inverse",
-        "linalg.solve",
+        *("linalg.cholesky", "linalg.determinant", "linalg.eigenvalues", "linalg.eigh"),
+        *("linalg.inverse", "linalg.log_determinant", "linalg.lu", "linalg.pseudo_inverse"),
+        *("linalg.qr", "linalg.reflectors", "linalg.singular_values", "linalg.solve"),
+        *("linalg.solve_triangular", "linalg.svd"),
         "product.matmul",
         "scan.cumprod",
         "scan.cumsum",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.errors import NoKernelError
+from ..core.dtypes import real_of
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import ones
+from .complex_numbers import complex_, conjugate, imaginary_part, real_part
+from .creation import ones, zeros_like
 from .joining import cat
 from .linear_systems import inverse_parts
 from .matrix_checks import require_computable, require_square
@@ -41,11 +42,6 @@ def _cofactors(input: Any, out: Any) -> Any:
     is_singular = out.detach() == 0
     if not bool(is_singular.any()):
         return out[..., None, None] * inverse_parts.public(input)[0].mT
-    if input.facts.dtype.is_complex:
-        raise NoKernelError(
-            "linalg.det: the derivative of a singular complex matrix's determinant is not there: "
-            "it takes singular values, which are of real matrices so far"
-        )
     place = is_singular[..., None, None]
     one = eye(input.facts.shape[-1], dtype=input.dtype, device=input.device)
     where = OPS["where"].public
@@ -61,7 +57,9 @@ def _cofactors_by_values(input: Any) -> Any:
     before = cat([edge, values.narrow(-1, 0, n - 1)], -1).cumprod(-1)
     after = cat([edge, values.flip(-1).narrow(-1, 0, n - 1)], -1).cumprod(-1).flip(-1)
     turned = determinant.public(u.detach()) * determinant.public(right.detach())
-    return (u * (before * after * turned.round().unsqueeze(-1)).unsqueeze(-2)) @ right
+    if not turned.facts.dtype.is_complex:
+        turned = turned.round()
+    return (conjugate(u) * (before * after * turned.unsqueeze(-1)).unsqueeze(-2)) @ conjugate(right)
 
 
 @determinant.vjp("input")
@@ -93,7 +91,7 @@ def det(input: Tensor) -> Tensor:
 @structured(
     "linalg.log_determinant",
     has_out=False,
-    fresh=True,
+    several=True,
     node_name="LinalgSlogdetBackward0",
     homes="nowhere",
 )
@@ -104,18 +102,28 @@ def log_determinant(input: Tensor) -> Tensor:
 @log_determinant.plan
 def _(input: Tensor) -> Plan:
     shape, dtype = input.facts.shape[:-2], input.facts.dtype
-    require_computable("linalg.slogdet", "lu_cpu", input)
-    return Plan(shape, dtype, extra_outputs=((shape, dtype),))
+    require_computable("linalg.slogdet", "lu_cpu", input, takes_complex=True)
+    return Plan(shape, real_of(dtype), extra_outputs=((shape, dtype),))
 
 
 @log_determinant.vjp("input")
-def _(g: Any, input: Any) -> Any:
-    return g[..., None, None] * inverse_parts.public(input)[0].mT
+def _(grads: Any, input: Any, outs: Any) -> Any:
+    g, by_sign = grads
+    if by_sign is not None and input.facts.dtype.is_complex:
+        # A sign is turned by what the logarithm has of an imaginary part; a real one stands still.
+        turn = imaginary_part(conjugate(by_sign) * outs[1])
+        g = complex_(zeros_like(turn) if g is None else g, -turn)
+    if g is None:
+        return None
+    return g[..., None, None] * inverse_parts.public(input)[0].mH
 
 
 @log_determinant.jvp
-def _(input: Any, input_t: Any) -> Any:
-    return (inverse_parts.public(input)[0].mT * input_t).sum((-2, -1))
+def _(input: Any, input_t: Any, outs: Any) -> Any:
+    moved = (inverse_parts.public(input)[0].mT * input_t).sum((-2, -1))
+    if not moved.facts.dtype.is_complex:
+        return moved, zeros_like(outs[1])
+    return real_part(moved), outs[1] * (moved - real_part(moved))
 
 
 def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
@@ -141,6 +149,10 @@ def slogdet(input: Tensor) -> return_types.slogdet:
 
 @composite()
 def logdet(input: Tensor) -> Tensor:
-    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative."""
+    """Return the logarithm of the determinant: -inf where that is 0, NaN where it is negative; of
+    complex matrices the one whose imaginary part is in (-pi, pi].
+    """
     sign, size = _slogdet(input)
+    if input.facts.dtype.is_complex:
+        return sign.log() + size
     return OPS["where"].public(sign == -1, math.nan, size)  # type: ignore[no-any-return]

@@ -9,15 +9,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import WORDS, float32, float64, float_limits, int32, int64
+from ..core.dtypes import (
+    WORDS,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    float_limits,
+    int32,
+    int64,
+    real_of,
+)
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
+from .complex_numbers import real_part
 from .creation import empty, full
 from .matrix_checks import require_computable, require_computed, require_matrix, require_square
+from .norms import sized
 from .random import randn
 from .reflections import qr_parts
 from .spectra import _NOT_FINITE, eigvalsh, linalg_svd, values_of
@@ -38,25 +50,25 @@ def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
 def _(input: Tensor, atol: Tensor, rtol: Tensor) -> Plan:
     *batch, m, n = input.facts.shape
     dtype = input.facts.dtype
-    more = (((*batch, min(m, n)), dtype), (tuple(batch), int32))
+    more = (((*batch, min(m, n)), real_of(dtype)), (tuple(batch), int32))
     return Plan((*batch, n, m), dtype, compute=dtype, extra_outputs=more)
 
 
 @pseudo_inverse.vjp("input")
 def _(g: Any, input: Any, out: Any) -> Any:
-    left, right = out @ out.mT, out.mT @ out
-    found = -(out.mT @ g @ out.mT)
-    found = found + g.mT @ left - input @ (out @ g.mT @ left)
-    turned = right @ g.mT
+    left, right = out @ out.mH, out.mH @ out
+    found = -(out.mH @ g @ out.mH)
+    found = found + g.mH @ left - input @ (out @ g.mH @ left)
+    turned = right @ g.mH
     return found + turned - turned @ out @ input
 
 
 @pseudo_inverse.jvp
 def _(input: Any, input_t: Any, out: Any) -> Any:
-    left, right = out @ out.mT, out.mT @ out
-    turned = left @ input_t.mT
+    left, right = out @ out.mH, out.mH @ out
+    turned = left @ input_t.mH
     found = -(out @ input_t @ out) + turned - turned @ input @ out
-    turned = input_t.mT @ right
+    turned = input_t.mH @ right
     return found + turned - out @ (input @ turned)
 
 
@@ -64,11 +76,11 @@ def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
     """Return atol and rtol as tensors; rtol is that of the dtype unless one of them is given."""
     if rtol is None:
         given = atol is not None and (isinstance(atol, Tensor) or atol > 0)
-        eps = float(float_limits(input.facts.dtype).eps)
+        eps = float(float_limits(real_of(input.facts.dtype)).eps)
         rtol = 0.0 if given and not isinstance(atol, Tensor) else eps * max(input.facts.shape[-2:])
         if isinstance(atol, Tensor):
             rtol = OPS["where"].public(atol > 0, 0.0, rtol)
-    kind: Any = {"dtype": input.dtype, "device": input.device}
+    kind: Any = {"dtype": real_of(input.dtype), "device": input.device}
     one = [
         limit if isinstance(limit, Tensor) else full((), limit or 0.0, **kind)
         for limit in (atol, rtol)
@@ -76,18 +88,32 @@ def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
     return one[0], one[1]
 
 
+_TAKEN = (float32, float64, complex64, complex128)
+
+
+def _by_triangle(input: Any) -> Any:
+    """Return the matrix of which the lower triangle is input's; gradients go to both, as those of
+    eigh do.
+    """
+    given = input.detach()
+    below = given.tril(-1)
+    whole = below + below.mH + real_part(given.diagonal(dim1=-2, dim2=-1)).diag_embed()
+    both = (input + input.mH) * 0.5
+    return both + (whole - both.detach())
+
+
 def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> Tensor:
     shape, dtype = input.facts.shape, input.facts.dtype
-    if len(shape) < 2 or dtype not in (float32, float64):
+    if len(shape) < 2 or dtype not in _TAKEN:
         raise DTypeError(
             f"linalg.pinv({WORDS[dtype]}{{{list(shape)}}}): expected a tensor "
             "with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
     if hermitian:
         require_square("linalg.eigh", input)
-        input = input.tril() + input.tril(-1).mT
+        input = _by_triangle(input)
     limits = _tolerances(input, atol, rcond if rtol is None else rtol)
-    found, _, info = pseudo_inverse.public(input, *[limit.to(dtype) for limit in limits])
+    found, _, info = pseudo_inverse.public(input, *[limit.to(real_of(dtype)) for limit in limits])
     require_computed("linalg.svd", info, _NOT_FINITE)
     return found  # type: ignore[no-any-return]
 
@@ -132,7 +158,7 @@ def matrix_rank(
     """
     name = "torch.linalg.matrix_rank"
     require_matrix(name, input, "input")
-    if input.facts.dtype not in (float32, float64):
+    if input.facts.dtype not in _TAKEN:
         raise DTypeError("This function doesn't handle types other than float and double")
     given: Any = input.detach()
     values = eigvalsh(given).abs() if hermitian else values_of(given)
@@ -178,7 +204,7 @@ def lstsq(
     if shape[-2] != given.facts.shape[-2]:
         other = "other.size(-1)" if is_vector else "other.size(-2)"
         raise ShapeError(f"{name}: input.size(-2) should match {other}: {shape} and {right}")
-    require_computable(name, "linalg_lstsq_cpu", input)
+    require_computable(name, "linalg_lstsq_cpu", input, takes_complex=True)
     if input.facts.dtype is not b.facts.dtype:
         raise DTypeError(f"{name}: Expected input and other to have the same dtype")
     limits = _tolerances(input, None, rcond)
@@ -190,7 +216,7 @@ def lstsq(
     residuals = nothing
     m, n = shape[-2:]
     if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
-        residuals = (input @ solution - given).square().sum(-2)
+        residuals = sized(input @ solution - given).square().sum(-2)
     return return_types.linalg_lstsq(
         solution.squeeze(-1) if is_vector else solution,
         residuals,
@@ -207,7 +233,7 @@ def _basis(A: Any, q: int, niter: int) -> Any:
     drawn = randn(A.shape[-1], q, dtype=A.dtype, device=A.device)
     basis = qr_parts.public(A @ drawn, "reduced")[0]
     for _ in range(niter):
-        across = qr_parts.public(A.mT @ basis, "reduced")[0]
+        across = qr_parts.public(A.mH @ basis, "reduced")[0]
         basis = qr_parts.public(A @ across, "reduced")[0]
     return basis
 
@@ -216,7 +242,7 @@ def _basis(A: Any, q: int, niter: int) -> Any:
 def svd_lowrank(
     A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return (U, S, V) of which U @ diag(S) @ V.mT is near A, or A - M; q is somewhat above the
+    """Return (U, S, V) of which U @ diag(S) @ V.mH is near A, or A - M; q is somewhat above the
     rank, niter the number of iterations by which random directions become A's.
 
     Shape   (..., m, n) -> (..., m, q), (..., q), (..., n, q)
@@ -226,10 +252,10 @@ def svd_lowrank(
     m, n = require_matrix("svd_lowrank", given)[-2:]
     wide = m < n
     if wide:
-        given = given.mT
+        given = given.mH
     basis = _basis(given, q, niter)
-    u, values, right = linalg_svd(basis.mT @ given, full_matrices=False)
-    u, v = basis @ u, right.mT
+    u, values, right = linalg_svd(basis.mH @ given, full_matrices=False)
+    u, v = basis @ u, right.mH
     return (v, values, u) if wide else (u, values, v)
 
 

@@ -177,7 +177,7 @@ def lu_parts(input: Tensor) -> Tensor:
 @lu_parts.plan
 def _(input: Tensor) -> Plan:
     shape = input.facts.shape
-    require_computable("linalg.lu", "lu_cpu", input)
+    require_computable("linalg.lu", "lu_cpu", input, takes_complex=True)
     more = (((*shape[:-2], min(shape[-2:])), int32), (shape[:-2], int32))
     return Plan(shape, input.facts.dtype, extra_outputs=more)
 
@@ -216,20 +216,20 @@ def _(g: Any, out: Any, others: Any) -> Any:
     square, low, right, _ = _parts(out)
     g_square, g_low, g_right, _k = _parts(g)
     below, above = square.tril(-1), square.triu()
-    by_l = below.mT @ g_square.tril(-1) + g_square.tril(-1)
-    by_u = g_square.triu() @ above.mT
+    by_l = below.mH @ g_square.tril(-1) + g_square.tril(-1)
+    by_u = g_square.triu() @ above.mH
     if m < n:
-        by_l = by_l - g_right @ right.mT
+        by_l = by_l - g_right @ right.mH
     if m > n:
-        by_u = by_u - low.mT @ g_low
+        by_u = by_u - low.mH @ g_low
     met = by_l.tril(-1) + by_u.triu()
-    # inverse of L.T, then of U.T from the right
-    met = triangular.public(square.mT, met, True, True)
-    found = triangular.public(above, met.mT, True, False).mT
+    # inverse of L.H, then of U.H from the right
+    met = triangular.public(square.mH, met, True, True)
+    found = triangular.public(above, met.mH, True, False).mH
     if m < n:
-        found = cat([found, triangular.public(square.mT, g_right, True, True)], -1)
+        found = cat([found, triangular.public(square.mH, g_right, True, True)], -1)
     if m > n:
-        found = cat([found, triangular.public(above, g_low.mT, True, False).mT], -2)
+        found = cat([found, triangular.public(above, g_low.mH, True, False).mH], -2)
     return _rows_at(found, permutation.public(others[0], m).argsort(-1))
 
 
@@ -356,8 +356,8 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
     n = LU.facts.shape[-1]
     rows = permutation.public(pivots, n)
     if adjoint:
-        found = triangular.public(LU.mT, B, False, False)
-        found = triangular.public(LU.mT, found, True, True)
+        found = triangular.public(LU.mH, B, False, False)
+        found = triangular.public(LU.mH, found, True, True)
         return _rows_at(found, rows.argsort(-1))
     found = triangular.public(LU, _rows_at(B, rows), False, True)
     return triangular.public(LU, found, True, False)
@@ -367,7 +367,7 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
-    """Return the X of A @ X = B (of X @ A = B, or of A.mT) by what lu_factor returns of A.
+    """Return the X of A @ X = B (of X @ A = B, or of A.mH) by what lu_factor returns of A.
 
     Shape   (..., n, n), (..., n), (..., n, k) -> (..., n, k)
     """
@@ -378,7 +378,7 @@ def linalg_lu_solve(
     require_fitting(name, shape, require_matrix(name, B, "B"), left)
     if left:
         return _lu_solve(LU, pivots, B, adjoint)  # type: ignore[no-any-return]
-    return _lu_solve(LU, pivots, B.mT, not adjoint).mT  # type: ignore[no-any-return]
+    return _lu_solve(LU, pivots, B.mH, not adjoint).mH  # type: ignore[no-any-return]
 
 
 @composite(takes_out=True)

@@ -1,7 +1,7 @@
 """Orthonormal columns: QR decompositions, and products of reflections.
 
 Derivatives are those of PyTorch, torch/csrc/autograd/FunctionsManual.cpp: linalg_qr_*. A product of
-reflections is written as I - V @ T @ V.T (Schreiber and Van Loan 1989, "A storage-efficient WY
+reflections is written as I - V @ T @ V.H (Schreiber and Van Loan 1989, "A storage-efficient WY
 representation for products of Householder transformations"), and so differentiates by itself.
 """
 
@@ -14,6 +14,7 @@ from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
+from .complex_numbers import real_part
 from .joining import cat
 from .matrix_checks import require_computable, require_matrix
 from .ranges import eye
@@ -31,7 +32,7 @@ def qr_parts(input: Tensor, mode: str) -> Tensor:
 def _(input: Tensor, mode: str) -> Plan:
     *batch, m, n = input.facts.shape
     dtype = input.facts.dtype
-    require_computable("linalg.qr", "geqrf_cpu", input)
+    require_computable("linalg.qr", "geqrf_cpu", input, takes_complex=True)
     k = m if mode == "complete" else min(m, n)
     q = (0,) if mode == "r" else (*batch, m, k)
     return Plan(q, dtype, (mode,), extra_outputs=(((*batch, k, n), dtype),))
@@ -63,18 +64,18 @@ def _(grads: Any, input: Any, outs: Any, mode: str) -> Any:
         right, r = r.narrow(-1, m, n - m), r.narrow(-1, 0, m)
         if by_r is not None:
             by_right, by_r = by_r.narrow(-1, m, n - m), by_r.narrow(-1, 0, m)
-            through = q @ (right @ by_right.mT)
+            through = q @ (right @ by_right.mH)
             by_q, rest = through if by_q is None else by_q + through, q @ by_right
-    met = by_r @ r.mT if by_r is not None else None
+    met = by_r @ r.mH if by_r is not None else None
     if by_q is not None:
-        through = q.mT @ by_q
+        through = q.mH @ by_q
         met = -through if met is None else met - through
     assert met is not None
     above = met.triu()
-    found = q @ (above + above.mT - above.diagonal(dim1=-2, dim2=-1).diag_embed())
+    found = q @ (above + above.mH - real_part(above.diagonal(dim1=-2, dim2=-1)).diag_embed())
     if by_q is not None:
         found = found + by_q
-    found = triangular.public(r, found.mT, True, False).mT
+    found = triangular.public(r, found.mH, True, False).mH
     if m < n:
         more = found.new_zeros(()).expand(*found.shape[:-1], n - m) if rest is None else rest
         found = cat([found, more], -1)
@@ -88,13 +89,17 @@ def _(input_t: Any, input: Any, outs: Any, mode: str) -> Any:
     m, n = input.facts.shape[-2:]
     square, first = r.narrow(-1, 0, min(m, n)), input_t.narrow(-1, 0, min(m, n))
     scaled = triangular.public(square.mT, first.mT, False, False).mT
-    met = q.mT @ scaled
+    met = q.mH @ scaled
     below = met.tril(-1)
-    upper = met - below + below.mT
+    upper = met - below + below.mH
+    if upper.facts.dtype.is_complex:
+        # R's diagonal stays real.
+        diagonal = upper.diagonal(dim1=-2, dim2=-1)
+        upper = upper - (diagonal - real_part(diagonal)).diag_embed()
     by_q, by_r = scaled - q @ upper, upper @ square
     if m < n:
         right = q @ r.narrow(-1, m, n - m)
-        more = by_q.mT @ right + q.mT @ input_t.narrow(-1, m, n - m)
+        more = by_q.mH @ right + q.mH @ input_t.narrow(-1, m, n - m)
         by_r = cat([by_r, more], -1)
     return by_q, by_r
 
@@ -129,7 +134,7 @@ def reflectors(input: Tensor) -> Tensor:
 @reflectors.plan
 def _(input: Tensor) -> Plan:
     shape, dtype = input.facts.shape, input.facts.dtype
-    require_computable("geqrf", "geqrf_cpu", input)
+    require_computable("geqrf", "geqrf_cpu", input, takes_complex=True)
     more = (((*shape[:-2], min(shape[-2:])), dtype),)
     return Plan(shape, dtype, extra_outputs=more)
 
@@ -146,7 +151,7 @@ def geqrf(input: Tensor) -> return_types.geqrf:
 
 
 def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
-    """Return V, and T @ V.T, by which the product of the reflections is I - V @ T @ V.T."""
+    """Return V, and T @ V.H, by which the product of the reflections is I - V @ T @ V.H."""
     shape, scales = A.facts.shape, tau.facts.shape
     if len(shape) < 2:
         raise ShapeError(f"{name}: input must have at least 2 dimensions.")
@@ -161,19 +166,19 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
         )
     if not scales or shape[-1] < scales[-1]:
         raise ShapeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    require_computable(name, "orgqr_cpu", A)
+    require_computable(name, "orgqr_cpu", A, takes_complex=True)
     count = scales[-1]
     vectors: Any = A.narrow(-1, 0, count).tril(-1)
     vectors = vectors + eye(shape[-2], count, dtype=A.dtype, device=A.device)
     # T's inverse is diag(1 / tau) and, above it, what the vectors have in common; times tau, so
     # that a reflection of scale 0, which is none, needs no care.
-    common = tau.unsqueeze(-1) * (vectors.mT @ vectors)
-    return vectors, triangular.public(common, tau.unsqueeze(-1) * vectors.mT, True, True)
+    common = tau.unsqueeze(-1) * (vectors.mH @ vectors)
+    return vectors, triangular.public(common, tau.unsqueeze(-1) * vectors.mH, True, True)
 
 
 @composite(linalg=True, takes_out=True)
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
-    """Return the first columns of the product of reflections I - tau[i] * v[i] @ v[i].T; v[i] is
+    """Return the first columns of the product of reflections I - tau[i] * v[i] @ v[i].H; v[i] is
     column i of input below the diagonal, with a 1 on it.
 
     Shape   (..., m, n), (..., k) -> (..., m, n), k <= n <= m
@@ -193,7 +198,7 @@ def orgqr(input: Tensor, input2: Tensor) -> Tensor:
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:
-    """Return Q @ input3, or input3 @ Q, or that with Q.T, for the whole product Q of reflections;
+    """Return Q @ input3, or input3 @ Q, or that with Q.H, for the whole product Q of reflections;
     see linalg.householder_product.
 
     Shape   (..., m, n), (..., n), (..., m, k) -> (..., m, k)
@@ -207,8 +212,8 @@ def ormqr(
         )
     given: Any = input3
     if left is transpose:
-        # The product with Q.T from the left, or with Q from the right.
-        vectors, turned = turned.mT, vectors.mT
+        # The product with Q.H from the left, or with Q from the right.
+        vectors, turned = turned.mH, vectors.mH
     if not left:
-        return given - (given @ turned.mT) @ vectors.mT  # type: ignore[no-any-return]
+        return given - (given @ turned.mH) @ vectors.mH  # type: ignore[no-any-return]
     return given - vectors @ (turned @ given)  # type: ignore[no-any-return]

@@ -16,7 +16,8 @@ from ..dispatch.tangents import levels_of
 from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor
 from . import return_types
-from .creation import zeros
+from .complex_numbers import complex_, imaginary_part, real_part
+from .creation import zeros, zeros_like
 from .joining import cat
 from .matrix_checks import require_computable, require_computed, require_matrix, require_square
 from .ranges import eye
@@ -155,11 +156,11 @@ def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
 @svd_parts.plan
 def _(input: Tensor, full_matrices: bool) -> Plan:
     shape, dtype = input.facts.shape, input.facts.dtype
-    require_computable("linalg.svd", "linalg_svd_cpu", input)
+    require_computable("linalg.svd", "linalg_svd_cpu", input, takes_complex=True)
     *batch, m, n = shape
     k = min(m, n)
     rows, columns = (m, n) if full_matrices else (k, k)
-    more = (((*batch, k), dtype), ((*batch, columns, n), dtype), (tuple(batch), int32))
+    more = (((*batch, k), real_of(dtype)), ((*batch, columns, n), dtype), (tuple(batch), int32))
     return Plan((*batch, m, rows), dtype, (bool(full_matrices),), extra_outputs=more)
 
 
@@ -173,7 +174,7 @@ def _reduced(outs: Any) -> tuple[Any, Any, Any]:
 
 
 def _skewed(x: Any) -> Any:
-    return x - x.mT
+    return x - x.mH
 
 
 @svd_parts.vjp("input")
@@ -182,28 +183,54 @@ def _(grads: Any, input_layout: Any, outs: Any) -> Any:
     by_u, by_values, by_right, _ = grads
     *_, m, n = input_layout.shape
     k = min(m, n)
-    met = None
+    met = turned = turned_right = None
     if by_u is None and by_right is None:
         # Nothing is divided, so values may meet.
         return None if by_values is None else (u * by_values.unsqueeze(-2)) @ right
     apart = _differences(values * values)
     if by_u is not None:
         by_u = by_u.narrow(-1, 0, k)
-        met = _skewed(u.mT @ by_u) / apart * values.unsqueeze(-2)
+        turned = u.mH @ by_u
+        met = _skewed(turned) / apart * values.unsqueeze(-2)
     if by_right is not None:
         by_right = by_right.narrow(-2, 0, k)
-        more = values.unsqueeze(-1) * (_skewed(right @ by_right.mT) / apart)
+        turned_right = right @ by_right.mH
+        more = values.unsqueeze(-1) * (_skewed(turned_right) / apart)
         met = more if met is None else met + more
+    assert met is not None
+    if met.facts.dtype.is_complex:
+        met = met + _by_phases(turned, turned_right, values).diag_embed()
     if by_values is not None:
         met = met + by_values.diag_embed()
     found = u @ met @ right
     if m > k and by_u is not None:
         outside = by_u / values.unsqueeze(-2)
-        found = found + (outside - u @ (u.mT @ outside)) @ right
+        found = found + (outside - u @ (u.mH @ outside)) @ right
     if n > k and by_right is not None:
         outside = by_right / values.unsqueeze(-1)
-        found = found + u @ (outside - (outside @ right.mT) @ right)
+        found = found + u @ (outside - (outside @ right.mH) @ right)
     return found
+
+
+def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
+    """Return what goes back by the phases of pairs of vectors, of which LAPACK chooses one.
+
+    Raises  RuntimeError for gradients that depend on the choice
+    Note    waits for the device
+    """
+    moved = [
+        None if one is None else imaginary_part(one.diagonal(dim1=-2, dim2=-1))
+        for one in (turned, turned_right)
+    ]
+    by_left, by_right = [one if one is not None else values.new_zeros(()) for one in moved]
+    if bool(((by_left + by_right).detach().abs() > 1e-2).any()):
+        raise RuntimeError(
+            "svd_backward: The singular vectors in the complex case are specified up to "
+            "multiplication by e^{i phi}. The specified loss function depends on this phase term, "
+            "making it ill-defined: take what does not, such as abs() of the vectors."
+        )
+    turn = (by_left - by_right) / (2 * values)
+    return complex_(zeros_like(turn), turn)
 
 
 @svd_parts.jvp
@@ -212,22 +239,26 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     *batch, m, n = input.facts.shape
     k = min(m, n)
     apart = _differences(values * values)
-    met = u.mT @ input_t @ right.mT
+    met = u.mH @ input_t @ right.mH
     scaled, turned = met * values.unsqueeze(-2), values.unsqueeze(-1) * met
-    by_u = u @ ((scaled + scaled.mT) / apart)
-    by_right = right.mT @ ((turned + turned.mT) / apart)
+    by_u = u @ ((scaled + scaled.mH) / apart)
+    by_right = right.mH @ ((turned + turned.mH) / apart)
+    if met.facts.dtype.is_complex:
+        turn = imaginary_part(met.diagonal(dim1=-2, dim2=-1)) / (2 * values)
+        turn = complex_(zeros_like(turn), turn).unsqueeze(-2)
+        by_u, by_right = by_u + u * turn, by_right - right.mH * turn
     if m > k:
-        outside = input_t @ right.mT / values.unsqueeze(-2)
-        by_u = by_u + outside - u @ (u.mT @ outside)
+        outside = input_t @ right.mH / values.unsqueeze(-2)
+        by_u = by_u + outside - u @ (u.mH @ outside)
     if n > k:
-        outside = input_t.mT @ u / values.unsqueeze(-2)
-        by_right = by_right + outside - right.mT @ (right @ outside)
+        outside = input_t.mH @ u / values.unsqueeze(-2)
+        by_right = by_right + outside - right.mH @ (right @ outside)
     if full_matrices:
         # What completes them to squares is any that does: it has no tangent.
         kind: Any = {"dtype": input.dtype, "device": input.device}
         by_u = cat([by_u, zeros((*batch, m, m - k), **kind)], -1)
         by_right = cat([by_right, zeros((*batch, n, n - k), **kind)], -1)
-    return by_u, met.diagonal(dim1=-2, dim2=-1), by_right.mT, None
+    return by_u, real_part(met.diagonal(dim1=-2, dim2=-1)), by_right.mH, None
 
 
 @structured("linalg.singular_values", has_out=False, homes="nowhere")
@@ -238,9 +269,9 @@ def singular_values(input: Tensor) -> Tensor:
 @singular_values.plan
 def _(input: Tensor) -> Plan:
     *batch, m, n = input.facts.shape
-    require_computable("linalg.svd", "linalg_svd_cpu", input)
+    require_computable("linalg.svd", "linalg_svd_cpu", input, takes_complex=True)
     more = ((tuple(batch), int32),)
-    return Plan((*batch, min(m, n)), input.facts.dtype, extra_outputs=more)
+    return Plan((*batch, min(m, n)), real_of(input.facts.dtype), extra_outputs=more)
 
 
 _NOT_FINITE = (
@@ -304,7 +335,7 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_typ
     """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros."""
     if compute_uv:
         u, values, right = _svd(input, not some)
-        return return_types.svd(u, values, right.mT)
+        return return_types.svd(u, values, right.mH)
     *batch, m, n = require_matrix("linalg.svd", input)
     kind: Any = {"dtype": input.dtype, "device": input.device}
     nothing = [zeros((*batch, size, size), **kind) for size in (m, n)]

@@ -15,6 +15,7 @@ from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
+from .complex_numbers import real_part
 from .matrix_checks import (
     SINGULAR,
     batch_of,
@@ -43,7 +44,7 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor
 @triangular.plan
 def _(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Plan:
     name, (left, right) = "linalg.solve_triangular", (a.facts.shape, b.facts.shape)
-    require_computable(name, "triangular_solve_cpu", a)
+    require_computable(name, "triangular_solve_cpu", a, takes_complex=True)
     shape = (*batch_of(name, left, right), *right[-2:])
     return Plan(shape, a.facts.dtype, (bool(upper), bool(unitriangular)), compute=a.facts.dtype)
 
@@ -57,8 +58,8 @@ def _triangle(matrix: Any, upper: bool, unitriangular: bool) -> Any:
 def _(
     g: Any, a: Any, out: Any, upper: bool, unitriangular: bool, wanted: tuple[bool, ...]
 ) -> tuple[Any, Any]:
-    by_b = triangular.public(a.mT, g, not upper, unitriangular)
-    by_a = _triangle(-(by_b @ out.mT), upper, unitriangular) if wanted[0] else None
+    by_b = triangular.public(a.mH, g, not upper, unitriangular)
+    by_a = _triangle(-(by_b @ out.mH), upper, unitriangular) if wanted[0] else None
     return by_a, by_b
 
 
@@ -116,28 +117,31 @@ def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
 @cholesky_parts.plan
 def _(input: Tensor, upper: bool) -> Plan:
     shape = require_square("linalg.cholesky", input)
-    require_computable("linalg.cholesky", "cholesky_cpu", input)
+    require_computable("linalg.cholesky", "cholesky_cpu", input, takes_complex=True)
     more = ((shape[:-2], int32),)
     return Plan(shape, input.facts.dtype, (bool(upper),), extra_outputs=more)
 
 
 @cholesky_parts.vjp("input")
 def _(g: Any, out: Any, upper: bool) -> Any:
-    factor, g = (out.mT, g.mT) if upper else (out, g)
-    met = factor.mT @ g
-    # Of both triangles, so that the gradient is a symmetric matrix too.
-    half = (met.tril() + met.tril(-1).mT) * 0.5
-    above = triangular.public(factor.mT, half, True, False)
-    return triangular.public(factor.mT, above.mT, True, False)
+    factor, g = (out.mH, g.mH) if upper else (out, g)
+    met = factor.mH @ g
+    # Of both triangles, so that the gradient is a symmetric matrix too. The factor's diagonal is
+    # real, and so is what counts of its gradient.
+    below = met.tril(-1)
+    diagonal = real_part(met.diagonal(dim1=-2, dim2=-1)).diag_embed()
+    half = (below + below.mH + diagonal) * 0.5
+    above = triangular.public(factor.mH, half, True, False)
+    return triangular.public(factor.mH, above.mH, True, False)
 
 
 @cholesky_parts.jvp
 def _(input_t: Any, out: Any, upper: bool) -> Any:
-    factor = out.mT if upper else out
+    factor = out.mH if upper else out
     below = triangular.public(factor, input_t, False, False)
-    met = triangular.public(factor, below.mT, False, False)
+    met = triangular.public(factor, below.mH, False, False)
     found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
-    return found.mT if upper else found
+    return found.mH if upper else found
 
 
 NOT_DEFINITE = (
@@ -156,7 +160,7 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
 
 @composite(name="cholesky", linalg=True, takes_out=True)
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
-    """Return the lower triangle L of which L @ L.mT is input, or the upper one U of U.mT @ U.
+    """Return the lower triangle L of which L @ L.mH is input, or the upper one U of U.mH @ U.
 
     Shape   (..., n, n) -> (..., n, n)
     Raises  LinAlgError if input is not positive-definite
@@ -200,9 +204,9 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {shape[-1]} by "
             f"{shape[-1]} but each b matrix is {right[-2]} by {right[-1]}"
         )
-    factor: Any = input2.mT if upper else input2
+    factor: Any = input2.mH if upper else input2
     below = triangular.public(factor, input, False, False)
-    return triangular.public(factor.mT, below, True, False)  # type: ignore[no-any-return]
+    return triangular.public(factor.mH, below, True, False)  # type: ignore[no-any-return]
 
 
 @composite(takes_out=True)

@@ -52,7 +52,7 @@ def _one_by_one(work: Callable[..., None], x: Array, info: Array, *outs: Array) 
 
 
 def cholesky(x: Array, out: Array, info: Array, upper: bool) -> None:
-    """Write the triangle L of x = L @ L.T into out, or its transpose; one triangle of x is read."""
+    """Write the triangle L of x = L @ L.H into out, or L.H; one triangle of x is read."""
 
     def factor(x: Array, out: Array) -> None:
         np.copyto(out, np.linalg.cholesky(x, upper=upper))
@@ -218,7 +218,7 @@ def eigenvalues(x: Array, out: Array, info: Array, upper: bool) -> None:
 
 
 def svd(x: Array, out: Array, values: Array, right: Array, info: Array, full: bool) -> None:
-    """Write U, S and V.T of x = U @ diag(S) @ V.T into out, values and right."""
+    """Write U, S and V.H of x = U @ diag(S) @ V.H into out, values and right."""
 
     def factor(x: Array, out: Array, values: Array, right: Array) -> None:
         _require_finite(x)
@@ -259,7 +259,8 @@ def pseudo_inverse(
     limit = np.maximum(atol, np.multiply(rtol, values[..., 0]))[..., None]
     is_left = values > limit
     scale = np.where(is_left, np.divide(1, np.where(is_left, values, 1)), 0).astype(x.dtype)
-    np.matmul(np.swapaxes(right, -1, -2), scale[..., :, None] * np.swapaxes(u, -1, -2), out=out)
+    left = np.swapaxes(u, -1, -2).conj()
+    np.matmul(np.swapaxes(right, -1, -2).conj(), scale[..., :, None] * left, out=out)
 
 
 def qr(x: Array, out: Array, upper: Array, mode: str) -> None:
