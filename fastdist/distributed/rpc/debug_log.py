@@ -89,4 +89,4 @@ class _FoundLevels(dict[int, bool]):
 
 
 for _logger in (_CALLS, _CONTEXTS, _PASSES):
-    _logger._cache = _FoundLevels()
+    _logger._cache = _FoundLevels()  # type: ignore[attr-defined]

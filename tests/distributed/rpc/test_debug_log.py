@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
@@ -188,11 +189,11 @@ def listen_and_turn_away() -> None:
         listen()
         rpc.rpc_sync("w1", len, ("x",))
         require(r"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), len .*: answered$")
-        for quiet in (
-            lambda: logging.disable(logging.DEBUG),
-            lambda: logging.getLogger("fastdist.distributed").setLevel(logging.INFO),
+        for silence in (
+            partial(logging.disable, logging.DEBUG),
+            partial(logging.getLogger("fastdist.distributed").setLevel, logging.INFO),
         ):
-            quiet()
+            silence()
             lines.kept.clear()
             rpc.rpc_sync("w1", len, ("x",))
             assert lines.kept == [] and not debug_log.of_calls
