@@ -257,7 +257,9 @@ class ShutdownBarrier:
             flag(words, "gives_up", sender),
         )
         with self._lock:
-            self._reported[request.peer] = report
+            # What was reported again, to whoever leads now, may come behind the round that follows.
+            if round_number >= self._reported.get(request.peer, report).round_number:
+                self._reported[request.peer] = report
             self._waiting.append((round_number, answer))
         self._answer_full_rounds()
         return answer

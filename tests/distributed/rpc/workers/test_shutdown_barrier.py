@@ -20,6 +20,7 @@ from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.message import Message
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
 from fastdist.distributed.rpc.workers import shutdown_barrier
 from fastdist.distributed.rpc.workers.record import WorkerInfo
@@ -415,3 +416,16 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
         thread.join(10.0)
         assert not thread.is_alive(), "one waits for a leader that nobody else reports to"
     assert [member.error for member in group] == [None] * 3
+
+
+def test_a_round_that_is_reported_again_may_come_behind_the_next_one() -> None:
+    leader, other = group = make_group(2)
+
+    def report(member: Member, round_number: int) -> Answer:
+        words = {"round": round_number, "under_way": 0, "begun": 0, "gives_up": False}
+        to = member.life_of(leader)
+        return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
+
+    answers = [report(member, 1) for member in group]
+    answers += [report(other, 2), report(other, 1), report(leader, 2)]
+    assert all(answer.done() for answer in answers)
