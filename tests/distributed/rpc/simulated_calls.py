@@ -32,6 +32,7 @@ class Op:
     timeout_s: float
     began: float
     frozen_s_before: float = 0.0
+    made: float = 0.0  # a little later, by a thread of the worker
     ended: list[tuple[float, Any]] = field(default_factory=list)
 
 
@@ -102,7 +103,7 @@ class Calls:
         return group.workers[rank] if group.kind == "static" else group.present(rank)
 
     def start(self, op: Op, function: Any, seconds: float) -> None:
-        agent = op.worker.agent
+        agent, op.made = op.worker.agent, self.world.now
         try:
             info = agent.get_worker_info(op.callee.rank)
             future = agent.call_async(info, function, (op.key, seconds), {}, op.timeout_s)
@@ -112,7 +113,7 @@ class Calls:
             future.add_done_callback(lambda done: self.end(op, done.exception()))
 
     def block_on(self, op: Op, function: Any, seconds: float) -> None:
-        agent = op.worker.agent
+        agent, op.made = op.worker.agent, self.world.now
         try:
             info = agent.get_worker_info(op.callee.rank)
             agent.call(info, function, (op.key, seconds), {}, op.timeout_s)
@@ -235,7 +236,7 @@ class Calls:
         ran_at = self.runs.get(op.key, [callee])[0]
         if ran_at is not callee:
             # It was made when that had come.
-            assert ran_at.began <= op.began, f"call {op.key} of before reached {ran_at.name}"
+            assert ran_at.began <= op.made, f"call {op.key} of before reached {ran_at.name}"
         elif callee.died_at is not None and op.worker is not callee and callee.died_at < when:
             after_s = when - max(callee.died_at, op.began) - op.worker.frozen_s
             assert after_s < DEATH_S, f"call {op.key} ended {after_s:.1f} s after a death"
