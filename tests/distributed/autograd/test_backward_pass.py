@@ -52,6 +52,16 @@ def test_errors_count_while_it_runs_and_not_later() -> None:
     assert str(task.future.exception()) == "first"
 
 
+def test_of_its_errors_a_part_keeps_the_words_of_the_first_and_whether_it_was_its_own() -> None:
+    part, told = a_part(), a_part()
+    part.note_failure(ValueError("first"))
+    part.note_failure(ValueError("second"))
+    told.give_up(RuntimeError("elsewhere"))
+    told.note_failure(RuntimeError("elsewhere"))
+    assert part.failure is not None and part.failure[1:] == (True, "ValueError: first")
+    assert told.failure is not None and told.failure[1:] == (False, "RuntimeError: elsewhere")
+
+
 def test_a_pass_that_is_over_takes_and_sends_nothing(agent: FakeAgent) -> None:
     part = a_part()
     part.came[leaf().sum().edge] = None

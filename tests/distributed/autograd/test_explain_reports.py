@@ -1,0 +1,43 @@
+"""The claim: what workers report of a pass is told in the time of whoever asks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fastdist.distributed.autograd import explanation
+from fastdist.distributed.autograd.backward_pass import PassState
+from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch
+from fastdist.distributed.rpc.clocks import Sighting
+
+MS = 1_000_000
+
+
+def report(name: str, stretches: list[Any], receives: dict[int, int], times: Any) -> dict[str, Any]:
+    found = {"name": name, "stretches": stretches, "receives": receives, "times": times}
+    return {**found, "failure": None}
+
+
+def test_what_happened_elsewhere_is_told_in_the_time_of_who_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explanation, "get_instance", lambda: SimpleNamespace(worker_id=0))
+    # The clock of w1 is a second behind.
+    reports = {
+        0: report(
+            "w0", [(ROOT, 3, 0, [1])], {1: 1}, (5000 * MS, 5750 * MS, {1: 5100 * MS}, {}, [])
+        ),
+        1: report("w1", [(1, 5, 2, [])], {}, (4150 * MS, 4700 * MS, {}, {1: 4200 * MS}, [])),
+    }
+    seen = {0: Sighting(0, 0, 0), 1: Sighting(0, 1000 * MS, 0)}
+    latest: Any = SimpleNamespace(began_at=5000 * MS, state=PassState.OVER, failure=None)
+    found = explanation._explanation(7, latest, reports, seen, {})
+    # A stretch with leaves ends when its worker has done its part.
+    assert found.stretches == (
+        Stretch(0, ROOT, (1,), 3, 0, 0.0, 0.1),
+        Stretch(1, 1, (), 5, 2, 0.2, 0.7),
+    )
+    assert found.hops == (Hop(1, 0, 1, 0.1, 0.2, False),)
+    assert (found.state, found.seconds, found.names) == ("over", 0.75, {0: "w0", 1: "w1"})
