@@ -11,7 +11,7 @@ from itertools import chain, count
 from fastdist import Tensor
 from fastdist.data import TensorDataset
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.workers import shutdown_notice
+from fastdist.distributed.rpc import shutdown_notice
 from fastdist.examples.demo import Demo
 from fastdist.examples.digits_data import batches
 

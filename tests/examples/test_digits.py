@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 import fastdist
-from fastdist.distributed.rpc.workers import shutdown_notice
+from fastdist.distributed.rpc import shutdown_notice
 from fastdist.examples import digits
 from tests.standstill import Standstill
 

@@ -17,9 +17,9 @@ from fastdist.distributed.store import Store
 from . import agent as agents
 from . import api, backend_registry
 from .devices import require_own_devices
+from .leaving import DRAIN_AT_EXIT_S
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .workers.group_number import find_number, keys_of_group
-from .workers.leaving import DRAIN_AT_EXIT_S
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 

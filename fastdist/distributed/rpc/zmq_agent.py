@@ -24,6 +24,7 @@ from .calls.serving import Server
 from .channels import ARENA, channels
 from .debug_log import debug_log
 from .devices import require_devices_of_maps
+from .leaving import DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .references.context import RRefContext
@@ -31,7 +32,6 @@ from .telling import Teller
 from .workers import twins
 from .workers.descriptors import require_descriptors
 from .workers.joining import join_dynamic, join_static
-from .workers.leaving import DRAIN_S, LINGER_S, Leaving, Stage
 from .workers.record import Record, new_incarnation, require_name
 from .workers.store_keeper import keeper_of
 from .workers.workers import Workers
@@ -104,7 +104,10 @@ class ZmqAgent(RpcAgent):
         self.rrefs = RRefContext(self)
         self.client.gave_up = self.rrefs.gave_up
         self.leaving = Leaving(self, workers, self.counts, self._give_up)
-        keeper = keeper_of(store, self.group, workers.refresh, self.leaving)
+        keeper = keeper_of(
+            *(store, self.group, self.leaving.call_after),
+            *(lambda: self.leaving.needs_store, workers.refresh),
+        )
         if keeper is not None:
             workers.look_after_store = keeper.was_lost
 

@@ -310,7 +310,7 @@ def test_a_worker_of_an_earlier_life_is_refused(group: Group) -> None:
 
 
 def leave_and_listen() -> list[str]:
-    records = logging.getLogger("fastdist.distributed.rpc.workers.leaving")
+    records = logging.getLogger("fastdist.distributed.rpc.leaving")
     lines: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

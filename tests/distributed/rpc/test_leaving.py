@@ -15,7 +15,8 @@ import pytest
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
-from fastdist.distributed.rpc.workers import leaving, session, worker, workers
+from fastdist.distributed.rpc import leaving
+from fastdist.distributed.rpc.workers import session, worker, workers
 from tests.distributed.workers import run_group
 
 has_come = threading.Event()

@@ -17,6 +17,7 @@
 # session.py        how it fares; hooks.py: who hears that it is lost, or silent
 # probing.py        why an address takes no connection; pulse_taker.py: whether anybody is there
 # progress.py       the thread that all of this runs on; timeouts.py: what is to expire
-# leaving.py        how this worker leaves, as one table; shutdown_barrier.py, shutdown_notice.py
+#
+# How this worker itself leaves is no matter of this room, for that takes calls: rpc/leaving.py.
 
 from __future__ import annotations

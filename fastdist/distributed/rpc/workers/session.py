@@ -15,7 +15,7 @@
 # block, which have connections of their own. It is told that all was read (FAREWELL) when nobody
 # waits for it any more, or after settle_s, and closes its connections. It is dead when the one that
 # is watched has ended, and, as what came by another just before may be read a moment later, nobody
-# waits or settle_s has passed again. leaving.py tells the other end of this.
+# waits or settle_s has passed again. rpc/leaving.py tells the other end of this.
 #
 # Knocks are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
 # well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.

@@ -24,7 +24,6 @@ from .joining import be_in_again
 
 if TYPE_CHECKING:
     from .group import Group
-    from .leaving import Leaving
     from .record import Record
 
 _AGAIN_S: Final = 0.5
@@ -115,7 +114,11 @@ class StoreKeeper:
 
 
 def keeper_of(
-    keys: Store, group: Group, look_around: Callable[[], None], leaving: Leaving
+    keys: Store,
+    group: Group,
+    call_after: Callable[[float, Callable[[], None]], None],
+    is_needed: Callable[[], bool],
+    look_around: Callable[[], None],
 ) -> StoreKeeper | None:
     """Return what keeps the store of a group that may change, if a worker hosts that."""
     served = keys
@@ -125,6 +128,4 @@ def keeper_of(
         return None
     if not group.may_change or store_is_hosted():
         return None
-    return StoreKeeper(
-        keys, served, group, leaving.call_after, lambda: leaving.needs_store, look_around
-    )
+    return StoreKeeper(keys, served, group, call_after, is_needed, look_around)

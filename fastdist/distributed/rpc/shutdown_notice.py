@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from .progress import Progress
+from .workers.progress import Progress
 
 _logger = logging.getLogger(__name__)
 

@@ -17,14 +17,14 @@
 #
 # Whoever does not leave in order, at an error in between, with graceful=False or at the exit of the
 # process, goes to CLOSING from where it is. In a dynamic group there is no barrier: COMING and
-# GATHERING wait for what is under way here alone. Whoever was given up by the others (standing.py)
-# is fenced: each stage before CLOSING ends at once with a GivenUpError.
+# GATHERING wait for what is under way here alone. Whoever was given up by the others
+# (workers/standing.py) is fenced: each stage before CLOSING ends at once with a GivenUpError.
 #
 # The store goes before the last barrier: when a worker returns from shutdown and joins again, it
 # must not meet the old store, which is about to close.
 #
-# How the others see it is in session.py: LEAVING from the goodbye on, SETTLING when its connection
-# has ended, and DEAD; one that is killed, frozen or cut off is DEAD from any stage.
+# How the others see it is in workers/session.py: LEAVING from the goodbye on, SETTLING when its
+# connection has ended, and DEAD; one that is killed, frozen or cut off is DEAD from any stage.
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from typing import TYPE_CHECKING, Final
 from fastdist.core.errors import ShutdownIncomplete
 from fastdist.distributed.store.waiting_line import speaks_for_node
 
-from .. import constants
+from . import constants
 from .shutdown_barrier import ShutdownBarrier
 from .shutdown_notice import ShutdownNotice
 
 if TYPE_CHECKING:
-    from ..agent import RpcAgent
-    from ..metrics import CallCounts
-    from .worker import Worker
-    from .workers import Workers
+    from .agent import RpcAgent
+    from .metrics import CallCounts
+    from .workers.worker import Worker
+    from .workers.workers import Workers
 
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5

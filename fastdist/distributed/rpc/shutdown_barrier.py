@@ -29,17 +29,17 @@ from fastdist.core.errors import (
 )
 from fastdist.core.future import Future
 
-from ..constants import INIT_TIMEOUT_S, SHUTDOWN_TIMEOUT_S
-from ..handlers import Reply, register_handler, unregister_handler
-from ..message.message import Message
-from ..message.types import MessageType
-from ..message.words import flag, number, text
-from ..metrics import CallCounts
+from .constants import INIT_TIMEOUT_S, SHUTDOWN_TIMEOUT_S
+from .handlers import Reply, register_handler, unregister_handler
+from .message.message import Message
+from .message.types import MessageType
+from .message.words import flag, number, text
+from .metrics import CallCounts
 
 if TYPE_CHECKING:
-    from ..agent import RpcAgent
-    from ..message.metadata import Value
-    from .worker import Worker
+    from .agent import RpcAgent
+    from .message.metadata import Value
+    from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
 # A member with calls under way holds up its next report for so long, unless they end, so that

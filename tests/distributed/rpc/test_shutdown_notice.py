@@ -13,8 +13,7 @@ import pytest
 
 from fastdist.core.errors import RpcError, ShutdownIncomplete
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import constants
-from fastdist.distributed.rpc.workers import shutdown_notice
+from fastdist.distributed.rpc import constants, shutdown_notice
 from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_arrivals
 
 FIRST_S = 0.2
