@@ -6,7 +6,7 @@ import copy
 import functools
 import threading
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from fastdist.distributed.sockets import Doorbell
 
@@ -24,6 +24,9 @@ class PendingCall(Protocol):
 
     def fail(self, error: Exception) -> None:
         """End the call with an error, if it has not ended otherwise."""
+
+
+C = TypeVar("C", bound=PendingCall)
 
 
 class OwnLane:
@@ -51,7 +54,7 @@ class OwnLane:
         self.greeting = None
 
 
-class Pipe:
+class Pipe(Generic[C]):
     """Lanes to one peer, and who waits for it.
 
     `connect(bell, number)` makes a lane that ends when the bell rings; `greet(number)` is the
@@ -76,7 +79,7 @@ class Pipe:
         # Raised as a copy: an error that is raised again and again collects the frames of all who
         # raised it, and with them whatever they held.
         self._error: Exception | None = None
-        self._pending: dict[int, PendingCall] = {}
+        self._pending: dict[int, C] = {}
         self._free: list[OwnLane] = []
         # Of the lanes that are not there. They are few and used again, the lowest first, so that a
         # peer need remember no more lanes than there may be at once.
@@ -192,7 +195,7 @@ class Pipe:
         if shared is not None:
             shared.send(frames)
 
-    def add_pending(self, message_id: int, call: PendingCall) -> None:
+    def add_pending(self, message_id: int, call: C) -> None:
         """Remember a call until its answer comes.
 
         Raises  the pipe's error
@@ -202,12 +205,12 @@ class Pipe:
                 raise copy.copy(self._error)
             self._pending[message_id] = call
 
-    def take_pending(self, message_id: int) -> PendingCall | None:
+    def take_pending(self, message_id: int) -> C | None:
         """Forget and return a call; None if it has ended before: then its answer is late."""
         with self._lock:
             return self._pending.pop(message_id, None)
 
-    def pending(self, message_id: int) -> PendingCall | None:
+    def pending(self, message_id: int) -> C | None:
         """Return a call that waits for its answer, or None."""
         with self._lock:
             return self._pending.get(message_id)
@@ -255,9 +258,7 @@ class Pipe:
         if shared is not None:
             shared.close(linger_s)
 
-    def _end(
-        self, calls: Iterable[PendingCall], lanes: Iterable[OwnLane], error: Exception
-    ) -> None:
+    def _end(self, calls: Iterable[C], lanes: Iterable[OwnLane], error: Exception) -> None:
         for call in calls:
             call.fail(error)
         for own in lanes:

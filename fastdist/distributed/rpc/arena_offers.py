@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from .workers.progress import Progress
     from .workers.record import Record
     from .workers.worker import Worker
-    from .workers.workers import Workers
 
 _OFFER_TIMEOUT_S = 30.0
 _PROOF_BYTES = 32
@@ -52,16 +51,9 @@ class ArenaOffers:
     Thread  any
     """
 
-    def __init__(
-        self,
-        agent: RpcAgent,
-        workers: Workers,
-        progress: Progress,
-        is_wanted: bool,
-    ) -> None:
+    def __init__(self, agent: RpcAgent, progress: Progress, *, is_wanted: bool) -> None:
         self._agent = agent
-        self._me = workers.me
-        self._workers = workers
+        self._me = agent.me
         self._progress = progress
         self._is_wanted = is_wanted
         # Guards the three below it, and what each worker has lent.
@@ -121,7 +113,7 @@ class ArenaOffers:
             info["agent.arena"] = (
                 f"{num_blocks} blocks of {lent_bytes} bytes lent, {bytes_there} bytes there"
             )
-        for peer in self._workers.met():
+        for peer in self._agent.workers.met():
             if peer.lender is not None:
                 info[f"agent.arena.{peer.info.name}"] = peer.lender.describe()
             elif not peer.is_self and self._me.shares_host_with(peer.record):

@@ -30,8 +30,10 @@ from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .references.context import RRefContext
 from .telling import Teller
 from .workers import twins
+from .workers.callers import Callers
 from .workers.descriptors import require_descriptors
 from .workers.joining import join_dynamic, join_static
+from .workers.progress import Progress
 from .workers.record import Record, new_incarnation, require_name
 from .workers.store_keeper import keeper_of
 from .workers.workers import Workers
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from fastdist.distributed.sockets import Security
     from fastdist.distributed.store import Store
 
+    from .calls.outgoing import Call
     from .options import TensorPipeRpcBackendOptions
     from .workers.group import Group
 
@@ -90,26 +93,30 @@ class ZmqAgent(RpcAgent):
         except BaseException:
             self._listener.close()
             raise
-        workers = Workers(self.group, self._context, options.frozen_s, options.grace_s)
-        self.workers = workers
-        server = Server(self._listener, self.me, self.counts, workers.admit, workers.has_parted)
-        self._server = server
+        self.progress = Progress("fastdist-rpc-progress")
+        self._arenas = ArenaOffers(self, self.progress, is_wanted=ARENA in chosen)
+        self._callers = Callers(self._listener, self.me)
+        self.workers = workers = Workers(
+            *(self.group, self._context, self._callers, self.progress),
+            *(self.submit_uncounted, self._arenas.lender_to, options.frozen_s, options.grace_s),
+        )
+        self._server = server = Server(
+            *(self._listener, self._callers, self.counts, workers.admit, workers.has_parted)
+        )
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         self.client = self.client_class(
-            self.me, self.pool, self.counts, workers.reach, self.device_map_to
+            *(workers, self.pool, self.counts, self.device_map_to, self._gave_up)
         )
         self.teller = Teller(self.send)
-        self._arenas = ArenaOffers(self, workers, self.client.progress, ARENA in chosen)
-        workers.attend(self.client, self.pool, server, self._arenas)
+        workers.add_lost_callback(self._arenas.peer_lost)
         self.rrefs = RRefContext(self)
-        self.client.gave_up = self.rrefs.gave_up
         self.leaving = Leaving(self, workers, self.counts, self._give_up)
         keeper = keeper_of(
             *(store, self.group, self.leaving.call_after),
             *(lambda: self.leaving.needs_store, workers.refresh),
         )
         if keeper is not None:
-            workers.look_after_store = keeper.was_lost
+            workers.add_lost_callback(keeper.was_lost)
 
     def _meet(self, store: Store, world_size: int) -> Group:
         """Enter the group, in the time that init_rpc has left."""
@@ -141,7 +148,7 @@ class ZmqAgent(RpcAgent):
         self.workers.is_open = True
         self.leaving.barrier.register()
         self._arenas.register()
-        self.client.progress.start()
+        self.progress.start()
         self.teller.start()
         self.pool.start()
         if self.group.came_back:
@@ -161,6 +168,9 @@ class ZmqAgent(RpcAgent):
     def leave(self, timeout_s: float) -> None:
         """Leave in order, but for the end of threads and sockets, which shutdown is."""
         self.leaving.leave(timeout_s)
+
+    def _gave_up(self, call: Call) -> None:
+        self.rrefs.gave_up(call)
 
     def _give_up(self, deadline: float) -> None:
         self.rrefs.delete_all(deadline)
@@ -183,11 +193,10 @@ class ZmqAgent(RpcAgent):
             self.group.leave()
         except StoreError as failure:
             _logger.info("the store could not be told that this worker leaves: %s", failure)
-        self.client.timeouts.close()
-        progress = self.client.progress
+        self.progress.timeouts.close()
         for peer in peers:
-            progress.post(lambda peer=peer: peer.close(error, linger_s=LINGER_S))
-        progress.stop()
+            self.progress.post(lambda peer=peer: peer.close(error, linger_s=LINGER_S))
+        self.progress.stop()
         self.client.end_resends(error)
         for name in self.pool.stop(self.drain_s):
             _logger.warning("thread %s still runs a user's function; RPC ends without it", name)
@@ -221,8 +230,8 @@ class ZmqAgent(RpcAgent):
         for kind, (lent_bytes, locked_bytes) in staging.usage().items():
             text = f"{lent_bytes} of {locked_bytes} bytes of locked memory lent for copies"
             info[f"agent.cuda_basic.{kind}"] = text
-        info["agent.timeouts"] = str(len(self.client.timeouts))
-        info["agent.calls_held_until_answers_are_read"] = str(self._server.num_held())
+        info["agent.timeouts"] = str(len(self.progress.timeouts))
+        info["agent.calls_held_until_answers_are_read"] = str(self._callers.num_held())
         info["agent.messages_dropped_as_rubbish"] = str(self._server.num_rubbish)
         return info
 

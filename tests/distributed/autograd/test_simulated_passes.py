@@ -291,7 +291,7 @@ def was_lost(workers: Workers, lost: PeerWorker) -> None:
     if not scenarios:
         return
     name = scenarios[-1].group.by_incarnation[lost.record.incarnation].name
-    workers._pool.submit_uncounted(note_lost, name)
+    workers._submit(note_lost, name)
 
 
 def note_lost(name: str) -> None:

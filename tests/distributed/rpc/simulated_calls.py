@@ -254,8 +254,7 @@ class Calls:
         agent = worker.agent
         assert not worker.num_lent(), f"{worker.name} has lent {worker.num_lent()} blocks"
         assert agent._server.num_rubbish == 0
-        assert len(agent.client.timeouts) == 0
-        assert not agent.client._expiring
+        assert len(agent.progress.timeouts) == 0
         assert agent.counts.activity()[0] == 0, agent.get_metrics()
         for peer in agent.workers.met():
             assert peer.pipe.num_pending() == 0

@@ -30,7 +30,6 @@ from fastdist.distributed.autograd import container
 from fastdist.distributed.autograd import engine as dist_engine
 from fastdist.distributed.pipe import pipe
 from fastdist.distributed.rpc import agent, arena_offers, handlers, zmq_agent
-from fastdist.distributed.rpc.calls import client
 from fastdist.distributed.rpc.workers import hooks, joining, record
 from fastdist.distributed.rpc.workers import worker as lives
 from fastdist.distributed.rpc.workers.group import GIVEN_UP
@@ -420,7 +419,7 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(zmq_agent, "Record", _make_record)
         patch.setattr(zmq_agent, "Teller", threads.SimTeller)
         patch.setattr(joining, "leaves_its_place", _leaves_its_place)
-        patch.setattr(client, "Progress", threads.SimProgress)
+        patch.setattr(zmq_agent, "Progress", threads.SimProgress)
         patch.setattr(pipe, "Doorbell", SimBell)
         _handlers_of_rooms.update(handlers._handlers)
         patch.setattr(forward_grad, "end_callbacks", [_level_ended])

@@ -29,10 +29,9 @@ def here() -> Process:
 class SimProgress:
     """The progress thread of one worker: every function it runs is an event of its own."""
 
-    def __init__(self, name: str, timeouts: Timeouts, expire: Callable[[list[int]], None]) -> None:
+    def __init__(self, name: str) -> None:
         self._process = here()
-        self._timeouts = timeouts
-        self._expire = expire
+        self.timeouts: Timeouts[Any] = Timeouts()
         self._readers: dict[int, Callable[[], None]] = {}
         self._posted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._due: list[float] = []  # when the alarms are
@@ -107,11 +106,10 @@ class SimProgress:
                 reader()
 
     def _look(self) -> None:
-        expired = self._timeouts.expire(self._process.world.now)
-        if expired:
-            with self._as_this_thread():
-                self._expire(expired)
-        until = self._timeouts.sleep_until()
+        with self._as_this_thread():
+            for call in self.timeouts.expire(self._process.world.now):
+                call.expire()
+        until = self.timeouts.sleep_until()
         if until != math.inf:
             self._process.world.at(until, self._process, self._look)
 

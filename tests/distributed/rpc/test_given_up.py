@@ -16,6 +16,8 @@ import fastdist
 from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed import autograd, rpc
+from fastdist.distributed.rpc.message.message import Message
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers import worker
 from tests.distributed.workers import Group, WorkerFailed, open_gate, wait_at
 from tests.standstill import Standstill
@@ -232,13 +234,13 @@ def test_who_only_serves_ends_with_an_error(start: Callable[[int], Group], froze
 
 def hear_on_lanes_of_calls_alone() -> None:
     """Let lane 0 stay deaf to refusals: the lane of a blocked call may be read before it."""
-    refuse = worker.Worker.refuse
+    take_word = worker.Worker._take_word
 
-    def refuse_elsewhere(peer: worker.Worker, error: Exception) -> None:
-        if not peer._progress.is_current_thread():
-            refuse(peer, error)
+    def take_others(peer: worker.Worker, word: Message) -> None:
+        if word.type != MessageType.EXCEPTION:
+            take_word(peer, word)
 
-    worker.Worker.refuse = refuse_elsewhere  # type: ignore[method-assign]
+    worker.Worker._take_word = take_others  # type: ignore[method-assign]
 
 
 def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(

@@ -195,7 +195,7 @@ def timeouts() -> None:
         assert time.monotonic() < deadline
     agent = rpc._get_current_rpc_agent()
     assert rpc.rpc_async("w1", who).wait() == "w1"
-    assert len(agent.client.timeouts) == 0 and not agent.client._expiring
+    assert len(agent.progress.timeouts) == 0
     assert agent.counts.client_active == 0
 
 

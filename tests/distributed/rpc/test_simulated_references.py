@@ -181,18 +181,19 @@ def test_an_answer_that_comes_twice_brings_its_references_once() -> None:
     scenario = References(0, quiet=True)
     scenarios[:] = [scenario]
     caller, callee = scenario.group.workers[:2]
-    client, pool, read = caller.agent.client, caller.agent.pool, list[tuple[Any, Any]]()
-    came = client.answer_came
+    pool, read = caller.agent.pool, list[tuple[Any, Any]]()
+    peer: Any = caller.agent.worker(1)
+    came = peer._take
 
-    def come_twice(peer: Any, frames: list[Any]) -> None:
+    def come_twice(frames: list[Any]) -> None:
         for _ in range(2):
-            came(peer, [*frames])
+            came([*frames])
 
     def put_off(function: Any, *arguments: Any) -> bool:
         read.append((function, arguments))
         return True
 
-    client.answer_came, pool.submit_uncounted = come_twice, put_off
+    peer._take, pool.submit_uncounted = come_twice, put_off
     future = caller.agent.call_async(caller.agent.get_worker_info(1), give, (0.0,), {}, 0.0)
     scenario.world.run_until(scenario.world.now + 1.0)
     # Threads come to what they are to do in any order.

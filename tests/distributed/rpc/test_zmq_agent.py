@@ -111,7 +111,7 @@ def unset_is_the_default() -> None:
             while agent.workers.reach(1).pipe.num_pending():
                 assert time.monotonic() < soon
                 threading.Event().wait(0.001)
-            assert len(agent.client.timeouts) == 0
+            assert len(agent.progress.timeouts) == 0
     finally:
         rpc._set_rpc_timeout(before)
         rpc.rpc_sync("w1", open_gate)
@@ -375,7 +375,7 @@ def end_with_a_call_under_way() -> None:
     future = rpc.rpc_async("w0", wait_at_gate)
     ended = future.then(lambda done: (threading.current_thread().name, repr(done.exception())))
     ended.add_done_callback(lambda done: order.append("callback"))
-    note("timeouts", agent.client.timeouts, "close")
+    note("timeouts", agent.progress.timeouts, "close")
     note("pipe", Worker, "close")
     note("progress", agent.client.progress, "stop")
     note("pool", agent.pool, "stop")

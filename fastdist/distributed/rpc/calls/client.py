@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastdist.core.errors import MessageError, RpcError
+from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.frames import Buffer
@@ -15,25 +14,12 @@ from fastdist.distributed.pipe.frames import Buffer
 from ..debug_log import debug_log
 from ..message.body import reads_plainly
 from ..message.error_parts import fresh
-from ..message.layout import NO_CALL, PICKLE
+from ..message.layout import PICKLE
 from ..message.message import Message
-from ..message.remote_errors import unpack_error
 from ..message.types import NOT_COUNTED, OURS_ALONE, TOLD_IF_GIVEN_UP, USER_WORK, MessageType
 from ..metrics import CallCounts
-from ..workers.inquiry import read_findings
-from ..workers.progress import Progress
-from ..workers.timeouts import Timeouts
 from .lane_call import LaneCall
-from .outgoing import (
-    Call,
-    bytes_of,
-    cancel,
-    decode_answer,
-    lost_error,
-    open_answer,
-    pack_request,
-    undo,
-)
+from .outgoing import Call, open_answer, pack_request, undo
 from .resend import Resend
 
 if TYPE_CHECKING:
@@ -41,12 +27,9 @@ if TYPE_CHECKING:
     from fastdist.tensor.tensor import Tensor
 
     from ..message.metadata import Value
-    from ..workers.record import Record
     from ..workers.worker import Worker
+    from ..workers.workers import Workers
 
-_logger = logging.getLogger(__name__)
-
-_GREET_FIRST: Final = MessageType.GREET_FIRST
 # Callers that block are few: what they hold together is little where each holds little.
 _UNCHARGED_BYTES: Final = 64 << 10
 
@@ -54,32 +37,30 @@ _UNCHARGED_BYTES: Final = 64 << 10
 class Client:
     """Calls of this worker to all others.
 
+    `gave_up(call)` is told of each call that may bring references, and is given up before its
+    answer has come.
+
     Thread  any
     """
 
     def __init__(
         self,
-        me: Record,
+        workers: Workers,
         pool: ThreadPool,
         counts: CallCounts,
-        reach: Callable[[int | Worker, MessageType], Worker],
         device_map_to: Callable[[Worker], Mapping[Device, Device]],
+        gave_up: Callable[[Call], None],
     ) -> None:
-        self.timeouts = Timeouts()
-        self.progress = Progress("fastdist-rpc-progress", self.timeouts, self._expire)
-        self._me, self.rank = me, me.rank
+        self._me, self.rank = workers.me, workers.me.rank
+        self.progress, self._timeouts = workers.progress, workers.progress.timeouts
         self.pool = pool
         self._counts = counts
-        self._reach = reach
+        self._reach = workers.reach
         self._device_map_to = device_map_to
+        self._gave_up = gave_up
         self._numbers = itertools.count()
-        # Calls that have a deadline, by id: where an expired id leads to. One entry at a time is
-        # put in or taken out.
-        self._expiring: dict[int, Call] = {}
         # Requests that wait to be sent once more. Entries come and go one at a time.
         self.resends: set[Resend] = set()
-        # Told of each call that may bring references, and is given up before its answer has come.
-        self.gave_up: Callable[[Call], None] = lambda call: None
 
     def end_resends(self, error: RpcError) -> None:
         """Send nothing once more: whoever waits hears that this worker leaves."""
@@ -138,71 +119,11 @@ class Client:
         """Let a request leave by the shared lane; what a faulty agent overrides."""
         call.peer.pipe.shared().send(frames)
 
-    def answer_came(self, peer: Worker, frames: list[Buffer]) -> None:
-        """Complete the call that an answer on lane 0 is for; on the progress thread."""
-        peer.has_read(frames)
-        answer = self._decoded(frames, peer)
-        if answer is None:
-            return
-        if answer.message_id == NO_CALL:
-            if answer.type == MessageType.FINDINGS:
-                self._look_at_findings(peer, answer)
-                return
-            if answer.type == MessageType.PONG:
-                peer.answered()
-                return
-            if answer.type == MessageType.EXCEPTION:
-                # The answer to a greeting is a refusal.
-                peer.refuse(unpack_error(answer))
-            return
-        if answer.type == _GREET_FIRST:
-            peer.must_greet_again(answer.message_id)
-            return
-        call = peer.pipe.take_pending(answer.message_id)
-        if call is None:
-            # Late: its caller has been told that it took too long. Or it has come before. What it
-            # brings is read in neither case: see Note [References that never come].
-            return
-        assert isinstance(call, Call)
-        size = bytes_of(answer, frames)
+    def answer_came(self, call: Call, answer: Message, size_bytes: int) -> None:
+        """Read an answer, here or where it may take long, and end its call with that."""
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
-        if plainly or not self.pool.submit_uncounted(_complete, call, answer, size):
-            _complete(call, answer, size)
-
-    def late_answer_came(self, peer: Worker, frames: list[Buffer]) -> None:
-        """Take note of an answer on a lane that nobody waits on; on the progress thread."""
-        self._decoded(frames, peer)  # memory that was lent for it goes back
-
-    def _decoded(self, frames: list[Buffer], peer: Worker) -> Message | None:
-        try:
-            return decode_answer(frames, peer)
-        except MessageError as error:
-            # Told once of each worker: one that answers so may do it as fast as it can.
-            if not peer.answers_rubbish:
-                peer.answers_rubbish = True
-                _logger.warning("%s; it was dropped, as others of its will be", error)
-            return None
-
-    def _look_at_findings(self, peer: Worker, answer: Message) -> None:
-        serial, never_came, gone = read_findings(answer)
-        if not peer.takes_findings(serial):
-            return  # of an earlier connection, or a copy
-        for call_id in never_came:
-            call = peer.pipe.pending(call_id)
-            if not isinstance(call, Call):
-                continue
-            if frames := call.frames_again():
-                text = "call %#x never came to %r: sent again"
-                debug_log.worker(call_id >> 48, text, call_id, peer.name)
-                peer.pipe.notify(list(frames))
-            elif peer.pipe.take_pending(call_id) is not None:
-                call.fail(lost_error(call, may_have_run=False))
-                self._give_up(call)
-        for call_id in gone:
-            call = peer.pipe.take_pending(call_id)
-            if isinstance(call, Call):
-                call.fail(lost_error(call, may_have_run=True))
-                self._give_up(call)
+        if plainly or not self.pool.submit_uncounted(_complete, call, answer, size_bytes):
+            _complete(call, answer, size_bytes)
 
     def _new_call(
         self,
@@ -249,7 +170,7 @@ class Client:
             peer.pipe.check_in(own)
             call.was_not_sent()
             raise
-        return LaneCall(call, own, size, charged, self._counts, self._give_up)
+        return LaneCall(call, own, size, charged, self._counts, self.give_up)
 
     def _start(self, call: Call, value: Any) -> Future[Any]:
         self._number(call)
@@ -261,7 +182,7 @@ class Client:
         # must not wait behind users' functions: they run where the answer is read.
         is_ours = kind in OURS_ALONE
         future: Future[Any] = Future(executor=None if is_ours else self.pool)
-        call.await_in_future(future, self._finish)
+        call.await_in_future(future, self)
         call.charged_bytes = size if is_user_work else -1
         if is_user_work and not peer.credit.take(size, call.deadline):
             call.was_not_sent()
@@ -281,11 +202,10 @@ class Client:
             call.end(None, fresh(error))
             return future
         if call.deadline is not None:
-            self._expiring[call.message_id] = call
-            if self.timeouts.add(call.message_id, call.deadline):
+            if self._timeouts.add(call, call.deadline):
                 self.progress.wake()
             if call.is_over:  # a break was faster
-                self._forget_deadline(call)
+                self._timeouts.remove(call)
         try:
             self.write(call, frames)
         except Exception as error:
@@ -294,11 +214,12 @@ class Client:
                 call.end(None, fresh(error))
         return future
 
-    def _finish(self, call: Call, received_bytes: int, failed: bool) -> None:
+    def finish(self, call: Call, received_bytes: int, *, failed: bool) -> None:
+        """Give back what a call holds, and count its end."""
         if debug_log.of_calls:
             debug_log.call(call, "failed" if failed else "answered")
         if call.deadline is not None:
-            self._forget_deadline(call)
+            self._timeouts.remove(call)
         if call.charged_bytes >= 0:
             call.peer.credit.give_back(call.charged_bytes)
         if call.lent_bytes:
@@ -306,24 +227,10 @@ class Client:
         if call.message.type not in NOT_COUNTED:
             self._counts.call_ended(call.peer.info.name, received_bytes, failed=failed)
 
-    def _forget_deadline(self, call: Call) -> None:
-        self._expiring.pop(call.message_id, None)
-        self.timeouts.remove(call.message_id)
-
-    def _expire(self, message_ids: list[int]) -> None:
-        for message_id in message_ids:
-            call = self._expiring.get(message_id)
-            # Once it is taken out its id is unknown: a late answer is dropped.
-            if call is not None and call.peer.pipe.take_pending(message_id) is not None:
-                call.peer.pipe.notify(cancel(call))
-                if debug_log.of_calls:
-                    debug_log.call(call, "timed out")
-                call.end(None, call.timeout_error())
-                self._give_up(call)
-
-    def _give_up(self, call: Call) -> None:
+    def give_up(self, call: Call) -> None:
+        """Take note that nobody waits any more for a call that may have come."""
         if call.message.effective_type in TOLD_IF_GIVEN_UP:
-            self.gave_up(call)
+            self._gave_up(call)
 
 
 def _complete(call: Call, answer: Message, size: int) -> None:

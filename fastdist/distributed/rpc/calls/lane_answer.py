@@ -9,8 +9,8 @@ from fastdist.distributed.pipe.lane import LaneInDoubt
 from ..message.layout import NO_CALL
 from ..message.message import Message
 from ..message.types import MessageType
-from ..workers.inquiry import ask_about, read_findings
-from .outgoing import Call, bytes_of, decode_answer, lost_error
+from ..workers.inquiry import ask_about, decode_answer, read_findings
+from .outgoing import Call, bytes_of, lost_error
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane

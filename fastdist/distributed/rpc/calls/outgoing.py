@@ -8,16 +8,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastdist.core.errors import MessageError, RpcTimeoutError, WorkerLostError
+from fastdist.core.errors import RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
 from .. import interceptors
+from ..debug_log import debug_log
 from ..durations import seconds
 from ..handlers import Reply
 from ..message.body import serialize, serialize_call
 from ..message.error_parts import fresh
-from ..message.message import Message, decode
+from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
 from ..message.types import USER_WORK, MessageType
 
@@ -86,6 +87,19 @@ def _has_come(call: Call) -> None:
         step()
 
 
+class Keeper(Protocol):
+    """What keeps account of calls that end in Futures: the client."""
+
+    def answer_came(self, call: Call, answer: Message, size_bytes: int) -> None:
+        """Read an answer, and end its call with that."""
+
+    def finish(self, call: Call, received_bytes: int, *, failed: bool) -> None:
+        """Give back what a call holds, and count its end."""
+
+    def give_up(self, call: Call) -> None:
+        """Take note that nobody waits any more for a call that may have come."""
+
+
 class Call:
     """A request on its way: what it was, whom it went to, and who waits for it.
 
@@ -97,10 +111,10 @@ class Call:
         "came",
         "charged_bytes",
         "deadline",
-        "finish",
         "frames",
         "future",
         "is_over",
+        "keeper",
         "lent_bytes",
         "message",
         "message_id",
@@ -126,12 +140,10 @@ class Call:
         # What of the request is not in its frames but in memory lent to the peer.
         self.lent_bytes = 0
 
-    def await_in_future(
-        self, future: Future[Any], finish: Callable[[Call, int, bool], None]
-    ) -> None:
-        """Let the call end in a Future; `finish(call, answer's bytes, failed)` goes before."""
+    def await_in_future(self, future: Future[Any], keeper: Keeper) -> None:
+        """Let the call end in a Future; its keeper finishes it before."""
         self.future: Future[Any] = future
-        self.finish = finish
+        self.keeper = keeper
         # What the call holds of the peer's credit; -1 if it needs none.
         self.charged_bytes = -1
         self.is_over = False
@@ -172,12 +184,31 @@ class Call:
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
         """Complete the Future."""
         self.is_over = True
-        self.finish(self, received_bytes, error is not None)
+        self.keeper.finish(self, received_bytes, failed=error is not None)
         self.future.try_complete(value, error)
+
+    def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
+        """Take the answer that came on lane 0."""
+        self.keeper.answer_came(self, answer, bytes_of(answer, frames))
 
     def fail(self, error: Exception) -> None:
         """End the call with the pipe's error."""
         self.end(None, fresh(error))
+
+    def lost(self, *, may_have_run: bool) -> None:
+        """End a call that a broken connection took, or the answer of which."""
+        self.fail(lost_error(self, may_have_run=may_have_run))
+        self.keeper.give_up(self)
+
+    def expire(self) -> None:
+        """End the call, whose time is over, unless something else has."""
+        # Once it is taken out its id is unknown: a late answer is dropped.
+        if self.peer.pipe.take_pending(self.message_id) is not None:
+            self.peer.pipe.notify(cancel(self))
+            if debug_log.of_calls:
+                debug_log.call(self, "timed out")
+            self.end(None, self.timeout_error())
+            self.keeper.give_up(self)
 
     def timeout_error(self) -> RpcTimeoutError:
         """Return the error of a call that ran for too long."""
@@ -298,17 +329,6 @@ def lost_error(call: Call, *, may_have_run: bool) -> WorkerLostError:
         f"came back during {call.describe()}: {what}",
         may_have_run=may_have_run,
     )
-
-
-def decode_answer(frames: Sequence[Buffer], peer: Worker) -> Message:
-    """Return the message of frames from peer.
-
-    Raises  MessageError naming the peer
-    """
-    try:
-        return decode(frames, peer.takes, peer)
-    except MessageError as error:
-        raise MessageError(f"worker {peer.info.name!r} answered with rubbish: {error}") from error
 
 
 def bytes_of(message: Message, frames: Sequence[Buffer]) -> int:

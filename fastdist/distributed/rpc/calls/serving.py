@@ -25,18 +25,16 @@ from fastdist.distributed.pipe.listener import Listener, Received, Route
 
 from ..debug_log import debug_log
 from ..message.message import Message, decode
-from ..message.remote_errors import pack_error
 from ..message.types import KINDS, NOT_COUNTED, REQUEST, USER_WORK, MessageType
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
-from ..workers.callers import Callers
 from ..workers.inquiry import bytes_told, calls_asked_about, tell
-from ..workers.received_calls import Caller, CallerLane, Request
+from ..workers.received_calls import Caller, CallerLane
 from ..workers.twins import refuse_twin
 from .incoming import Incoming
 from .outgoing import bytes_of
 
 if TYPE_CHECKING:
-    from ..workers.record import Record
+    from ..workers.callers import Callers
     from ..workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -63,24 +61,22 @@ class Server:
     def __init__(
         self,
         listener: Listener,
-        me: Record,
+        callers: Callers,
         counts: CallCounts,
         admit: Callable[[int, int, str], Worker],
         parted: Callable[[Caller], None],
     ) -> None:
-        self.me = me
+        self.me = callers.me
         self.counts = counts
-        self._limits = me.limits
+        self._limits = callers.me.limits
         self._listener = listener
         self._admit = admit
         self._parted = parted
-        self._callers = Callers(me.limits.connections, me.limits.outstanding_bytes)
+        self._callers = callers
         self.num_rubbish = 0
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
         self._inbox: deque[Received] = deque()
-        # Calls that were held back: see Note [Answers that are not read] in received_calls.py.
-        self._let_go: deque[Request] = deque()
         # Guards the two below it: answers are put in by who leads at that moment.
         self._outbox_lock = threading.Lock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
@@ -98,8 +94,8 @@ class Server:
             self._flush()
         while True:
             while not self._inbox:
-                if self._let_go:
-                    return Work(Incoming.run, self._let_go.popleft(), counted=True)
+                if self._callers.let_go:
+                    return Work(Incoming.run, self._callers.let_go.popleft(), counted=True)
                 if not self._fill_inbox():
                     return None
             try:
@@ -113,36 +109,6 @@ class Server:
     def wake(self) -> None:
         """Let take return None soon."""
         self._listener.wake()
-
-    def forget(self, caller: Worker, word: FastdistError | None = None) -> None:
-        """Take no more requests from a worker that is lost or has left, and tell it so by a word.
-
-        Note    who was only cut off hears it at once, by a connection that still holds; another one
-                when it greets again
-        """
-        forgotten = self._callers.forget(caller)
-        self._let_go.extend(forgotten.held)
-        if self._let_go:
-            self._listener.wake()
-        if word is not None:
-            self._refuse(forgotten.routes, word)
-
-    def fence(self, word: FastdistError) -> None:
-        """Run nothing more for anybody who has greeted so far, and tell all of them why.
-
-        Note    who greets from here on is told by `admit`
-        """
-        forgotten = self._callers.forget_all()
-        for request in forgotten.held:
-            request.deadline = 0.0  # as where its caller has given it up
-        self._let_go.extend(forgotten.held)
-        if self._let_go:
-            self._listener.wake()
-        self._refuse(forgotten.routes, word)
-
-    def num_held(self) -> int:
-        """Return how many calls wait until their callers have read what they were answered."""
-        return self._callers.num_held()
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
         """Send an answer, now or with others of its batch; False if its connection is gone."""
@@ -246,7 +212,7 @@ class Server:
                 # Should it still wait for a thread it will not run any more.
                 request.deadline = 0.0
         elif message.type == MessageType.CREDIT:
-            self._let_go.extend(caller.were_read(bytes_told(message)))
+            self._callers.let_go.extend(caller.were_read(bytes_told(message)))
         elif message.type == MessageType.INQUIRY:
             serial, call_ids = calls_asked_about(message)
             findings = caller.look_for(call_ids)
@@ -264,30 +230,16 @@ class Server:
                 )
             refuse_twin(self.me, message)
             worker = self._admit(message.source, message.incarnation, meant_for)
-            if received.route not in self._callers.by_route:
-                self._callers.drop_routes(self._listener.knows)
-            lane = worker.lanes.get(message.lane)
-            if lane is not None and lane.route != received.route and worker.lender is not None:
-                # Answers on their way by the connection before are lost, with what they lent.
-                worker.lender.connection_broke()
-            count = _count_of(message)
-            waited = self._callers.greeted(worker, message.lane, received.route, count)
-            self._let_go.extend(waited)
+            self._callers.greeted(worker, message.lane, received.route, _count_of(message))
             debug_log.worker(self.me.rank, "worker %r has connected", worker.name)
             try:
                 # Again: who was lost since it was let in has been forgotten already.
                 self._admit(message.source, message.incarnation, meant_for)
             except FastdistError:
-                self.forget(worker)
+                self._callers.forget(worker)
                 raise
         except FastdistError as error:
-            self._refuse([received.route], error)
-
-    def _refuse(self, routes: Sequence[Route], error: FastdistError) -> None:
-        """Answer a greeting, the last one of each connection, with an error."""
-        refusal = pack_error(error, self.me.name).encode()
-        for route in routes:
-            self._listener.reply(route, refusal)
+            self._callers.refuse([received.route], error)
 
     def _flush(self) -> None:
         with self._outbox_lock:

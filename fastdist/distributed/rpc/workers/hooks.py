@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fastdist.core.thread_pool import ThreadPool
-
     from .record import WorkerInfo
     from .worker import Worker
 
@@ -30,8 +28,8 @@ def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
     silence_hooks.append(hook)
 
 
-def tell_silence(pool: ThreadPool, worker: WorkerInfo, why: str) -> None:
-    """Log that a worker is silent, and run the hooks."""
+def tell_silence(submit: Callable[..., object], worker: WorkerInfo, why: str) -> None:
+    """Log that a worker is silent, and let `submit` run the hooks."""
     _logger.warning("worker %r %s", worker.name, why)
     for hook in silence_hooks:
-        pool.submit_uncounted(hook, worker, why)
+        submit(hook, worker, why)

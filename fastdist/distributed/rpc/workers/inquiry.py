@@ -1,20 +1,43 @@
 """What became of a call? The question of a caller whose connection broke, and its answer."""
 
-# See received_calls.py for the other end. Each question has a serial number, and only the answer to
-# the last one counts, once: an earlier answer may tell of an earlier connection, and a copy of what
-# was before the calls that never came went again.
+# See received_calls.py for the other end, session.py for when what is asked. Each question has a
+# serial number, and only the answer to the last one counts, once: an earlier answer may tell of an
+# earlier connection, and a copy of what was before the calls that never came went again.
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.pipe.pipe import Pipe
 
-from ..message.message import Message
+from ..debug_log import debug_log
+from ..message.message import Message, decode
 from ..message.types import MessageType
 from .received_calls import Findings
+from .session import Session
+
+if TYPE_CHECKING:
+    from ..message.limits import Limits
+
+
+class Waiting(Protocol):
+    """A call that waits for its answer on lane 0. Each method but `frames_again` ends it."""
+
+    def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
+        """Take the answer."""
+
+    def fail(self, error: Exception) -> None:
+        """Take what the end of the worker, or of this one, is told with."""
+
+    def lost(self, *, may_have_run: bool) -> None:
+        """Take note that a broken connection took the call, or its answer."""
+
+    def frames_again(self) -> Sequence[Buffer]:
+        """Return the frames of a request that never came; none if it is not here any more."""
 
 
 def ask_about(serial: int, call_ids: Sequence[int]) -> list[Buffer]:
@@ -58,6 +81,42 @@ def read_findings(message: Message) -> tuple[int, list[int], list[int]]:
     metadata = message.metadata
     never_came, gone = metadata.get("never_came"), metadata.get("answered_before")
     return _number(metadata.get("serial")), _unpack(never_came), _unpack(gone)
+
+
+def act_on_findings(word: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
+    """Let calls go again that never came to a worker, and end those whose answers are gone."""
+    serial, never_came, gone = read_findings(word)
+    if not session.takes_findings(serial):
+        return  # of an earlier connection, or a copy
+    for call_id in never_came:
+        call = pipe.pending(call_id)
+        if call is not None and (frames := call.frames_again()):
+            text = "call %#x never came to %r: sent again"
+            debug_log.worker(call_id >> 48, text, call_id, name)
+            pipe.notify(list(frames))
+        elif (call := pipe.take_pending(call_id)) is not None:
+            call.lost(may_have_run=False)
+    for call_id in gone:
+        if (call := pipe.take_pending(call_id)) is not None:
+            call.lost(may_have_run=True)
+
+
+class Answering(Protocol):
+    """A worker that answers: a Worker, which stands above this file."""
+
+    name: str
+    takes: Limits
+
+
+def decode_answer(frames: Sequence[Buffer], peer: Answering) -> Message:
+    """Return the message of frames from peer.
+
+    Raises  MessageError naming the peer
+    """
+    try:
+        return decode(frames, peer.takes, peer)
+    except MessageError as error:
+        raise MessageError(f"worker {peer.name!r} answered with rubbish: {error}") from error
 
 
 def _pack(call_ids: Sequence[int]) -> bytes:

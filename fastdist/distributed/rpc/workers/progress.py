@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
@@ -64,17 +64,23 @@ class AwakeClock:
         return time.monotonic() - self._absent_s
 
 
+class Expiring(Protocol):
+    """What has a deadline."""
+
+    def expire(self) -> None:
+        """Be over, for its time is."""
+
+
 class Progress:
-    """One thread and what it waits for.
+    """One thread and what it waits for; `timeouts` has what is to expire.
 
     Functions given to it are short, never block and never run what users wrote.
 
     Thread  post from any; watch, unwatch and call_at from the thread itself
     """
 
-    def __init__(self, name: str, timeouts: Timeouts, expire: Callable[[list[int]], None]) -> None:
-        self._timeouts = timeouts
-        self._expire = expire
+    def __init__(self, name: str) -> None:
+        self.timeouts: Timeouts[Expiring] = Timeouts()
         self._bell = Doorbell()
         self._poller = select.poll()
         self._poller.register(self._bell.fileno(), select.POLLIN)
@@ -149,11 +155,15 @@ class Progress:
                 if reader is not None:
                     self._call(reader)
             now = time.monotonic()
-            expired = self._timeouts.expire(now)
-            if expired:
-                self._call(self._expire, expired)
+            self._expire(now)
             while self._alarms and self._alarms[0][0] <= now:
                 self._call(heapq.heappop(self._alarms)[2])
+
+    def _expire(self, now: float) -> None:
+        # In a function of its own: a variable of the loop would keep the last call, and what it
+        # holds, until the next one expires.
+        for call in self.timeouts.expire(now):
+            self._call(call.expire)
 
     def _run_posted(self) -> None:
         # No more than was there: what posts itself again must not keep all else waiting.
@@ -162,7 +172,7 @@ class Progress:
             self._call(function, *arguments)
 
     def _sleep_ms(self) -> int | None:
-        until = self._timeouts.sleep_until(self._alarms[0][0] if self._alarms else math.inf)
+        until = self.timeouts.sleep_until(self._alarms[0][0] if self._alarms else math.inf)
         if self._posted:
             return 0
         return None if until == math.inf else poll_timeout_ms(until)

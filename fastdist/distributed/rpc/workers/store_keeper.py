@@ -25,6 +25,7 @@ from .joining import be_in_again
 if TYPE_CHECKING:
     from .group import Group
     from .record import Record
+    from .worker import Worker
 
 _AGAIN_S: Final = 0.5
 
@@ -60,10 +61,12 @@ class StoreKeeper:
         # Whether it was told that there is no store.
         self._has_told = False
 
-    def was_lost(self, record: Record) -> None:
-        """Look after the store soon: a member was lost, which may have been its host."""
+    def was_lost(self, worker: Worker) -> None:
+        """Look after the store soon, unless a member has left: it may have been its host."""
+        if not worker.why_lost:
+            return
         with self._lock:
-            self._lost.append(record)
+            self._lost.append(worker.record)
             is_looking, self._is_looking = self._is_looking, True
         if not is_looking:
             self._call_after(0.0, self._look)

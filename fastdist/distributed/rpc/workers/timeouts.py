@@ -5,15 +5,18 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 # Calls whose deadlines fall into the same hundredth of a second expire together, at its end: so
 # that most calls only join a list, and no call expires early.
 BUCKET_S: Final = 0.01
 
 
-class Timeouts:
-    """Deadlines of calls by id.
+T = TypeVar("T")
+
+
+class Timeouts(Generic[T]):
+    """Deadlines of calls.
 
     Thread  any
     Units   deadlines in seconds of time.monotonic()
@@ -22,45 +25,46 @@ class Timeouts:
     def __init__(self) -> None:
         # Guards all below it.
         self._lock = threading.Lock()
-        self._ids_at: dict[int, set[int]] = {}
-        self._time_of: dict[int, int] = {}
+        # Those of one time in the order in which they came: a simulation repeats itself.
+        self._calls_at: dict[int, dict[T, None]] = {}
+        self._time_of: dict[T, int] = {}
         self._times: list[int] = []
         self._sleeping_until = math.inf
         self._is_closed = False
 
-    def add(self, call_id: int, deadline: float) -> bool:
+    def add(self, call: T, deadline: float) -> bool:
         """Let a call expire at deadline; return whether the sleeping thread must be woken."""
         bucket = math.ceil(deadline / BUCKET_S)
         with self._lock:
             if self._is_closed:
                 return False
-            self._time_of[call_id] = bucket
-            ids = self._ids_at.get(bucket)
-            if ids is None:
-                ids = self._ids_at[bucket] = set()
+            self._time_of[call] = bucket
+            calls = self._calls_at.get(bucket)
+            if calls is None:
+                calls = self._calls_at[bucket] = {}
                 heapq.heappush(self._times, bucket)
-            ids.add(call_id)
+            calls[call] = None
             must_wake = bucket * BUCKET_S < self._sleeping_until
             if must_wake:
                 # Whoever comes next with a later deadline need not ring again.
                 self._sleeping_until = bucket * BUCKET_S
             return must_wake
 
-    def remove(self, call_id: int) -> None:
+    def remove(self, call: T) -> None:
         """Let a call live on; nothing happens if it has expired."""
         with self._lock:
-            bucket = self._time_of.pop(call_id, None)
+            bucket = self._time_of.pop(call, None)
             if bucket is not None:
-                self._ids_at[bucket].discard(call_id)
+                del self._calls_at[bucket][call]
 
-    def expire(self, now: float) -> list[int]:
+    def expire(self, now: float) -> list[T]:
         """Forget and return the calls whose time has come."""
-        expired: list[int] = []
+        expired: list[T] = []
         with self._lock:
             while self._times and self._is_over(self._times[0], now):
-                for call_id in self._ids_at.pop(heapq.heappop(self._times)):
-                    del self._time_of[call_id]
-                    expired.append(call_id)
+                for call in self._calls_at.pop(heapq.heappop(self._times)):
+                    del self._time_of[call]
+                    expired.append(call)
         return expired
 
     def sleep_until(self, alarm: float = math.inf) -> float:
@@ -78,7 +82,7 @@ class Timeouts:
         """Let no call expire any more: each hears of the end that is to come."""
         with self._lock:
             self._is_closed = True
-            self._ids_at.clear()
+            self._calls_at.clear()
             self._time_of.clear()
             self._times.clear()
 
@@ -88,4 +92,4 @@ class Timeouts:
 
     def _is_over(self, bucket: int, now: float) -> bool:
         # A list that emptied before its time goes as well.
-        return bucket * BUCKET_S <= now or not self._ids_at[bucket]
+        return bucket * BUCKET_S <= now or not self._calls_at[bucket]

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from fastdist.core.errors import GivenUpError, RpcError, WorkerLostError
+from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.pipe.frames import Buffer
@@ -27,10 +27,12 @@ from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.sockets import Doorbell, monitor
 
 from ..debug_log import debug_log
+from ..message.layout import NO_CALL
 from ..message.message import Message
+from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
 from .descriptors import own_lanes_between
-from .inquiry import ask_about, tell_read
+from .inquiry import Waiting, act_on_findings, ask_about, decode_answer, tell_read
 from .probing import Prober
 from .pulse_taker import PulseTaker
 from .received_calls import UNREAD_STEP_BYTES, CallerLane
@@ -86,12 +88,6 @@ class Owner(Protocol):
     context: Context
     progress: Progress
 
-    def answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
-        """Take a message that came by lane 0."""
-
-    def late_answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
-        """Take a message that came by a lane on which nobody waits."""
-
     def was_lost(self, worker: Worker) -> None:
         """Take note of a worker's end, once."""
 
@@ -118,7 +114,7 @@ class Worker:
         self.is_self = record.incarnation == owner.me.incarnation
         # Whether it may be sent to, for it has a pipe; and whether it is lost, or has left.
         self.is_met = self.is_dead = False
-        self.pipe: Pipe
+        self.pipe: Pipe[Waiting]
         self.credit: Credit
         # What this worker takes of it; what may be sent to it is in its record.
         self.takes = owner.me.limits
@@ -129,8 +125,8 @@ class Worker:
         self.lanes: dict[int, CallerLane] = {}
         # The latest of them that it has given up; some may run here yet. Kept by Forks.
         self.given_up: dict[int, None] = {}
-        # Whether it has been told of that what it answers cannot be read; of Client.
-        self.answers_rubbish = False
+        # Whether it has been told of that what it answers cannot be read.
+        self._answers_rubbish = False
         # Memory that it is lent, where both may share some, and that it has lent; of ArenaOffers.
         self.lender: Lender | None = None
         self.borrowed: tuple[int, BorrowedArena] | None = None
@@ -227,18 +223,14 @@ class Worker:
         """Take note that another life of the peer has come: this one has ended."""
         self._progress.post(self._step, Event.REPLACED)
 
-    def refuse(self, error: Exception) -> None:
-        """Take note that the peer will not speak with us."""
-        self._progress.post(self._refused, error)
-
     def refuse_and_wait(self, error: GivenUpError) -> None:
-        """Take note of what the lane of a call has heard before lane 0 did.
+        """Take note that the peer will not speak with us, as the lane of a call has heard.
 
         Note    when it returns this worker is fenced, if it is out: who gets the error must find
                 that all else fails as well, its shutdown first of all
         """
         noted = threading.Event()
-        self.refuse(error)
+        self._progress.post(self._refused, error)
         self._progress.post(noted.set)
         if not self._progress.is_current_thread():
             noted.wait(_NOTED_WITHIN_S)
@@ -248,32 +240,6 @@ class Worker:
         if self.is_met:
             self.pipe.fail_from_now_on(error)
         self._step(Event.FENCED)
-
-    def answered(self) -> None:
-        """Take note that the peer's Python has answered; on the progress thread."""
-        if self._session.is_unresponsive:
-            _logger.warning("worker %r answers again", self.info.name)
-        self._step(Event.ANSWERED)
-
-    def has_read(self, frames: list[Buffer]) -> None:
-        """Count what came on lane 0, and tell the peer now and then; on the progress thread.
-
-        Note    all of it, also what the peer has not counted or what makes no sense: what it hears
-                of too little would hold up our calls for ever
-        """
-        self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
-        if self._read_bytes >= UNREAD_STEP_BYTES:
-            self.pipe.notify(tell_read(self._read_bytes))
-            self._read_bytes = 0
-
-    def takes_findings(self, serial: int) -> bool:
-        """Return whether this answers the last question what became of calls, as the first."""
-        return self._session.takes_findings(serial)
-
-    def must_greet_again(self, call_id: int) -> None:
-        """Take note that the peer did not know the connection of a call; on the progress thread."""
-        if self._session.must_greet_again(call_id):
-            self._recover()
 
     def close(self, error: RpcError, *, linger_s: float = 0.0) -> None:
         """End all waits with error, tell the peer, and close everything; on the progress thread."""
@@ -385,12 +351,55 @@ class Worker:
             if self._pulse is not None:
                 self._pulse.was_heard = True
             try:
-                self._owner.answer_came(self, frames)
+                self._take(frames)
             except Exception:
                 # What one message holds must not keep the next ones from being read: nothing would
                 # tell of them again.
                 _logger.exception("a message of worker %r could not be read", self.info.name)
         return True
+
+    def _take(self, frames: list[Buffer]) -> None:
+        """Take what came on lane 0: the answer to a call, or a word of the peer's agent."""
+        # All of it counts, also what the peer has not counted or what makes no sense: what it hears
+        # of too little would hold up our calls for ever.
+        self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+        if self._read_bytes >= UNREAD_STEP_BYTES:
+            self.pipe.notify(tell_read(self._read_bytes))
+            self._read_bytes = 0
+        answer = self._decoded(frames)
+        if answer is None:
+            return
+        if answer.message_id == NO_CALL:
+            self._take_word(answer)
+        elif answer.type == MessageType.GREET_FIRST:
+            # The peer did not know the connection of that call.
+            if self._session.must_greet_again(answer.message_id):
+                self._recover()
+        elif (call := self.pipe.take_pending(answer.message_id)) is not None:
+            call.answered(answer, frames)
+        # Else it is late: its caller has been told that it took too long. Or it has come before.
+        # What it brings is read in neither case: see Note [References that never come].
+
+    def _decoded(self, frames: list[Buffer]) -> Message | None:
+        try:
+            return decode_answer(frames, self)
+        except MessageError as error:
+            # Told once of each worker: one that answers so may do it as fast as it can.
+            if not self._answers_rubbish:
+                self._answers_rubbish = True
+                _logger.warning("%s; it was dropped, as others of its will be", error)
+            return None
+
+    def _take_word(self, word: Message) -> None:
+        if word.type == MessageType.FINDINGS:
+            act_on_findings(word, self._session, self.pipe, self.name)
+        elif word.type == MessageType.PONG:
+            if self._session.is_unresponsive:
+                _logger.warning("worker %r answers again", self.info.name)
+            self._step(Event.ANSWERED)
+        elif word.type == MessageType.EXCEPTION:
+            # The answer to a greeting is a refusal.
+            self._progress.post(self._refused, unpack_error(word))
 
     def _read_connection(self) -> None:
         while self._shared is not None:
@@ -441,7 +450,7 @@ class Worker:
         if self._shared is None:
             return
         for frames in self.pipe.take_late():
-            self._owner.late_answer_came(self, frames)
+            self._decoded(frames)  # memory that was lent for it goes back
         if self.pipe.is_waited_for():
             self._ask()
             self._step(Event.ASKED)

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fastdist.core.device import Device
 from fastdist.core.errors import (
@@ -33,28 +33,15 @@ from .standing import Standing
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from fastdist.core.thread_pool import ThreadPool
     from fastdist.distributed.arena.lender import Lender
     from fastdist.distributed.pipe.context import Context
-    from fastdist.distributed.pipe.frames import Buffer
 
-    from ..calls.client import Client
-    from ..calls.serving import Server
+    from .callers import Callers
     from .group import Group
     from .progress import Progress
     from .record import Record, WorkerInfo
 
 _logger = logging.getLogger(__name__)
-
-
-class Arenas(Protocol):
-    """What lends memory to workers of this machine, and borrows it."""
-
-    def lender_to(self, worker: Worker) -> Lender | None:
-        """Return what lends to a worker, if both may share some."""
-
-    def peer_lost(self, peer: Worker) -> None:
-        """Take back what can be, and give back what its own memory holds for nobody."""
 
 
 class Workers:
@@ -63,19 +50,25 @@ class Workers:
     In a static group all are known from the beginning. In one that may change, a member that is not
     known, or that is over, is looked for in the store.
 
-    Thread  any, after `attend`; `admit` and `has_parted` are for the pool's leader
-    """
+    `submit(function, *arguments)` runs what is slow, or users', elsewhere; `lender_to(worker)`
+    returns what lends to a worker that is met, if both may share memory.
 
-    progress: Progress
+    Thread  any; `admit` and `has_parted` are for the pool's leader
+    """
 
     def __init__(
         self,
         group: Group,
         context: Context,
+        callers: Callers,
+        progress: Progress,
+        submit: Callable[..., object],
+        lender_to: Callable[[Worker], Lender | None],
         frozen_s: float = FROZEN_S,
         grace_s: float | None = None,
     ) -> None:
-        self.group, self.me, self.context = group, group.me, context
+        self.group, self.me, self.context, self.progress = group, group.me, context, progress
+        self._callers, self._submit, self._lender_to = callers, submit, lender_to
         self._frozen_s, self._grace_s = frozen_s, grace_s
         # One reads the store at a time: what one read must not replace what another read later.
         self._refresh_lock = threading.Lock()
@@ -89,8 +82,6 @@ class Workers:
         # The names of those that were lost and are forgotten, by id: one of them may come back.
         self._missed: dict[int, str] = {}
         self.is_open = False
-        # Hears of each member that was lost: it may have hosted the store.
-        self.look_after_store: Callable[[Record], object] = lambda lost: None
         # Why this worker is none of the group any more: the others gave it up.
         self.given_up: GivenUpError | None = None
         self._standing = Standing()
@@ -98,11 +89,6 @@ class Workers:
         self._returned_callbacks: list[Callable[[Worker], None]] = []
         # Notified of each who has answered our goodbye, and of each worker's end.
         self._parting = threading.Condition()
-
-    def attend(self, client: Client, pool: ThreadPool, server: Server, arenas: Arenas) -> None:
-        """Say who deals with what workers send, and with their end; learn who is there."""
-        self._client, self._pool, self._server, self._arenas = client, pool, server, arenas
-        self.progress = client.progress
         me = self.me.incarnation
         others = [record for record in self.group.read() if record.incarnation != me]
         self._take_in([*others, self.me])
@@ -251,7 +237,7 @@ class Workers:
                     may_have_run=False,
                 )
             worker.meet()
-        worker.lender = self._arenas.lender_to(worker)
+        worker.lender = self._lender_to(worker)
         worker.open()
         return worker
 
@@ -332,17 +318,9 @@ class Workers:
 
     # ---- as the Owner of each; on the progress thread ------------------------------------------
 
-    def answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
-        """Take a message that came by lane 0."""
-        self._client.answer_came(worker, frames)
-
-    def late_answer_came(self, worker: Worker, frames: list[Buffer]) -> None:
-        """Take a message that came by a lane on which nobody waits."""
-        self._client.late_answer_came(worker, frames)
-
     def is_silent(self, worker: Worker, why: str) -> None:
         """Tell of a worker that does not answer."""
-        tell_silence(self._pool, worker.info, why)
+        tell_silence(self._submit, worker.info, why)
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
         """Take note that a worker has given up this one, and fence this one if it is out."""
@@ -360,21 +338,18 @@ class Workers:
         """
         if worker.is_self:
             for hook in lost_hooks:
-                self._pool.submit_uncounted(hook, worker)
+                self._submit(hook, worker)
             return
         with self._parting:
             self._parting.notify_all()
         word = self._word_for(worker)
-        self._server.forget(worker, word)
-        self._pool.submit_uncounted(self._arenas.peer_lost, worker)
+        self._callers.forget(worker, word)
         if worker.is_surely_over:
-            self._pool.submit_uncounted(self.group.strike_out, worker.record)
+            self._submit(self.group.strike_out, worker.record)
         elif word is not None and self.group.may_change:
             # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
             self._words[worker.record.incarnation] = word
-            self._pool.submit_uncounted(self.group.tell_given_up, worker.record, worker.why_lost)
-        if worker.why_lost:
-            self.look_after_store(worker.record)
+            self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         with self._lock:
             callbacks = [*lost_hooks, *self._lost_callbacks]
         ended = itertools.count(1)
@@ -387,7 +362,7 @@ class Workers:
                     worker.end_was_told.set_result(None)
 
         for callback in callbacks:
-            self._pool.submit_uncounted(tell, callback)
+            self._submit(tell, callback)
 
     # ---- beginnings and ends -------------------------------------------------------------------
 
@@ -452,11 +427,11 @@ class Workers:
         """Let the lives be over that others follow, and then the program hear who is back."""
         for before, now in came:
             if before is None:
-                self._pool.submit_uncounted(_tell_of_return, now.info)
+                self._submit(_tell_of_return, now.info)
                 continue
             before.was_replaced()
             for callback in self._returned_callbacks:
-                self._pool.submit_uncounted(callback, now)
+                self._submit(callback, now)
             if before.name == now.name:
                 # Once all that was kept of the former life has gone.
                 tell = functools.partial(self._tell_if_lost, before, now)
@@ -478,7 +453,7 @@ class Workers:
 
     def _tell_if_lost(self, before: Worker, now: Worker, _: Future[None]) -> None:
         if before.why_lost:
-            self._pool.submit_uncounted(_tell_of_return, now.info)
+            self._submit(_tell_of_return, now.info)
 
     def _patience_with(self, record: Record) -> Patience:
         grace_s = self._grace_s
@@ -517,7 +492,7 @@ class Workers:
             # Nobody is met from here on, and nobody admitted.
             self.given_up = error
             workers = list(self._by_id.values())
-        self._server.fence(error)
+        self._callers.fence(error)
         for worker in workers:
             # Those that were never met, too: others may have brought what is theirs.
             worker.fence(error)

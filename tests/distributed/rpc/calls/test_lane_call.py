@@ -82,7 +82,7 @@ class ForgetfulLane(SilentLane):
 def test_who_is_told_to_greet_first_does_so_and_asks_what_became_of_the_call() -> None:
     lane = ForgetfulLane()
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
-    peer = SimpleNamespace(info=SimpleNamespace(name="w1"), takes=DEFAULT)
+    peer = SimpleNamespace(info=SimpleNamespace(name="w1"), name="w1", takes=DEFAULT)
     call: Any = SimpleNamespace(peer=peer, message_id=7, frames=[b"call"], deadline=None)
     waiting = lane_call_of(call, own)
     assert waiting.has_come(None)
@@ -151,7 +151,7 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
     # What it lent has been taken when the copy comes, so it cannot go once more.
     call: Any = SimpleNamespace(
-        peer=SimpleNamespace(takes=DEFAULT),
+        peer=SimpleNamespace(name="w1", takes=DEFAULT),
         message_id=7,
         frames_again=lambda: again.pop() if again else (),
     )

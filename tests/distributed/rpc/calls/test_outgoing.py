@@ -12,14 +12,15 @@ import pytest
 from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.pipe import Pipe
-from fastdist.distributed.rpc.calls.client import Client
 from fastdist.distributed.rpc.calls.outgoing import Call, open_answer, whole_ms
 from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.workers.inquiry import tell
+from fastdist.distributed.rpc.workers.inquiry import act_on_findings, tell
 from fastdist.distributed.rpc.workers.received_calls import Findings
+from fastdist.distributed.rpc.workers.session import Session
+from fastdist.distributed.rpc.workers.worker import Worker
 
 End = Callable[[Pipe], bool]
 
@@ -27,7 +28,8 @@ End = Callable[[Pipe], bool]
 def call_under_way(pipe: Pipe, ends: list[bool]) -> Call:
     """Return a call that waits at a pipe, of which nothing is known but how it ends."""
     call: Any = object.__new__(Call)
-    call.await_in_future(Future(), lambda _, received_bytes, failed: ends.append(failed))
+    keeper: Any = SimpleNamespace(finish=lambda _, received_bytes, failed: ends.append(failed))
+    call.await_in_future(Future(), keeper)
     pipe.add_pending(5, call)
     return call  # type: ignore[no-any-return]
 
@@ -113,12 +115,11 @@ def test_a_truth_is_no_timeout_though_one_second_was() -> None:
 def test_a_worker_that_answers_with_rubbish_is_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    client = object.__new__(Client)
     for rank in (1, 2, 2):  # the second has a next life
-        info = SimpleNamespace(name=f"w{rank}", id=rank)
-        peer: Any = SimpleNamespace(info=info, takes=DEFAULT, answers_rubbish=False)
+        peer: Any = object.__new__(Worker)
+        peer.name, peer.takes, peer._answers_rubbish = f"w{rank}", DEFAULT, False
         for _ in range(100):
-            client.late_answer_came(peer, [b"rubbish"])
+            assert peer._decoded([b"rubbish"]) is None
     told = [record.getMessage() for record in caplog.records]
     assert [text[:11] for text in told] == ["worker 'w1'", "worker 'w2'", "worker 'w2'"]
 
@@ -134,13 +135,11 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
 
     call.peer = SimpleNamespace(lender=SimpleNamespace(renew=renew))
     sent: list[Any] = []
-    peer: Any = SimpleNamespace(
-        takes_findings=lambda serial: serial == 1,
-        name="w1",
-        pipe=SimpleNamespace(pending=pipe.pending, notify=sent.append),
-    )
-    findings = decode(tell(1, Findings([], [5], [])))
-    Client._look_at_findings(object.__new__(Client), peer, findings)
+    notified: Any = SimpleNamespace(pending=pipe.pending, notify=sent.append)
+    session = Session(0.0)
+    serial = session.asks_about([5])
+    findings = decode(tell(serial, Findings([], [5], [])))
+    act_on_findings(findings, session, notified, "w1")
     assert sent == [[b"head", b"tensor"]]
 
 

@@ -18,6 +18,7 @@ from fastdist.distributed.rpc.calls.serving import Server
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.workers.callers import Callers
 from fastdist.distributed.rpc.workers.record import Record
 from tests.distributed.rpc.workers.by_hand import caller_of
 
@@ -65,7 +66,8 @@ def ignore(*_: int) -> None: ...
 
 
 def serve(listener: FakeListener, admit: object = lambda *_: CALLER) -> Server:
-    return Server(listener, ME, CallCounts(), admit, ignore)  # type: ignore[arg-type]
+    callers = Callers(listener, ME)  # type: ignore[arg-type]
+    return Server(listener, callers, CallCounts(), admit, ignore)  # type: ignore[arg-type]
 
 
 def hello(route: bytes, rank: int | None, source: int = 1) -> Received:
@@ -133,7 +135,7 @@ def test_a_caller_that_is_lost_while_it_greets_is_not_heard() -> None:
             raise StaleIncarnationError("declared lost")
         # Between the moment in which it is let in and the next: nobody will forget it once more.
         listener.is_lost = True
-        server.forget(CALLER)
+        server._callers.forget(CALLER)
         return CALLER
 
     listener = FakeListener(hello(b"r", 1), call(b"r", 1))
@@ -210,7 +212,7 @@ def let_greet_again(server: Server, listener: FakeListener) -> None:
 
 
 def let_die(server: Server, listener: FakeListener) -> None:
-    server.forget(CALLER)
+    server._callers.forget(CALLER)
 
 
 @pytest.mark.parametrize("let_go", [let_read, let_greet_again, let_die])
@@ -223,12 +225,12 @@ def test_a_call_waits_until_answers_are_read_or_will_not_be(
     assert work is not None
     work.argument.lane.answered(4, (), 300 << 20)
     work.function(work.argument)
-    assert (server.num_held(), listener.replies, server.take()) == (1, [], None)
+    assert (server._callers.num_held(), listener.replies, server.take()) == (1, [], None)
     let_go(server, listener)
     again = server.take()
     assert again is not None and again.argument is work.argument and again.counted
     again.function(again.argument)
-    assert server.num_held() == 0
+    assert server._callers.num_held() == 0
     assert [message.message_id for _, message in listener.replies] == [5]
 
 

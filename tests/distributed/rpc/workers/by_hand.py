@@ -132,17 +132,9 @@ def workers_of(
         context = SimpleNamespace(
             choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
         )
-    some: Any = SimpleNamespace(
-        progress=ProgressByHand(),
-        answer_came=None,
-        late_answer_came=None,
-        lender_to=lambda _: None,
-        forget=lambda *_: None,
-        submit_uncounted=submit,
-        peer_lost=lambda _: None,
-    )
-    workers = Workers(group, context)
-    workers.attend(some, some, some, some)
+    callers: Any = SimpleNamespace(forget=lambda *_: None, fence=lambda _: None)
+    progress: Any = ProgressByHand()
+    workers = Workers(group, context, callers, progress, submit, lambda _: None)
     workers.is_open = True
     return workers
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from fastdist.core.errors import RpcError
+from fastdist.distributed.rpc.message.limits import Limits
 from fastdist.distributed.rpc.workers.callers import Callers
+from fastdist.distributed.rpc.workers.record import Record
 
 
 class Life:
@@ -15,8 +17,25 @@ class Life:
 
     name = "w1"
 
+    lender = None
+
     def __init__(self) -> None:
         self.lanes: dict[int, Any] = {}
+
+
+class Listener:
+    """Knows all connections but those that have ended."""
+
+    def __init__(self) -> None:
+        self.ended: set[bytes] = set()
+
+    def knows(self, route: bytes) -> bool:
+        return route not in self.ended
+
+
+def callers_of(listener: Any) -> Callers:
+    limits = Limits(connections=9)
+    return Callers(listener, Record("w0", 0, 2, 100, {}, {}, "none", limits=limits))
 
 
 @pytest.fixture
@@ -25,7 +44,7 @@ def caller() -> Any:
 
 
 def test_a_later_connection_takes_the_place_of_the_earlier_one(caller: Any) -> None:
-    callers = Callers(9)
+    callers = callers_of(Listener())
     callers.greeted(caller, 0, b"first", 1)
     lane = callers.by_route[b"first"]
     callers.greeted(caller, 0, b"second", 2)
@@ -34,7 +53,7 @@ def test_a_later_connection_takes_the_place_of_the_earlier_one(caller: Any) -> N
 
 
 def test_an_earlier_connection_that_is_read_later_is_not_listened_to(caller: Any) -> None:
-    callers = Callers(9)
+    callers = callers_of(Listener())
     callers.greeted(caller, 0, b"second", 2)
     callers.greeted(caller, 0, b"first", 1)
     assert list(callers.by_route) == [b"second"]
@@ -42,17 +61,18 @@ def test_an_earlier_connection_that_is_read_later_is_not_listened_to(caller: Any
 
 
 def test_lanes_of_a_caller_have_connections_of_their_own(caller: Any) -> None:
-    callers = Callers(9)
+    callers = callers_of(Listener())
     callers.greeted(caller, 0, b"shared", 2)
     callers.greeted(caller, 3, b"own", 1)
     assert set(callers.by_route) == {b"shared", b"own"}
 
 
-def test_forget_drops_all_of_a_rank_and_drop_routes_what_has_ended(caller: Any) -> None:
-    callers = Callers(9)
+def test_forget_drops_all_of_a_life_and_a_greeting_what_has_ended(caller: Any) -> None:
+    listener = Listener()
+    callers = callers_of(listener)
     callers.greeted(caller, 0, b"shared", 1)
+    listener.ended.add(b"shared")
     callers.greeted(caller, 3, b"own", 2)
-    callers.drop_routes(lambda route: route == b"own")
     assert list(callers.by_route) == [b"own"]
     callers.forget(Life())  # type: ignore[arg-type]
     assert callers.by_route
@@ -63,7 +83,7 @@ def test_forget_drops_all_of_a_rank_and_drop_routes_what_has_ended(caller: Any) 
 def test_a_caller_that_numbers_its_lanes_without_end_is_refused_and_not_remembered(
     caller: Any,
 ) -> None:
-    callers = Callers(9)
+    callers = callers_of(Listener())
     for number in range(9):
         callers.greeted(caller, number, b"%d" % number, number)
     for number in (9, 10, 65_535):

@@ -15,13 +15,16 @@ import pytest
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.workers import progress as progress_module
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Progress
-from fastdist.distributed.rpc.workers.timeouts import Timeouts
 from fastdist.distributed.rpc.workers.worker import Worker
 
 
 def test_what_posts_itself_does_not_hold_up_what_expires() -> None:
-    expired, is_over, timeouts = threading.Event(), threading.Event(), Timeouts()
-    progress = Progress("progress of the test", timeouts, lambda ids: expired.set())
+    expired, is_over = threading.Event(), threading.Event()
+    progress = Progress("progress of the test")
+
+    class Call:
+        def expire(self) -> None:
+            expired.set()
 
     def again() -> None:
         if not is_over.is_set():
@@ -29,7 +32,7 @@ def test_what_posts_itself_does_not_hold_up_what_expires() -> None:
 
     progress.start()
     progress.post(again)
-    timeouts.add(1, time.monotonic() + 0.02)
+    progress.timeouts.add(Call(), time.monotonic() + 0.02)
     progress.wake()
     came = expired.wait(5)
     is_over.set()
@@ -38,7 +41,7 @@ def test_what_posts_itself_does_not_hold_up_what_expires() -> None:
 
 
 def test_a_thread_that_stops_itself_ends_without_waiting_for_itself() -> None:
-    progress = Progress("progress of the test", Timeouts(), lambda ids: None)
+    progress = Progress("progress of the test")
     outcome: Future[None] = Future()
 
     def stop() -> None:
@@ -55,7 +58,7 @@ def test_a_thread_that_stops_itself_ends_without_waiting_for_itself() -> None:
 
 
 def test_an_alarm_rings_though_there_is_no_other() -> None:
-    progress = Progress("progress of the test", Timeouts(), lambda ids: None)
+    progress = Progress("progress of the test")
     rang = threading.Event()
     progress.start()
     try:
@@ -101,7 +104,7 @@ class Flood:
 def peer_of(lane: Flood, on_answer: Any, posted: list[Any]) -> Worker:
     peer: Any = object.__new__(Worker)
     peer._shared, peer._pulse, peer._lane_fd = lane, None, lane.fileno()
-    peer._owner = SimpleNamespace(answer_came=on_answer)
+    peer._take = on_answer
     peer.info = SimpleNamespace(name="w1")
     peer._progress = SimpleNamespace(post=posted.append)
     return peer  # type: ignore[no-any-return]
@@ -111,7 +114,7 @@ def test_a_flood_of_answers_is_read_in_turns() -> None:
     posted: list[Any] = []
     read: list[Any] = []
     lane = Flood([b"%d" % i] for i in iter(lambda: len(read), 1000))
-    peer = peer_of(lane, lambda peer, frames: read.append(frames), posted)
+    peer = peer_of(lane, read.append, posted)
     peer._read()
     assert len(read) < 500 and posted == [peer._read]
     while posted:
@@ -124,7 +127,7 @@ def test_a_message_that_makes_no_sense_does_not_hide_the_next(
 ) -> None:
     read: list[Any] = []
 
-    def on_answer(peer: Worker, frames: list[bytes]) -> None:
+    def on_answer(frames: list[bytes]) -> None:
         if frames == [b"0"]:
             raise TypeError("nobody foresaw this")
         read.append(frames)

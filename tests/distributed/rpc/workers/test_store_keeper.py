@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.store import HashStore, PrefixStore, TCPStore
 from tests.standstill import Standstill
 
-LOST = [Record(f"w{rank}", rank, 0, 100 + rank, {}, {}, "none") for rank in range(2)]
+RECORDS = [Record(f"w{rank}", rank, 0, 100 + rank, {}, {}, "none") for rank in range(2)]
+LOST: list[Any] = [SimpleNamespace(record=record, why_lost="killed") for record in RECORDS]
 
 
 class Alarms(list[Callable[[], None]]):
@@ -64,7 +66,7 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
     with closing(TCPStore("127.0.0.1", host.port, timeout=120, secret=secret)) as served:
         host.close()
         keys = keys_of_group(served, 0)
-        group = Group(keys, LOST[1])
+        group = Group(keys, RECORDS[1])
         keeper = StoreKeeper(keys, served, group, alarms.call_after, lambda: True, lambda: None)
         keeper.was_lost(LOST[0])
         began = time.monotonic()

@@ -24,11 +24,11 @@ def met() -> Any:
             choose=lambda *_, **__: "uv", connect=lambda *_, **__: SilentLane()
         ),
         progress=progress,
-        answer_came=lambda _, frames: said.append(frames),
         was_lost=told.append,
     )
     peer = Worker(OTHER, owner, Patience())
     peer.meet()
+    peer._take = said.append  # type: ignore[method-assign]
     peer.open()
     peer._step(Event.CONNECTED)
     progress.alarms.clear()

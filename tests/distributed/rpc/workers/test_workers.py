@@ -381,7 +381,6 @@ def test_a_worker_in_touch_with_a_third_is_not_out_by_the_word_of_one() -> None:
         for rank in range(3)
     )
     workers: Any = workers_of(static(me, other, third))
-    workers._server.fence = lambda error: None
     first, second = workers.reach(1), workers.reach(2)
     workers.were_given_up(first, GivenUpError("worker 'w1' has given up worker 'w0'"))
     assert workers.given_up is None
