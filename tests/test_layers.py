@@ -220,6 +220,45 @@ def test_imports_point_down() -> None:
     assert not wrong, listed(wrong)
 
 
+# The floors of distributed/rpc, the lowest first: folders, and the agent that joins them. Its other
+# files stand wherever what they import, and who imports them, lets them.
+RPC_FLOORS = ("message", "workers", "calls", "references", "agent")
+
+
+def test_the_folders_of_rpc_stand_on_each_other() -> None:
+    edges = edges_of_rpc()
+    assert not circles(edges)
+    for number, floor in enumerate(RPC_FLOORS):
+        reached = reached_from(floor, edges)
+        assert reached.isdisjoint(RPC_FLOORS[number + 1 :]), f"{floor} reaches {sorted(reached)}"
+
+
+def edges_of_rpc() -> dict[str, set[str]]:
+    """Return which parts of distributed/rpc, a folder or a file each, import which others."""
+    edges: dict[str, set[str]] = {}
+    for found in imports_of_the_package():
+        importer, target = (part_of_rpc(name) for name in (found.importer, inside(found.imported)))
+        if importer and target and importer != target:
+            edges.setdefault(importer, set()).add(target)
+            edges.setdefault(target, set())
+    return edges
+
+
+def part_of_rpc(module: str | None) -> str:
+    """Return the folder or file of distributed/rpc that a module is in; empty for any other."""
+    head, _, rest = (module or "").partition("distributed.rpc.")
+    return "" if head else rest.partition(".")[0]
+
+
+def reached_from(start: str, edges: dict[str, set[str]]) -> set[str]:
+    reached, ahead = set[str](), [start]
+    while ahead:
+        new = edges[ahead.pop()] - reached
+        reached |= new
+        ahead.extend(new)
+    return reached
+
+
 def test_no_modules_import_each_other() -> None:
     edges: dict[str, set[str]] = {name: set() for name in modules()}
     for found in imports_of_the_package():

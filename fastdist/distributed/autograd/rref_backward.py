@@ -28,11 +28,10 @@ def rref_backward(
     if self.is_owner():
         _run(self, dist_autograd_ctx_id, retain_graph)
         return
-    agent: Any = get_current_agent()
+    client = get_current_agent().client
     words = {"context_id": dist_autograd_ctx_id, "retain_graph": bool(retain_graph)}
-    agent.request(
-        self._owner, MessageType.RREF_BACKWARD_REQ, (self,), words, 0.0, rref_backward
-    ).wait()
+    kind = MessageType.RREF_BACKWARD_REQ
+    client.request(self._owner, kind, (self,), (), words, 0.0, rref_backward).wait()
 
 
 def handle_rref_backward(request: Message) -> None:

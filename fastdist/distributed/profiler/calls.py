@@ -5,7 +5,7 @@
 # `rrefs.fetch`. What an instance has goes before what its class has: so while a recording is open
 # these five are put into the agent and its references, and taken out again at its end. With the
 # profiler off a call finds what it always finds. What this package asks of other workers for its
-# own sake goes by `agent.request` and `agent.send`, and is not profiled.
+# own sake goes by `agent.client` and `agent.send`, and is not profiled.
 
 from __future__ import annotations
 

@@ -173,13 +173,14 @@ class _Member:
         self._is_me = worker.is_self
 
     def _ask(self, what: str, **words: Any) -> Reply:
-        reply: Reply = self._agent.request_and_wait(
+        reply: Reply = self._agent.client.begin(
             self._worker,
             MessageType.PROFILE_GROUP_REQ,
+            None,
             {"do": what, **words},
             _PATIENCE_S,
             f"profiling ({what})",
-        )
+        ).wait()
         return reply
 
     def clock(self) -> int:

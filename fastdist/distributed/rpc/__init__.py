@@ -135,8 +135,7 @@ def is_available() -> bool:
 
 
 def _rref_context_get_debug_info() -> dict[str, str]:
-    info: dict[str, str] = _get_current_rpc_agent().rrefs.get_debug_info()
-    return info
+    return _get_current_rpc_agent().rrefs.get_debug_info()
 
 
 _get_debug_info = get_debug_info

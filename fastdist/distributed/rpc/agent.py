@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .calls.client import Client
     from .message.metadata import Value
     from .options import TensorPipeRpcBackendOptions
+    from .references.context import RRefContext
     from .telling import Teller
     from .workers.worker import Worker
     from .workers.workers import Workers
@@ -47,8 +48,7 @@ class RpcAgent(ABC):
     pool: ThreadPool
     # What this worker tells others without waiting for them.
     teller: Teller
-    # The RRefs of this worker: an RRefContext, which this file does not know.
-    rrefs: Any
+    rrefs: RRefContext
 
     # ---- who is there --------------------------------------------------------------------------
 
@@ -134,33 +134,7 @@ class RpcAgent(ABC):
     ) -> Future[Any]:
         """Run function on another worker and return a Future of its result."""
         kind, value = call_type_of(function), (function, args, kwargs)
-        timeout_s = self._timeout(timeout_s)
         return self.client.request(to.id, kind, value, (), None, timeout_s, function)
-
-    def request(
-        self,
-        to: Worker,
-        kind: MessageType,
-        value: object,
-        metadata: Mapping[str, Value] | None = None,
-        timeout_s: float = UNSET_RPC_TIMEOUT,
-        what: object = None,
-    ) -> Future[Any]:
-        """Send a request with a value in its body, and return a Future of what the answer holds."""
-        timeout_s = self._timeout(timeout_s)
-        return self.client.request(to, kind, value, (), metadata, timeout_s, what)
-
-    def request_and_wait(
-        self,
-        to: Worker,
-        kind: MessageType,
-        metadata: Mapping[str, Value],
-        timeout_s: float,
-        what: object,
-    ) -> Any:
-        """Send a request without a body, wait, and return what the answer holds."""
-        timeout_s = self._timeout(timeout_s)
-        return self.client.begin(to, kind, None, metadata, timeout_s, what).wait()
 
     def send(
         self,
@@ -171,16 +145,9 @@ class RpcAgent(ABC):
         timeout_s: float = 0.0,
         retries: int = 0,
     ) -> Future[Reply]:
-        """Send a request to the handler of message_type, and return a Future of its Reply.
-
-        After a failure that leaves the worker alive the request goes again, up to `retries` times,
-        1 s later at first and then half as long again each time; so only for what may run twice.
-        """
+        """Send a request to the handler of its type; see Client.send."""
         kind = MessageType(message_type)
-        request = (to, kind, None, tensors, metadata, self._timeout(timeout_s))
-        if retries:
-            return self.client.request_with_retries(retries, *request)
-        return self.client.request(*request)
+        return self.client.send(to, kind, tensors, metadata, timeout_s, retries)
 
     def send_in_person(
         self,
@@ -189,10 +156,7 @@ class RpcAgent(ABC):
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
-        """Send a request whose sender takes the answer itself, without a hop between threads.
-
-        None where no lane is free; nothing was sent then.
-        """
+        """Send a request whose sender takes the answer itself; see Client.send_in_person."""
         # A call of an enumeration costs as much as half of what follows.
         is_one = message_type.__class__ is MessageType
         kind: Any = message_type if is_one else MessageType(message_type)
@@ -207,15 +171,15 @@ class RpcAgent(ABC):
 
     def get_rpc_timeout(self) -> float:
         """Return the timeout of calls that give none, in seconds."""
-        return self._rpc_timeout_s
+        return self.client.rpc_timeout_s
 
     def set_rpc_timeout(self, timeout_s: float) -> None:
         """Change the timeout of calls that give none."""
-        self._rpc_timeout_s = seconds("timeout", timeout_s)
+        self.client.rpc_timeout_s = seconds("timeout", timeout_s)
 
     def get_timeout(self) -> float:
         """Return the same, under PyTorch's name."""
-        return self._rpc_timeout_s
+        return self.client.rpc_timeout_s
 
     def _begin(
         self,
@@ -226,10 +190,7 @@ class RpcAgent(ABC):
         timeout_s: float,
     ) -> LaneCall | Future[Any]:
         kind, value = call_type_of(function), (function, args, kwargs)
-        return self.client.begin(to.id, kind, value, None, self._timeout(timeout_s), function)
-
-    def _timeout(self, timeout_s: float) -> float:
-        return self._rpc_timeout_s if timeout_s == UNSET_RPC_TIMEOUT else timeout_s
+        return self.client.begin(to.id, kind, value, None, timeout_s, function)
 
     # ---- what each kind of agent does its own way ----------------------------------------------
 

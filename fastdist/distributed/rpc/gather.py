@@ -61,7 +61,7 @@ def all_gather(
     if not workers[0].is_self:
         call = (_take_part, given, dict[str, Any]())
         kind = MessageType.PYTHON_CALL
-        asked = agent.request(workers[0], kind, call, None, timeout_s, "_all_gather")
+        asked = agent.client.request(workers[0], kind, call, (), None, timeout_s, "_all_gather")
         gathered: dict[str, Any] = asked.wait()
         return gathered
     outcome: Future[dict[str, Any]] = _take_part(*given).future
@@ -82,7 +82,9 @@ def _watch(agent: RpcAgent, worker: Worker) -> None:
             _worker_lost(worker)
 
     call = (_is_here, (), dict[str, Any]())
-    asked = agent.request(worker, MessageType.PYTHON_CALL, call, None, 0.0, "_all_gather")
+    asked = agent.client.request(
+        worker, MessageType.PYTHON_CALL, call, (), None, 0.0, "_all_gather"
+    )
     asked.when_done(look)
 
 

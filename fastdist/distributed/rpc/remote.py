@@ -8,9 +8,7 @@ from typing import Any
 from . import constants
 from .agent import get_current_agent
 from .api import To, arguments_of, keywords_of, rpc_async, rpc_sync, worker_to_call
-from .references import travel
-from .references.context import RRefContext
-from .references.rref import RRef, install_calls
+from .references.rref import RRef, above
 
 
 def remote(
@@ -26,10 +24,8 @@ def remote(
     """
     agent = get_current_agent()
     info = worker_to_call(agent, to, func)
-    context: RRefContext = agent.rrefs
-    return context.create_remote(info, func, arguments_of(args), keywords_of(kwargs), timeout)
+    return agent.rrefs.create_remote(info, func, arguments_of(args), keywords_of(kwargs), timeout)
 
 
-# Imported for what it registers.
-_REGISTERED = (travel,)
-install_calls(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)
+above.update(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)
+above["context"] = lambda: get_current_agent().rrefs

@@ -17,7 +17,7 @@ from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
 
-from .agent import RpcAgent
+from .agent import RpcAgent, first_number
 from .arena_offers import ArenaOffers
 from .calls.client import Client
 from .calls.serving import Server
@@ -76,7 +76,6 @@ class ZmqAgent(RpcAgent):
         self.store = store
         self.counts = CallCounts()
         self.gil_waits = TimeSeriesMetricsTracker()
-        self._rpc_timeout_s = options.rpc_timeout
         self._switch_interval_before: float | None = None
         options.limits.set_for_sockets()
         require_descriptors(world_size)
@@ -105,11 +104,12 @@ class ZmqAgent(RpcAgent):
         )
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
         self.client = self.client_class(
-            *(workers, self.pool, self.counts, self.device_map_to, self._gave_up)
+            *(workers, self.pool, self.counts, options.rpc_timeout),
+            *(self.device_map_to, self._gave_up),
         )
-        self.teller = Teller(self.send)
+        self.teller = Teller(self.client.send)
         workers.add_lost_callback(self._arenas.peer_lost)
-        self.rrefs = RRefContext(self)
+        self.rrefs = RRefContext(workers, self.client, self.teller, first_number())
         self.leaving = Leaving(self, workers, self.counts, self._give_up)
         keeper = keeper_of(
             *(store, self.group, self.leaving.call_after),

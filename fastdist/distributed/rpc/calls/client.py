@@ -11,7 +11,9 @@ from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.frames import Buffer
 
+from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
+from ..handlers import Reply
 from ..message.body import reads_plainly
 from ..message.error_parts import fresh
 from ..message.layout import PICKLE
@@ -48,12 +50,15 @@ class Client:
         workers: Workers,
         pool: ThreadPool,
         counts: CallCounts,
+        rpc_timeout_s: float,
         device_map_to: Callable[[Worker], Mapping[Device, Device]],
         gave_up: Callable[[Call], None],
     ) -> None:
         self._me, self.rank = workers.me, workers.me.rank
         self.progress, self._timeouts = workers.progress, workers.progress.timeouts
         self.pool = pool
+        # Of calls that are given UNSET_RPC_TIMEOUT.
+        self.rpc_timeout_s = rpc_timeout_s
         self._counts = counts
         self._reach = workers.reach
         self._device_map_to = device_map_to
@@ -90,25 +95,43 @@ class Client:
         timeout_s: float = 0.0,
         what: object = None,
     ) -> Future[Any]:
-        """Send a request and return a Future of what the answer holds."""
+        """Send a request and return a Future of what the answer holds.
+
+        Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
+        """
         what = kind.name if what is None else what
         call = self._new_call(to, kind, list(tensors), metadata, timeout_s, what)
         return self._start(call, value)
 
-    def request_with_retries(self, retries: int, *request: Any) -> Future[Any]:
-        """Send a request that may run twice; again after a failure that leaves the worker alive."""
+    def send(
+        self,
+        to: Worker,
+        kind: MessageType,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = 0.0,
+        retries: int = 0,
+    ) -> Future[Reply]:
+        """Send a request to the handler of its type, and return a Future of its Reply.
+
+        After a failure that leaves the worker alive the request goes again, up to `retries` times,
+        1 s later at first and then half as long again each time; so only for what may run twice.
+        """
+        request = (to, kind, None, tensors, metadata, timeout_s)
+        if not retries:
+            return self.request(*request)
         resend = Resend(self, request, retries)
         resend.send()
         return resend.outcome
 
     def send_in_person(
         self,
-        to: int | Worker,
+        to: Worker,
         kind: MessageType,
-        tensors: Sequence[Tensor],
-        metadata: Mapping[str, Value] | None,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
-        """Send a request on a lane of its own, for a sender that has nothing to do but wait for it.
+        """Send a request whose sender takes the answer itself, without a hop between threads.
 
         None if no lane is free; nothing was sent then.
         """
@@ -135,6 +158,8 @@ class Client:
         what: object,
     ) -> Call:
         peer = self._reach(to, kind)
+        if timeout_s == UNSET_RPC_TIMEOUT:
+            timeout_s = self.rpc_timeout_s
         message = Message(
             kind,
             peer=peer,

@@ -23,30 +23,33 @@ from __future__ import annotations
 
 import itertools
 import logging
+import reprlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-from fastdist.core.errors import OwnerLostError, RpcError
+from fastdist.core.errors import MessageError, OwnerLostError, RpcError
 from fastdist.core.future import Future
 
-from ..agent import RpcAgent, first_number
+from ..calls.client import Client
 from ..calls.incoming import Later, run_function
 from ..calls.outgoing import packing
 from ..handlers import Reply, ValueReply, register_handler
+from ..message.body import register_reducer
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType
 from ..message.words import ids_of, lists_of, number, refuse
-from ..telling import RETRIES
+from ..telling import RETRIES, Teller
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
+from ..workers.workers import Workers
 from .forks import Forks
 from .owned import OwnedValues, remember
 from .proxy import type_on_owner
-from .rref import OwnedValue, RRef, copy_of, id_as_text
+from .rref import OwnedValue, RRef, above, copy_of, id_as_text
 
 _logger = logging.getLogger(__name__)
 
@@ -57,19 +60,17 @@ class RRefContext:
     Thread  any
     """
 
-    def __init__(self, agent: RpcAgent) -> None:
-        self.me = agent.worker()
-        self._agent = agent
-        first = first_number()
-        self._numbers = itertools.count(first)
-        self._maker = self.me.record.incarnation if first else 0
-        self.owned = OwnedValues(agent)
+    def __init__(self, workers: Workers, client: Client, teller: Teller, first_number: int) -> None:
+        self.me = workers.get(workers.me.rank)
+        self._workers, self._client, self._teller = workers, client, teller
+        self._numbers = itertools.count(first_number)
+        self._maker = self.me.record.incarnation if first_number else 0
+        self.owned = OwnedValues(workers)
         # Guards the three below it. Nothing is sent and no reference dropped while it is held.
         self._lock = threading.Lock()
         self._pending_users: dict[int, RRef[Any]] = {}
         self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
         self._refused: dict[int, None] = {}  # the latest forks that are not to come any more
-        self._teller = agent.teller
         self._forks = Forks(self._teller, self.owned, self._hold_or_refuse)
         self.gave_up = self._forks.gave_up
         for kind, handler in (
@@ -81,8 +82,8 @@ class RRefContext:
             (MessageType.RREF_GIVE_UP_REQ, self._forks.given_up),
         ):
             register_handler(kind, handler)
-        agent.add_lost_callback(self.owned.worker_lost)
-        agent.add_lost_callback(self._forks.worker_lost)
+        workers.add_lost_callback(self.owned.worker_lost)
+        workers.add_lost_callback(self._forks.worker_lost)
 
     def create_remote(
         self,
@@ -94,7 +95,7 @@ class RRefContext:
     ) -> RRef[Any]:
         """Run function on another worker, and return at once an RRef to what it returns."""
         rref_id = self._new_id()
-        owner = self._agent.worker(to.id)
+        owner = self._workers.get(to.id)
         is_owner = owner.is_self
         fork_id = rref_id if is_owner else self._new_id()
         owned = self.owned.get_or_create(rref_id, self.me, for_local=True) if is_owner else None
@@ -105,9 +106,8 @@ class RRefContext:
         metadata = {"rref": rref_id, "fork": fork_id}
         value = (function, tuple(args), dict(kwargs))
         try:
-            creation = self._agent.request(
-                owner, MessageType.PYTHON_REMOTE_CALL, value, metadata, timeout_s, function
-            )
+            kind = MessageType.PYTHON_REMOTE_CALL
+            creation = self._client.request(owner, kind, value, (), metadata, timeout_s, function)
         except BaseException as error:
             rref._is_deleted = True  # the owner has never heard of it
             self._confirm(fork_id)
@@ -127,13 +127,13 @@ class RRefContext:
         """Return the value of an RRef that another worker owns; waits until it is there."""
         kind, words = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
         what = f"to_here of {rref}"
-        return self._agent.request_and_wait(rref._owner, kind, words, timeout, what)
+        return self._client.begin(rref._owner, kind, None, words, timeout, what).wait()
 
     def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
         """Return a Future of the class of an RRef's value."""
         kind, no_words = MessageType.PYTHON_CALL, dict[str, Any]()
         call = (type_on_owner, (rref,), no_words)
-        return self._agent.request(rref._owner, kind, call, None, timeout, type_on_owner)
+        return self._client.request(rref._owner, kind, call, (), None, timeout, type_on_owner)
 
     def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended."""
@@ -210,9 +210,9 @@ class RRefContext:
 
         Raises  OwnerLostError for one to a value of an earlier life of its owner
         """
-        owner = self._agent.find_life(owner_id, life)
+        owner = self._workers.find_life(owner_id, life)
         if owner is None:
-            raise _earlier_life(self._agent.worker(owner_id))
+            raise _earlier_life(self._workers.get(owner_id))
         if owner.is_self:
             # Held before it is accepted: the last reference elsewhere may end at that very moment.
             owned = self.owned.hear_of(rref_id, maker, for_local=True)
@@ -232,7 +232,7 @@ class RRefContext:
         if maker:
             metadata["maker"] = maker
         kind = MessageType.RREF_FORK_REQUEST
-        told = self._agent.send(owner, kind, (), metadata, retries=RETRIES)
+        told = self._client.send(owner, kind, (), metadata, retries=RETRIES)
         told.when_done(lambda done: self._fork_acknowledged(owner, parent, fork_id, done))
         return rref
 
@@ -268,7 +268,7 @@ class RRefContext:
         if parent == self.me.id:
             self._forks.accepted([fork_id])
             return
-        sender = self._agent.find(parent)
+        sender = self._workers.find(parent)
         if sender is not None:
             self._teller.soon(self._tell_accept, sender, fork_id)
 
@@ -378,3 +378,26 @@ def _earlier_life(owner: Worker) -> OwnerLostError:
         f"the value of a reference is gone: it lived in an earlier life of worker {owner.name!r} "
         f"(rank {owner.id})"
     )
+
+
+def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
+    """Return the function that rebuilds a reference at the other end, and what it takes."""
+    return rebuild_rref, above["context"]().fork(rref)
+
+
+def rebuild_rref(
+    owner_id: int, rref_id: int, fork_id: int, parent: int, life: int, maker: int = 0
+) -> RRef[Any]:
+    """Return this worker's own reference of one that has travelled here.
+
+    Raises  MessageError for anything but numbers; OwnerLostError
+    """
+    numbers = (owner_id, rref_id, fork_id, parent, life, maker)
+    if not all(type(number) is int for number in numbers):
+        raise MessageError(f"a reference of {reprlib.repr(numbers)}; expected numbers")
+    rref: RRef[Any] = above["context"]().arrive(*numbers)
+    return rref
+
+
+# Whoever sends one promises its owner that there is one more, until the receiver says otherwise.
+register_reducer(RRef, reduce_rref, rebuild_rref, must_be_read=True)

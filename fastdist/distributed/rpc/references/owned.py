@@ -11,8 +11,8 @@ from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from .rref import OwnedValue
 
 if TYPE_CHECKING:
-    from ..agent import RpcAgent
     from ..workers.worker import Worker
+    from ..workers.workers import Workers
 
 _REMEMBERED: Final = 8192
 
@@ -23,8 +23,8 @@ class OwnedValues:
     Thread  any
     """
 
-    def __init__(self, agent: RpcAgent) -> None:
-        self._agent = agent
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
         # Guards the three below it. No value is dropped while it is held.
         self._lock = threading.Lock()
         self._by_id: dict[int, OwnedValue] = {}
@@ -41,7 +41,7 @@ class OwnedValues:
         if owned is not None and (owned.is_begun or not life):
             return self.get_or_create(rref_id, owned.maker, for_local=for_local)
         rank = rref_id >> 48
-        maker = self._agent.find_life(rank, life) if life else self._agent.find(rank)
+        maker = self._workers.find_life(rank, life) if life else self._workers.find(rank)
         owned = self.get_or_create(rref_id, maker, for_local=for_local)
         if life:
             owned.maker = maker  # whoever spoke of it before may have said nothing
@@ -122,10 +122,9 @@ class OwnedValues:
                 if owned is None:
                     remember(self._dropped, rref_id)
             if owned is not None and not owned.is_begun:
-                here = self._agent.get_worker_info()
                 text = (
-                    f"worker {here.name!r} did not run the remote call of worker {maker.name!r} "
-                    "that should have made this value: it was given up before"
+                    f"worker {self._workers.me.name!r} did not run the remote call of worker "
+                    f"{maker.name!r} that should have made this value: it was given up before"
                 )
                 self.complete(owned, None, RpcTimeoutError(text))
 

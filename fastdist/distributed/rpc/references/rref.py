@@ -11,7 +11,6 @@ from fastdist.core.future import Future
 from fastdist.core.thread_pool import lend_slot
 
 from .. import constants
-from ..agent import get_current_agent
 from ..bindings import constructor
 from ..calls.outgoing import deadline_of
 from ..message.error_parts import copy_error
@@ -132,7 +131,7 @@ class RRef(Reference, Generic[T]):
                 "type_hint should only be specified when the RRef being created contains a "
                 f"ScriptModule. Got {type_hint!r} for a {type(value).__name__}"
             )
-        context = _context()
+        context: Context = above["context"]()
         owned = context.new_owned()
         owned.future.set_result(value)
         self._fill(context, context.me, owned.rref_id, owned.rref_id, owned)
@@ -262,7 +261,7 @@ class RRef(Reference, Generic[T]):
         return self._proxy("remote", timeout)
 
     def _proxy(self, how: str, timeout: float) -> RRefProxy:
-        return RRefProxy(self, _calls[how], timeout)
+        return RRefProxy(self, above[how], timeout)
 
     def _get_type(self, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
         """Return the class of the value, or a Future of it."""
@@ -310,15 +309,6 @@ def id_as_text(number: int) -> str:
 _LOCAL = (1 << 48) - 1
 
 
-# The three calls by name. They stand above this file, and are put here when they are defined.
-_calls: dict[str, Callable[..., Any]] = {}
-
-
-def install_calls(**calls: Callable[..., Any]) -> None:
-    """Let proxies call methods by these functions."""
-    _calls.update(calls)
-
-
-def _context() -> Context:
-    context: Context = get_current_agent().rrefs
-    return context
+# What stands above this room, put here when it is defined: the three calls, and what returns the
+# RRefContext of this process's agent.
+above: dict[str, Callable[..., Any]] = {}

@@ -12,6 +12,7 @@ import pytest
 from fastdist.core.errors import GivenUpError, RpcError, RpcNotRunningError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.calls.client import Client
+from fastdist.distributed.rpc.calls.resend import Resend
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.lives import Life
 
@@ -47,7 +48,9 @@ class Peers:
         function()
 
     def outcome(self, retries: int) -> Future[Any]:
-        return Client.request_with_retries(self, retries, *REQUEST)  # type: ignore[arg-type]
+        resend = Resend(self, REQUEST, retries)  # type: ignore[arg-type]
+        resend.send()
+        return resend.outcome
 
 
 @pytest.mark.seed("C22")
