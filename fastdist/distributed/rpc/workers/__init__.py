@@ -7,6 +7,12 @@
 # owns the descriptors, feeds its session and does what that says. `Workers` is the directory: the
 # present life of each name and id.
 #
+# A session has what of a life goes by the progress thread: liveness, leaving, and when it is asked
+# what became of calls. The calls themselves wait in the pipe, for a caller that blocks takes its
+# answer from a lane of its own, in its own thread; and those that were answered here are known by
+# the lane that they came by (received_calls.py), which the pool's leader reads. If the session held
+# them as well, each call would take its lock, or hop between threads.
+#
 # record.py         what a worker tells all others about itself
 # group.py          the group as its store knows it; group_log.py: what happened, in order
 # group_number.py   which group of the job that is, where a process was in another before
@@ -14,6 +20,7 @@
 # store_keeper.py   how the store outlives its host, where that is one of the workers
 # workers.py        the directory: found, met, admitted, given up; standing.py: by whom this one is
 # worker.py         one life; callers.py and received_calls.py: its calls here
+# inquiry.py        what became of calls whose connection broke
 # session.py        how it fares; hooks.py: who hears that it is lost, or silent
 # probing.py        why an address takes no connection; pulse_taker.py: whether anybody is there
 # progress.py       the thread that all of this runs on; timeouts.py: what is to expire
