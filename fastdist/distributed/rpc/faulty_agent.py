@@ -13,7 +13,7 @@ from fastdist.distributed.pipe.frames import Buffer
 
 from . import backend_registry, constants
 from .calls.client import Client
-from .calls.outgoing import Call
+from .calls.outgoing import FutureCall
 from .init import make_agent
 from .message.metadata import Value
 from .message.types import MessageType
@@ -87,7 +87,7 @@ class FaultyClient(Client):
     def send_in_person(self, *request: Any) -> None:
         """Send nothing: what goes by a lane of its own passes no faults."""
 
-    def write(self, call: Call, frames: Sequence[Buffer]) -> None:
+    def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
         """Let a request leave, late, or not at all."""
         kind = call.message.type
         if kind in self.to_fail and self._fails_again(call):
@@ -103,7 +103,7 @@ class FaultyClient(Client):
         when = time.monotonic() + delay_s
         self.progress.post(self.progress.call_at, when, lambda: shared.send(frames))
 
-    def _fails_again(self, call: Call) -> bool:
+    def _fails_again(self, call: FutureCall) -> bool:
         key = (call.peer, call.message.type, repr(call.message.metadata))
         with self._failed_lock:
             self._failed[key] = self._failed.get(key, 0) + 1

@@ -16,7 +16,7 @@ from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.container import get_instance
-from fastdist.distributed.rpc.calls import lane_call
+from fastdist.distributed.rpc.calls.lane_call import LaneCall
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from tests.distributed.rpc.simulated_calls import Calls, name_of
 from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
@@ -236,7 +236,7 @@ def test_memory_that_an_answer_lent_comes_back_when_its_caller_was_interrupted(
 def call_and_be_interrupted(function: Callable[[int], Tensor]) -> None:
     agent = here().agent
     to = agent.get_worker_info("w1")
-    waits = mock.patch.object(lane_call, "receive_answer", interrupt)
+    waits = mock.patch.object(LaneCall, "_receive_answer", interrupt)
     with waits, pytest.raises(KeyboardInterrupt):
         agent.call(to, function, (20_000,), {}, 0.0)
 

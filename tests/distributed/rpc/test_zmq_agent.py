@@ -274,7 +274,7 @@ def test_agent(group: Group, body: Any) -> None:
 def look_into_the_store() -> tuple[list[str], list[str], int]:
     join({"num_worker_threads": THREADS})
     agent: Any = rpc._get_current_rpc_agent()
-    first_call = agent.client._new_call(0, rpc.MessageType.PYTHON_CALL, [], None, 0.0, "nothing")
+    first_call = SimpleNamespace(message=SimpleNamespace())
     agent.client._number(first_call)
     names, addrs = PrefixStore("names", agent.store), PrefixStore("addrs", agent.store)
     found = [names.get(str(rank)).decode() for rank in range(4)]

@@ -6,22 +6,20 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.frames import Buffer
 
-from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
 from ..handlers import Reply
 from ..message.body import reads_plainly
-from ..message.error_parts import fresh
 from ..message.layout import PICKLE
 from ..message.message import Message
 from ..message.types import NOT_COUNTED, OURS_ALONE, TOLD_IF_GIVEN_UP, USER_WORK, MessageType
 from ..metrics import CallCounts
 from .lane_call import LaneCall
-from .outgoing import Call, open_answer, pack_request, undo
+from .outgoing import Call, FutureCall, open_answer, pack_request, undo
 from .resend import Resend
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ class Client:
         self.pool = pool
         # Of calls that are given UNSET_RPC_TIMEOUT.
         self.rpc_timeout_s = rpc_timeout_s
-        self._counts = counts
+        self.counts = counts
         self._reach = workers.reach
         self._device_map_to = device_map_to
         self._gave_up = gave_up
@@ -82,8 +80,12 @@ class Client:
         what: object,
     ) -> LaneCall | Future[Any]:
         """Send a request whose answer its sender will wait for, by `wait` of what is returned."""
-        call = self._new_call(to, kind, [], metadata, timeout_s, what)
-        return self._begin_on_lane(call, value) or self._start(call, value)
+        peer = self._reach(to, kind)
+        message = self._new_message(peer, kind, [], metadata)
+        call = LaneCall(self, peer, message, timeout_s, what)
+        if self._send_on_lane(call, value):
+            return call
+        return self._start(FutureCall(self, peer, message, timeout_s, what), value)
 
     def request(
         self,
@@ -99,9 +101,10 @@ class Client:
 
         Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
         """
+        peer = self._reach(to, kind)
+        message = self._new_message(peer, kind, list(tensors), metadata)
         what = kind.name if what is None else what
-        call = self._new_call(to, kind, list(tensors), metadata, timeout_s, what)
-        return self._start(call, value)
+        return self._start(FutureCall(self, peer, message, timeout_s, what), value)
 
     def send(
         self,
@@ -135,32 +138,29 @@ class Client:
 
         None if no lane is free; nothing was sent then.
         """
-        call = self._new_call(to, kind, list(tensors), metadata, 0.0, kind._name_)
-        return self._begin_on_lane(call, None)
+        peer = self._reach(to, kind)
+        message = self._new_message(peer, kind, list(tensors), metadata)
+        call = LaneCall(self, peer, message, 0.0, kind._name_)
+        return call if self._send_on_lane(call, None) else None
 
-    def write(self, call: Call, frames: Sequence[Buffer]) -> None:
+    def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
         """Let a request leave by the shared lane; what a faulty agent overrides."""
         call.peer.pipe.shared().send(frames)
 
-    def answer_came(self, call: Call, answer: Message, size_bytes: int) -> None:
+    def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
         """Read an answer, here or where it may take long, and end its call with that."""
         plainly = answer.encoding != PICKLE or reads_plainly(answer.body)
         if plainly or not self.pool.submit_uncounted(_complete, call, answer, size_bytes):
             _complete(call, answer, size_bytes)
 
-    def _new_call(
+    def _new_message(
         self,
-        to: int | Worker,
+        peer: Worker,
         kind: MessageType,
         tensors: list[Tensor],
         metadata: Mapping[str, Value] | None,
-        timeout_s: float,
-        what: object,
-    ) -> Call:
-        peer = self._reach(to, kind)
-        if timeout_s == UNSET_RPC_TIMEOUT:
-            timeout_s = self.rpc_timeout_s
-        message = Message(
+    ) -> Message:
+        return Message(
             kind,
             peer=peer,
             source=self._me.rank,
@@ -168,7 +168,6 @@ class Client:
             tensors=tensors,
             metadata=dict(metadata) if metadata else None,
         )
-        return Call(peer, message, timeout_s, what)
 
     def _number(self, call: Call) -> None:
         """Give a call its id, when it has its lane: ids that come by a lane of its own grow."""
@@ -176,44 +175,43 @@ class Client:
         if debug_log.of_calls:
             debug_log.call(call, "begins")
 
-    def _begin_on_lane(self, call: Call, value: Any) -> LaneCall | None:
-        peer = call.peer
-        own = peer.pipe.check_out()
+    def _send_on_lane(self, call: LaneCall, value: Any) -> bool:
+        """Send a call on a lane of its own; False if none is free, and nothing was done then."""
+        pipe = call.peer.pipe
+        own = pipe.check_out()
         if own is None:
-            return None
+            return False
         self._number(call)
-        charged = 0
         try:
             pack_request(call, value, self._device_map_to)
             size = call.size_bytes()
             # Only users' calls wait: answers, gradients and clean-up are what frees the room.
             if size > _UNCHARGED_BYTES and call.message.effective_type in USER_WORK:
-                if not peer.credit.take(size, call.deadline):
-                    raise call.timeout_error()
-                charged = size
+                call.charge(size)
         except BaseException:
-            peer.pipe.check_in(own)
+            pipe.check_in(own)
             call.was_not_sent()
             raise
-        return LaneCall(call, own, size, charged, self._counts, self.give_up)
+        call.send(own, size)
+        return True
 
-    def _start(self, call: Call, value: Any) -> Future[Any]:
+    def _start(self, call: FutureCall, value: Any) -> Future[Any]:
         self._number(call)
         pack_request(call, value, self._device_map_to)
-        peer, size = call.peer, call.size_bytes()
+        pipe, size = call.peer.pipe, call.size_bytes()
         kind = call.message.effective_type
-        is_user_work = kind in USER_WORK
         # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
         # must not wait behind users' functions: they run where the answer is read.
-        is_ours = kind in OURS_ALONE
-        future: Future[Any] = Future(executor=None if is_ours else self.pool)
-        call.await_in_future(future, self)
-        call.charged_bytes = size if is_user_work else -1
-        if is_user_work and not peer.credit.take(size, call.deadline):
-            call.was_not_sent()
-            raise call.timeout_error()
+        future: Future[Any] = Future(executor=None if kind in OURS_ALONE else self.pool)
+        call.await_in(future, self._timeouts)
+        if kind in USER_WORK:
+            try:
+                call.charge(size)
+            except RpcTimeoutError:
+                call.was_not_sent()
+                raise
         if call.message.type not in NOT_COUNTED:
-            self._counts.call_sent(peer.info.name, size)
+            self.counts.call_sent(call.peer.info.name, size)
         frames = call.frames
         if len(frames) > 1:
             # Not to be sent again: further frames are the caller's own memory, which it may change
@@ -221,10 +219,10 @@ class Client:
             call.frames = ()
         try:
             # Before the send: the answer may arrive before it returns.
-            peer.pipe.add_pending(call.message_id, call)
+            pipe.add_pending(call.message_id, call)
         except Exception as error:
             undo(call)
-            call.end(None, fresh(error))
+            call.fail(error)
             return future
         if call.deadline is not None:
             if self._timeouts.add(call, call.deadline):
@@ -234,23 +232,10 @@ class Client:
         try:
             self.write(call, frames)
         except Exception as error:
-            if peer.pipe.take_pending(call.message_id) is not None:
+            if pipe.take_pending(call.message_id) is not None:
                 undo(call)
-                call.end(None, fresh(error))
+                call.fail(error)
         return future
-
-    def finish(self, call: Call, received_bytes: int, *, failed: bool) -> None:
-        """Give back what a call holds, and count its end."""
-        if debug_log.of_calls:
-            debug_log.call(call, "failed" if failed else "answered")
-        if call.deadline is not None:
-            self._timeouts.remove(call)
-        if call.charged_bytes >= 0:
-            call.peer.credit.give_back(call.charged_bytes)
-        if call.lent_bytes:
-            call.take_back()
-        if call.message.type not in NOT_COUNTED:
-            self._counts.call_ended(call.peer.info.name, received_bytes, failed=failed)
 
     def give_up(self, call: Call) -> None:
         """Take note that nobody waits any more for a call that may have come."""
@@ -258,7 +243,7 @@ class Client:
             self._gave_up(call)
 
 
-def _complete(call: Call, answer: Message, size: int) -> None:
+def _complete(call: FutureCall, answer: Message, size: int) -> None:
     try:
         value = open_answer(answer, call)
     except BaseException as error:

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from fastdist.core.errors import GivenUpError, RpcError
+from fastdist.core.errors import GivenUpError, RpcError, WorkerLostError
 from fastdist.core.thread_pool import hand_on_lead
-from fastdist.distributed.pipe.lane import LaneClosed, LaneTimeout
+from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 
-from ..debug_log import debug_log
+from ..message.error_parts import fresh
 from ..message.layout import NO_CALL
 from ..message.message import Message
-from .lane_answer import ask, receive_answer
-from .outgoing import Call, cancel, closed_error, open_answer, undo
+from ..message.types import MessageType
+from ..workers.inquiry import ask_about, decode_answer, read_findings
+from .outgoing import Call, bytes_of, open_answer, undo
 
 if TYPE_CHECKING:
     from fastdist.distributed.pipe.pipe import OwnLane
 
-    from ..metrics import CallCounts
-
-
 ASK_EVERY_S: Final = 2.0
 
 
-class LaneCall:
-    """Is sent when it is made; the answer comes to the thread that waits, with no hop.
+class LaneCall(Call):
+    """Ends in the thread that waits for it, to which the answer comes with no hop.
 
-    Must be ended by `wait`, `result` or `give_up`. It has to do with `charged_bytes` of the peer's
-    credit, and tells `gave_up` of an end without the answer.
+    Once it was sent, it must be ended by `wait`, `result` or `give_up`.
 
     Thread  one at a time
     """
@@ -37,11 +33,7 @@ class LaneCall:
     __slots__ = (
         "_answer",
         "_asked_at",
-        "_call",
-        "_charged_bytes",
-        "_counts",
         "_error",
-        "_gave_up",
         "_is_broken",
         "_is_over",
         "_is_sent",
@@ -49,35 +41,27 @@ class LaneCall:
         "_size",
     )
 
-    def __init__(
-        self,
-        call: Call,
-        own: OwnLane,
-        size_bytes: int,
-        charged_bytes: int,
-        counts: CallCounts,
-        gave_up: Callable[[Call], None],
-    ) -> None:
-        self._call, self._own = call, own
-        self._charged_bytes, self._counts, self._gave_up = charged_bytes, counts, gave_up
+    def send(self, own: OwnLane, size_bytes: int) -> None:
+        """Send the request; what the lane runs into is heard by who waits."""
+        self._own = own
         self._answer: Message | None = None
         self._size = 0
         self._error: Exception | None = None
         # Whether the lane cannot be used again: nobody knows what it will bring.
         self._is_broken = self._is_sent = self._is_over = False
         self._asked_at = 0.0
-        counts.call_sent(call.peer.info.name, size_bytes)
+        self._client.counts.call_sent(self.peer.info.name, size_bytes)
         hand_on_lead()
         try:
             if own.greeting is not None:
-                own.send_greeting(call.deadline)
-            own.lane.send(call.frames, call.deadline)
+                own.send_greeting(self.deadline)
+            own.lane.send(self.frames, self.deadline)
             self._is_sent = True
         except LaneTimeout:
-            undo(call)
-            self._error = self._timeout_error()
+            undo(self)
+            self._error = self.timeout_error()
         except LaneClosed:
-            self._is_broken, self._error = True, closed_error(call)
+            self._is_broken, self._error = True, self._closed_error()
         except BaseException:
             # What was sent of it in part would be read as the beginning of the next.
             self._is_broken = True
@@ -98,7 +82,7 @@ class LaneCall:
             self._asked_at = self._asked_at or now
             if now - self._asked_at >= ASK_EVERY_S:
                 self._asked_at = now
-                ask(self._call, self._own)
+                self._ask()
             return False
         return True
 
@@ -107,16 +91,15 @@ class LaneCall:
 
         Raises  what the callee raised; RpcTimeoutError; WorkerLostError
         """
-        call, own = self._call, self._own
         if self._answer is None and self._error is None:
             try:
-                self._receive(call.deadline)
+                self._receive(self.deadline)
             except LaneTimeout:
                 # By another connection, maybe, which the peer does not listen to before a greeting;
                 # and with the former one what the answer lent was lost.
-                own.lane.try_send(own.greet())
-                own.lane.try_send(cancel(call))
-                self._error = self._timeout_error()
+                self._own.lane.try_send(self._own.greet())
+                self._own.lane.try_send(self.cancel())
+                self._error = self.timeout_error()
             except BaseException:
                 self._is_broken = True
                 self._end(failed=True)
@@ -128,19 +111,19 @@ class LaneCall:
 
         Raises  what the callee raised; WorkerLostError
         """
-        call, answer, failed = self._call, self._answer, True
+        answer, failed = self._answer, True
         is_refused = answer is not None and answer.message_id == NO_CALL
         try:
             if answer is None:
                 raise self._take_error()
             if is_refused:
-                undo(call)  # the peer does not know this worker, and has not taken the call in
-            value = open_answer(answer, call)
+                undo(self)  # the peer does not know this worker, and has not taken the call in
+            value = open_answer(answer, self)
             failed = False
             return value
         except GivenUpError as error:
             if is_refused:
-                call.peer.refuse_and_wait(error)
+                self.peer.refuse_and_wait(error)
             raise
         finally:
             self._is_broken |= is_refused
@@ -152,18 +135,63 @@ class LaneCall:
         self._end(failed=True)
 
     def _receive(self, deadline: float | None) -> None:
-        call = self._call
         try:
-            self._answer, self._size = receive_answer(call, self._own, deadline)
+            self._answer, self._size = self._receive_answer(deadline)
         except LaneClosed:
-            self._is_broken, self._error = True, closed_error(call)
+            self._is_broken, self._error = True, self._closed_error()
         except RpcError as error:
             self._is_broken, self._error = True, error
 
-    def _timeout_error(self) -> Exception:
-        if debug_log.of_calls:
-            debug_log.call(self._call, "timed out")
-        return self._call.timeout_error()
+    def _receive_answer(self, deadline: float | None) -> tuple[Message, int]:
+        """Return the answer, or the refusal of the greeting, through all that may happen to the
+        lane's connection; and its size.
+
+        Whenever the connection may have been replaced the other end is asked, and if the call was
+        lost on its way it is sent again.
+
+        Raises  LaneTimeout, LaneClosed; WorkerLostError if the answer is lost
+        """
+        own = self._own
+        while True:
+            try:
+                frames = own.lane.receive(deadline)
+            except LaneInDoubt:
+                self._ask()
+                continue
+            answer = decode_answer(frames, self.peer)
+            if answer.message_id == self.message_id:
+                if answer.type != MessageType.GREET_FIRST:
+                    return answer, bytes_of(answer, frames)
+                self._ask()
+            elif answer.message_id == NO_CALL:
+                if answer.type != MessageType.FINDINGS:
+                    return answer, bytes_of(answer, frames)
+                serial, never_came, gone = read_findings(answer)
+                if serial != own.serial:
+                    continue
+                own.serial += 1  # used up: a copy does not know of a call that went again since
+                if self.message_id in never_came:
+                    again = self.frames_again()
+                    if not again:
+                        raise self.lost_error(may_have_run=False)
+                    own.lane.send(again, deadline)
+                elif self.message_id in gone:
+                    raise self.lost_error(may_have_run=True)
+            # Else it is of a call that took too long, whose caller has been told so.
+
+    def _ask(self) -> None:
+        """Greet again, and ask what became of the call."""
+        own = self._own
+        own.serial += 1
+        # What cannot leave now would be asked for nothing: the connection has broken again.
+        if own.lane.try_send(own.greet()):
+            own.lane.try_send(ask_about(own.serial, [self.message_id]))
+
+    def _closed_error(self) -> Exception:
+        error = self.peer.pipe.error
+        if error is None:
+            error = WorkerLostError(f"the lane of {self.describe()} was closed")
+        return fresh(error)
 
     def _take_error(self) -> Exception:
         # Whoever raises an error that it keeps is kept by it.
@@ -175,15 +203,7 @@ class LaneCall:
         if self._is_over:
             return
         self._is_over = True
-        call = self._call
-        peer = call.peer
-        if self._charged_bytes:
-            peer.credit.give_back(self._charged_bytes)
-        peer.pipe.check_in(self._own, broken=self._is_broken)
-        if call.lent_bytes:
-            call.take_back()
+        self.peer.pipe.check_in(self._own, broken=self._is_broken)
         if self._is_sent and not self._size:
-            self._gave_up(call)
-        self._counts.call_ended(peer.info.name, self._size, failed=failed)
-        if debug_log.of_calls:
-            debug_log.call(call, "failed" if failed else "answered")
+            self._client.give_up(self)
+        self._settle(self._size, failed=failed)

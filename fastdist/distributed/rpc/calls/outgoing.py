@@ -13,6 +13,7 @@ from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
 from .. import interceptors
+from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
 from ..durations import seconds
 from ..handlers import Reply
@@ -20,11 +21,13 @@ from ..message.body import serialize, serialize_call
 from ..message.error_parts import fresh
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
-from ..message.types import USER_WORK, MessageType
+from ..message.types import NOT_COUNTED, USER_WORK, MessageType
 
 if TYPE_CHECKING:
     from fastdist.core.device import Device
 
+    from ..metrics import CallCounts
+    from ..workers.timeouts import Timeouts
     from ..workers.worker import Worker
 
 
@@ -80,41 +83,31 @@ def undo(parcel: Parcel) -> None:
         step()
 
 
-def _has_come(call: Call) -> None:
-    """Take note that a request was read: it has been answered."""
-    steps, call.came = call.came, None
-    for step in steps or ():
-        step()
+class Caller(Protocol):
+    """What makes calls, and keeps account of them: the client."""
 
+    counts: CallCounts
+    rpc_timeout_s: float
 
-class Keeper(Protocol):
-    """What keeps account of calls that end in Futures: the client."""
-
-    def answer_came(self, call: Call, answer: Message, size_bytes: int) -> None:
+    def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
         """Read an answer, and end its call with that."""
-
-    def finish(self, call: Call, received_bytes: int, *, failed: bool) -> None:
-        """Give back what a call holds, and count its end."""
 
     def give_up(self, call: Call) -> None:
         """Take note that nobody waits any more for a call that may have come."""
 
 
 class Call:
-    """A request on its way: what it was, whom it went to, and who waits for it.
+    """A request on its way: what it was, and whom it went to. How it ends says its class.
 
-    Thread  made by the caller; ended once, by whoever takes it out of the pipe's pending calls: an
-            answer, a timeout and a break may come at once
+    Thread  made by the caller
     """
 
     __slots__ = (
+        "_client",
         "came",
         "charged_bytes",
         "deadline",
         "frames",
-        "future",
-        "is_over",
-        "keeper",
         "lent_bytes",
         "message",
         "message_id",
@@ -126,7 +119,12 @@ class Call:
 
     is_answer = False  # this is the Parcel of its request
 
-    def __init__(self, peer: Worker, message: Message, timeout_s: float, what: object) -> None:
+    def __init__(
+        self, client: Caller, peer: Worker, message: Message, timeout_s: float, what: object
+    ) -> None:
+        if timeout_s == UNSET_RPC_TIMEOUT:
+            timeout_s = client.rpc_timeout_s
+        self._client = client
         self.peer = peer
         self.message = message
         self.message_id = message.message_id
@@ -139,14 +137,8 @@ class Call:
         self.came: list[Callable[[], None]] | None = None
         # What of the request is not in its frames but in memory lent to the peer.
         self.lent_bytes = 0
-
-    def await_in_future(self, future: Future[Any], keeper: Keeper) -> None:
-        """Let the call end in a Future; its keeper finishes it before."""
-        self.future: Future[Any] = future
-        self.keeper = keeper
         # What the call holds of the peer's credit; -1 if it needs none.
         self.charged_bytes = -1
-        self.is_over = False
 
     @property
     def goes_to(self) -> Worker:
@@ -157,10 +149,19 @@ class Call:
         """Return the bytes of the request."""
         return self.lent_bytes + sum(map(len, self.frames))
 
-    def take_back(self) -> None:
-        """Take back what was lent and not taken: the call is over."""
-        if self.peer.lender is not None:
-            self.peer.lender.end(self.message_id)
+    def charge(self, size_bytes: int) -> None:
+        """Take so much of the peer's credit; wait for it, until the call's deadline.
+
+        Raises  RpcTimeoutError
+        """
+        if not self.peer.credit.take(size_bytes, self.deadline):
+            raise self.timeout_error()
+        self.charged_bytes = size_bytes
+
+    def was_not_sent(self) -> None:
+        """Undo what packing the request did."""
+        undo(self)
+        self._take_back()
 
     def frames_again(self) -> Sequence[Buffer]:
         """Return the frames of a request that never came; none if it is not here any more."""
@@ -170,26 +171,84 @@ class Call:
         lender = self.peer.lender
         return frames if lender is not None and lender.renew(self.message_id) else ()
 
-    def was_not_sent(self) -> None:
-        """Undo what packing the request did."""
-        undo(self)
-        self.take_back()
-
     def describe(self) -> str:
         """Return what was called where, for errors."""
         what = self.what
         name = getattr(what, "__qualname__", None) or str(what)
         return f"{name} on worker {self.peer.info.name!r} (rank {self.peer.info.id})"
 
+    def timeout_error(self) -> RpcTimeoutError:
+        """Return the error of a call that ran for too long."""
+        if debug_log.of_calls:
+            debug_log.call(self, "timed out")
+        return RpcTimeoutError(
+            f"RPC ran for more than set timeout ({whole_ms(self.timeout_s)} ms) and will now be "
+            f"marked with an error: {self.describe()}; raise timeout=, or look for what keeps it "
+            "busy there"
+        )
+
+    def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
+        """Return the error where a broken connection took the call, before or after it had run."""
+        if not may_have_run:
+            undo(self)
+        what = "its answer is lost, and it has run" if may_have_run else "it has not run"
+        return WorkerLostError(
+            f"the connection to worker {self.peer.info.name!r} (rank {self.peer.info.id}) broke "
+            f"and came back during {self.describe()}: {what}",
+            may_have_run=may_have_run,
+        )
+
+    def cancel(self) -> list[Buffer]:
+        """Return the word that nobody waits for the call any more."""
+        return Message(MessageType.CANCEL, self.message_id).encode()
+
+    def was_read(self) -> None:
+        """Take note that the request was read: it has been answered."""
+        steps, self.came = self.came, None
+        for step in steps or ():
+            step()
+
+    def _settle(self, received_bytes: int, *, failed: bool) -> None:
+        """Give back what the call holds, and count its end."""
+        if debug_log.of_calls:
+            debug_log.call(self, "failed" if failed else "answered")
+        if self.charged_bytes >= 0:
+            self.peer.credit.give_back(self.charged_bytes)
+        if self.lent_bytes:
+            self._take_back()
+        if self.message.type not in NOT_COUNTED:
+            self._client.counts.call_ended(self.peer.info.name, received_bytes, failed=failed)
+
+    def _take_back(self) -> None:
+        """Take back what was lent and not taken: the call is over."""
+        if self.peer.lender is not None:
+            self.peer.lender.end(self.message_id)
+
+
+class FutureCall(Call):
+    """A call by the shared lane, which ends in a Future.
+
+    Thread  ended once, by whoever takes it out of the pipe's pending calls: an answer, a timeout
+            and a break may come at once
+    """
+
+    __slots__ = ("_future", "_timeouts", "is_over")
+
+    def await_in(self, future: Future[Any], timeouts: Timeouts[Any]) -> None:
+        """Let the call end in a Future; its deadline, if it has one, is among the timeouts."""
+        self._future, self._timeouts, self.is_over = future, timeouts, False
+
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
         """Complete the Future."""
         self.is_over = True
-        self.keeper.finish(self, received_bytes, failed=error is not None)
-        self.future.try_complete(value, error)
+        if self.deadline is not None:
+            self._timeouts.remove(self)
+        self._settle(received_bytes, failed=error is not None)
+        self._future.try_complete(value, error)
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
         """Take the answer that came on lane 0."""
-        self.keeper.answer_came(self, answer, bytes_of(answer, frames))
+        self._client.answer_came(self, answer, bytes_of(answer, frames))
 
     def fail(self, error: Exception) -> None:
         """End the call with the pipe's error."""
@@ -197,26 +256,16 @@ class Call:
 
     def lost(self, *, may_have_run: bool) -> None:
         """End a call that a broken connection took, or the answer of which."""
-        self.fail(lost_error(self, may_have_run=may_have_run))
-        self.keeper.give_up(self)
+        self.end(None, self.lost_error(may_have_run=may_have_run))
+        self._client.give_up(self)
 
     def expire(self) -> None:
         """End the call, whose time is over, unless something else has."""
         # Once it is taken out its id is unknown: a late answer is dropped.
         if self.peer.pipe.take_pending(self.message_id) is not None:
-            self.peer.pipe.notify(cancel(self))
-            if debug_log.of_calls:
-                debug_log.call(self, "timed out")
+            self.peer.pipe.notify(self.cancel())
             self.end(None, self.timeout_error())
-            self.keeper.give_up(self)
-
-    def timeout_error(self) -> RpcTimeoutError:
-        """Return the error of a call that ran for too long."""
-        return RpcTimeoutError(
-            f"RPC ran for more than set timeout ({whole_ms(self.timeout_s)} ms) and will now be "
-            f"marked with an error: {self.describe()}; raise timeout=, or look for what keeps it "
-            "busy there"
-        )
+            self._client.give_up(self)
 
 
 def deadline_of(timeout_s: float) -> tuple[float | None, int]:
@@ -272,11 +321,6 @@ def pack_request(
         packing.parcel = outer
 
 
-def cancel(call: Call) -> list[Buffer]:
-    """Return the word that nobody waits for a call any more."""
-    return Message(MessageType.CANCEL, call.message_id).encode()
-
-
 def open_answer(answer: Message, call: Call) -> Any:
     """Return what an answer carries: the function's result, or a handler's Reply.
 
@@ -285,7 +329,7 @@ def open_answer(answer: Message, call: Call) -> Any:
     if call.undo is not None and answer.metadata.get(UNREAD):
         undo(call)
     elif call.came is not None:
-        _has_come(call)
+        call.was_read()
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(answer)
     if answer.is_bare and answer.type in _WITH_VALUE:
@@ -309,26 +353,6 @@ _WITH_VALUE = frozenset(
         MessageType.SCRIPT_RREF_FETCH_RET,
     }
 )
-
-
-def closed_error(call: Call) -> Exception:
-    """Return why a call fails whose lane was closed."""
-    error = call.peer.pipe.error
-    if error is None:
-        error = WorkerLostError(f"the lane of {call.describe()} was closed")
-    return fresh(error)
-
-
-def lost_error(call: Call, *, may_have_run: bool) -> WorkerLostError:
-    """Return the error of a call that a broken connection took, with or without its having run."""
-    if not may_have_run:
-        undo(call)
-    what = "its answer is lost, and it has run" if may_have_run else "it has not run"
-    return WorkerLostError(
-        f"the connection to worker {call.peer.info.name!r} (rank {call.peer.info.id}) broke and "
-        f"came back during {call.describe()}: {what}",
-        may_have_run=may_have_run,
-    )
 
 
 def bytes_of(message: Message, frames: Sequence[Buffer]) -> int:

@@ -11,7 +11,6 @@ from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.pipe.pipe import OwnLane
 from fastdist.distributed.rpc.calls import lane_call
-from fastdist.distributed.rpc.calls.lane_answer import receive_answer
 from fastdist.distributed.rpc.calls.lane_call import ASK_EVERY_S, LaneCall
 from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
@@ -21,8 +20,15 @@ from fastdist.distributed.rpc.workers.inquiry import ask_about, calls_asked_abou
 from fastdist.distributed.rpc.workers.received_calls import Findings
 
 
-def lane_call_of(call: Any, own: OwnLane, counts: CallCounts | None = None) -> LaneCall:
-    return LaneCall(call, own, 4, 0, counts or CallCounts(), lambda call: None)
+def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any) -> LaneCall:
+    """Return a call that was sent on a lane."""
+    client: Any = SimpleNamespace(counts=counts or CallCounts(), give_up=lambda call: None)
+    info = SimpleNamespace(name="w1", id=1)
+    peer: Any = SimpleNamespace(info=info, name="w1", takes=DEFAULT, lender=None, **of_peer)
+    call = LaneCall(client, peer, Message(MessageType.PYTHON_CALL, 7), 0.0, "a function")
+    call.frames = [b"call"]
+    call.send(own, 4)
+    return call
 
 
 class SilentLane:
@@ -55,9 +61,7 @@ def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
     clock, lane = Clock(), SilentLane()
     monkeypatch.setattr(lane_call, "time", clock)
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
-    peer = SimpleNamespace(info=SimpleNamespace(name="w1"))
-    call: Any = SimpleNamespace(peer=peer, message_id=7, frames=[b"call"], deadline=None)
-    waiting = lane_call_of(call, own)
+    waiting = lane_call_of(own)
     for _ in range(100):
         assert not waiting.has_come(0.05)
         clock.now += ASK_EVERY_S / 25
@@ -82,9 +86,7 @@ class ForgetfulLane(SilentLane):
 def test_who_is_told_to_greet_first_does_so_and_asks_what_became_of_the_call() -> None:
     lane = ForgetfulLane()
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
-    peer = SimpleNamespace(info=SimpleNamespace(name="w1"), name="w1", takes=DEFAULT)
-    call: Any = SimpleNamespace(peer=peer, message_id=7, frames=[b"call"], deadline=None)
-    waiting = lane_call_of(call, own)
+    waiting = lane_call_of(own)
     assert waiting.has_come(None)
     assert lane.sent[:3] == [[b"hello"], [b"call"], [b"hello"]]
 
@@ -99,9 +101,7 @@ class ClosedLane(SilentLane):
 def test_who_waits_hears_at_once_that_the_lane_has_ended() -> None:
     own = OwnLane(ClosedLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
     why = SimpleNamespace(error=WorkerLostError("worker 'w1' was lost"))
-    peer = SimpleNamespace(info=SimpleNamespace(name="w1"), pipe=why)
-    call: Any = SimpleNamespace(peer=peer, frames=[b"call"], deadline=None)
-    waiting = lane_call_of(call, own)
+    waiting = lane_call_of(own, pipe=why)
     assert waiting.has_come(None)
 
 
@@ -116,14 +116,8 @@ def test_a_call_that_could_not_be_sent_is_not_under_way() -> None:
     counts, own = CallCounts(), OwnLane(TornLane(), 1, lambda: [b"hello"])  # type: ignore[arg-type]
     ended: list[bool] = []
     pipe = SimpleNamespace(check_in=lambda own, broken: ended.append(broken))
-    call: Any = SimpleNamespace(
-        peer=SimpleNamespace(info=SimpleNamespace(name="w1"), pipe=pipe),
-        frames=[b"call"],
-        deadline=None,
-        lent_bytes=0,
-    )
     with pytest.raises(MemoryError):
-        lane_call_of(call, own, counts)
+        lane_call_of(own, counts, pipe=pipe)
     # A shutdown would wait for it.
     assert counts.activity() == (0, 1) and counts.network_data()["w1"].total_errors == 1
     # What was sent in part would be read as the beginning of the next.
@@ -147,13 +141,12 @@ class LaneWithCopies(SilentLane):
 
 
 def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_again() -> None:
-    lane, again = LaneWithCopies(7), [[b"call"]]
+    lane = LaneWithCopies(7)
     own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    waiting: Any = lane_call_of(own)
     # What it lent has been taken when the copy comes, so it cannot go once more.
-    call: Any = SimpleNamespace(
-        peer=SimpleNamespace(name="w1", takes=DEFAULT),
-        message_id=7,
-        frames_again=lambda: again.pop() if again else (),
-    )
-    answer, _ = receive_answer(call, own, None)
+    renews = [True]
+    waiting.lent_bytes = 1
+    waiting.peer.lender = SimpleNamespace(renew=lambda _: bool(renews) and renews.pop())
+    answer, _ = waiting._receive_answer(None)
     assert answer.type == MessageType.PYTHON_RET and lane.sent[-1] == [b"call"]

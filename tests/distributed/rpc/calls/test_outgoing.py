@@ -12,7 +12,7 @@ import pytest
 from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.pipe import Pipe
-from fastdist.distributed.rpc.calls.outgoing import Call, open_answer, whole_ms
+from fastdist.distributed.rpc.calls.outgoing import FutureCall, open_answer, whole_ms
 from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
@@ -20,18 +20,21 @@ from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers.inquiry import act_on_findings, tell
 from fastdist.distributed.rpc.workers.received_calls import Findings
 from fastdist.distributed.rpc.workers.session import Session
+from fastdist.distributed.rpc.workers.timeouts import Timeouts
 from fastdist.distributed.rpc.workers.worker import Worker
 
 End = Callable[[Pipe], bool]
 
 
-def call_under_way(pipe: Pipe, ends: list[bool]) -> Call:
+def call_under_way(pipe: Pipe, ends: list[bool]) -> FutureCall:
     """Return a call that waits at a pipe, of which nothing is known but how it ends."""
-    call: Any = object.__new__(Call)
-    keeper: Any = SimpleNamespace(finish=lambda _, received_bytes, failed: ends.append(failed))
-    call.await_in_future(Future(), keeper)
+    counts = SimpleNamespace(call_ended=lambda *_, failed: ends.append(failed))
+    client: Any = SimpleNamespace(counts=counts)
+    peer: Any = SimpleNamespace(info=SimpleNamespace(name="w1"), lender=None)
+    call = FutureCall(client, peer, Message(MessageType.PYTHON_CALL, 5), 0.0, "a function")
+    call.await_in(Future(), Timeouts())
     pipe.add_pending(5, call)
-    return call  # type: ignore[no-any-return]
+    return call
 
 
 def answer(pipe: Pipe) -> bool:
@@ -71,7 +74,7 @@ def test_the_first_end_of_a_call_counts_and_is_told_alone(
     call = call_under_way(pipe, ends)
     assert first(pipe) and not later(pipe)
     assert ends == [first is not answer] and pipe.num_pending() == 0
-    error = call.future.exception()
+    error = call._future.exception()
     kinds = {answer: type(None), expire: RpcTimeoutError, break_off: RpcError}
     assert type(error) is kinds[first]
 
@@ -133,7 +136,7 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
         call.frames = ()
         return True
 
-    call.peer = SimpleNamespace(lender=SimpleNamespace(renew=renew))
+    call.peer.lender = SimpleNamespace(renew=renew, end=lambda message_id: None)
     sent: list[Any] = []
     notified: Any = SimpleNamespace(pending=pipe.pending, notify=sent.append)
     session = Session(0.0)
