@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
-from . import backend_registry, constants
+from . import backend_registry
 from .calls.client import Client
 from .calls.outgoing import FutureCall
 from .init import make_agent
@@ -21,8 +22,6 @@ from .options import TensorPipeRpcBackendOptions
 from .zmq_agent import ZmqAgent
 
 if TYPE_CHECKING:
-    from fastdist.distributed.store import Store
-
     from .workers.worker import Worker
 
 DEFAULT_MESSAGES_TO_FAIL = (
@@ -114,6 +113,7 @@ class FaultyTensorPipeAgent(ZmqAgent):
     """A ZmqAgent whose requests fail and are late as its options say."""
 
     client_class = FaultyClient
+    options_class = FaultyTensorPipeRpcBackendOptions
 
     def start(self) -> None:
         """Start to serve, and to fail."""
@@ -127,29 +127,8 @@ class FaultyTensorPipeAgent(ZmqAgent):
         super().start()
 
 
-def _construct_options(
-    rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
-    init_method: str = constants.DEFAULT_INIT_METHOD,
-    **others: Any,
-) -> FaultyTensorPipeRpcBackendOptions:
-    return FaultyTensorPipeRpcBackendOptions(
-        rpc_timeout=rpc_timeout, init_method=init_method, **others
-    )
-
-
-def _init_backend(
-    store: Store,
-    name: str,
-    rank: int,
-    world_size: int,
-    rpc_backend_options: FaultyTensorPipeRpcBackendOptions,
-) -> ZmqAgent:
-    if not isinstance(rpc_backend_options, FaultyTensorPipeRpcBackendOptions):
-        raise TypeError(
-            f"`rpc_backend_options` must be a `FaultyTensorPipeRpcBackendOptions`. "
-            f"{rpc_backend_options}"
-        )
-    return make_agent(FaultyTensorPipeAgent, store, name, rank, world_size, rpc_backend_options)
-
-
-backend_registry.register_backend("FAULTY_TENSORPIPE", _construct_options, _init_backend)
+backend_registry.register_backend(
+    "FAULTY_TENSORPIPE",
+    FaultyTensorPipeRpcBackendOptions,
+    functools.partial(make_agent, FaultyTensorPipeAgent),
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import threading
 import time
 from typing import Any
@@ -155,27 +156,22 @@ def _leave_at_exit() -> None:
         api.shutdown(graceful=False)
 
 
-def _init_tensorpipe(
-    store: Store,
-    name: str,
-    rank: int,
-    world_size: int,
-    rpc_backend_options: TensorPipeRpcBackendOptions,
-) -> ZmqAgent:
-    return make_agent(ZmqAgent, store, name, rank, world_size, rpc_backend_options)
-
-
 def make_agent(
     kind: type[ZmqAgent],
     store: Store,
     name: str,
     rank: int,
     world_size: int,
-    options: TensorPipeRpcBackendOptions,
+    rpc_backend_options: TensorPipeRpcBackendOptions,
 ) -> ZmqAgent:
-    """Return a started agent of a class that speaks ZeroMQ."""
-    if not isinstance(options, TensorPipeRpcBackendOptions):
-        raise TypeError(f"`rpc_backend_options` must be a `TensorPipeRpcBackendOptions`. {options}")
+    """Return a started agent of a class that speaks ZeroMQ.
+
+    Raises  TypeError for options of another class than it has
+    """
+    options = rpc_backend_options
+    if not isinstance(options, kind.options_class):
+        wanted = kind.options_class.__name__
+        raise TypeError(f"`rpc_backend_options` must be a `{wanted}`. {options}")
     require_own_devices(name, options)
     host = worker_address(store, given=options.local_address)
     what = "FASTDIST_ADDRESS" if options.local_address is None else "local_address"
@@ -208,4 +204,6 @@ def make_agent(
 
 
 agents.add_hooks(lambda worker_id: None, close_store)
-backend_registry.register_backend("TENSORPIPE", TensorPipeRpcBackendOptions, _init_tensorpipe)
+backend_registry.register_backend(
+    "TENSORPIPE", TensorPipeRpcBackendOptions, functools.partial(make_agent, ZmqAgent)
+)

@@ -27,6 +27,7 @@ from .devices import require_devices_of_maps
 from .leaving import DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
+from .options import TensorPipeRpcBackendOptions
 from .references.context import RRefContext
 from .telling import Teller
 from .workers import twins
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from fastdist.distributed.store import Store
 
     from .calls.outgoing import Call
-    from .options import TensorPipeRpcBackendOptions
     from .workers.group import Group
 
 _logger = logging.getLogger(__name__)
@@ -57,6 +57,7 @@ class ZmqAgent(RpcAgent):
     """
 
     client_class: type[Client] = Client
+    options_class: type[TensorPipeRpcBackendOptions] = TensorPipeRpcBackendOptions
     # How long functions of others that still run hold up the end.
     drain_s = DRAIN_S
 

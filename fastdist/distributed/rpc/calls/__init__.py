@@ -2,10 +2,10 @@
 
 # The design note of this room.
 #
-# client.py        the calling half: on a lane of the caller's own, or through a Future
+# client.py        the calling half: on a lane of the caller's own, or through a Future; again,
+#                  where it may run twice
 # outgoing.py      a request on its way: how it is packed, and how it ends in a Future
 # lane_call.py     one whose sender takes the answer in person
-# resend.py        one that goes again until it has arrived
 # serving.py       the serving half: who takes what comes in, and where it runs
 # incoming.py      a request that came: how it is run and answered
 

@@ -53,7 +53,6 @@ class MessageType(IntEnum):
     # Ours. Notices are neither request nor response: nobody answers them.
     CREDIT = OURS
     HELLO = OURS + 0x01 | REQUEST
-    WELCOME = OURS + 0x02 | RESPONSE
     BYE = OURS + 0x03
     CANCEL = OURS + 0x04
     PING = OURS + 0x05 | REQUEST
@@ -69,9 +68,6 @@ class MessageType(IntEnum):
     # A forward-mode level that its owner left.
     CLEANUP_LEVEL_REQ = OURS + 0x0D | REQUEST
     CLEANUP_LEVEL_RESP = OURS + 0x0E | RESPONSE
-    # A member that joined or left a group without a fixed world size.
-    MEMBERSHIP_REQ = OURS + 0x0F | REQUEST
-    MEMBERSHIP_RESP = OURS + 0x10 | RESPONSE
     # The answer to a request on a connection whose first message was no HELLO.
     GREET_FIRST = OURS + 0x11 | RESPONSE
     # A worker of the same machine offers memory in which large tensors shall lie.
@@ -116,13 +112,11 @@ RESPONSE_OF: Final[dict[int, MessageType]] = {
     _T.CLEANUP_AUTOGRAD_CONTEXT_REQ: _T.CLEANUP_AUTOGRAD_CONTEXT_RESP,
     _T.RUN_WITH_PROFILING_REQ: _T.RUN_WITH_PROFILING_RESP,
     _T.RREF_BACKWARD_REQ: _T.RREF_BACKWARD_RESP,
-    _T.HELLO: _T.WELCOME,
     _T.PING: _T.PONG,
     _T.SHUTDOWN_BARRIER_REQ: _T.SHUTDOWN_BARRIER_RESP,
     _T.ABORT_AUTOGRAD_CONTEXT_REQ: _T.ABORT_AUTOGRAD_CONTEXT_RESP,
     _T.PASS_PROGRESS_REQ: _T.PASS_PROGRESS_RESP,
     _T.CLEANUP_LEVEL_REQ: _T.CLEANUP_LEVEL_RESP,
-    _T.MEMBERSHIP_REQ: _T.MEMBERSHIP_RESP,
     _T.ARENA_OFFER_REQ: _T.ARENA_OFFER_RESP,
     _T.RREF_GIVE_UP_REQ: _T.RREF_GIVE_UP_RESP,
     _T.PROFILE_GROUP_REQ: _T.PROFILE_GROUP_RESP,

@@ -2,11 +2,10 @@
 
 # The design note of this room: context.py, Note [The life of a reference].
 #
-# rref.py          what a user holds
+# rref.py          what a user holds, and `rref.rpc_sync().method(x)`
 # context.py       all of one worker: what it makes, owns and uses, and who must hear of it; how
 #                  references stand in bodies of messages
 # owned.py         the values that live here
 # forks.py         references on their way
-# proxy.py         `rref.rpc_sync().method(x)`
 
 from __future__ import annotations

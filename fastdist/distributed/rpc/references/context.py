@@ -48,8 +48,7 @@ from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .forks import Forks
 from .owned import OwnedValues, remember
-from .proxy import type_on_owner
-from .rref import OwnedValue, RRef, above, copy_of, id_as_text
+from .rref import OwnedValue, RRef, above, copy_of, id_as_text, type_on_owner
 
 _logger = logging.getLogger(__name__)
 

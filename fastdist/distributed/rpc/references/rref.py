@@ -1,7 +1,8 @@
-"""RRef: a reference to a value that stays on the worker which owns it."""
+"""RRef: a reference to a value that stays on the worker which owns it, and to its methods."""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,11 +13,12 @@ from fastdist.core.thread_pool import lend_slot
 
 from .. import constants
 from ..bindings import constructor
+from ..calls.incoming import Later
 from ..calls.outgoing import deadline_of
+from ..message import gate
 from ..message.error_parts import copy_error
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
-from .proxy import Reference, RRefProxy
 
 T = TypeVar("T")
 
@@ -99,7 +101,7 @@ class Context(Protocol):
         """Look whether the record can go; called by the garbage collector, in any thread."""
 
 
-class RRef(Reference, Generic[T]):
+class RRef(Generic[T]):
     """A reference to a value on its owner; others hold it too, and it lives as long as any does.
 
     `RRef(value)` makes this worker the owner of value; `rpc.remote` makes another one.
@@ -299,6 +301,55 @@ class RRef(Reference, Generic[T]):
             context.owned_died(self._owned)
         elif not (self._is_deleted or self._owner.is_dead):
             context.user_died(self._owner, self._id, self._fork_id)
+
+
+class RRefProxy:
+    """Names a method by attribute, and calls it on the owner."""
+
+    __slots__ = ("_how", "_rref", "_timeout")
+
+    def __init__(self, rref: RRef[Any], how: Callable[..., Any], timeout: float) -> None:
+        self._rref = rref
+        self._how = how
+        self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return functools.partial(_call, self._rref, self._how, name, self._timeout)
+
+
+def _call(
+    rref: Any,
+    how: Callable[..., Any],
+    name: str,
+    timeout: float,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    return how(rref.owner(), invoke_on_owner, (rref, name, args, kwargs), timeout=timeout)
+
+
+@gate.export
+def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a method of the value; if it is an async one, its Future is the answer.
+
+    Raises  TypeError for something else than an RRef, which may have a `local_value` of its own
+    """
+    method = getattr(_value_of(rref), name)
+    gate.require_callable_by_others(method)
+    result = method(*args, **kwargs)
+    return Later(result) if hasattr(method, "_wrapped_async_rpc_function") else result
+
+
+@gate.export
+def type_on_owner(rref: Any) -> type:
+    """Return the class of the value."""
+    return type(_value_of(rref))
+
+
+def _value_of(rref: object) -> Any:
+    if not isinstance(rref, RRef):
+        raise TypeError(f"expected an RRef of this worker, got {type(rref).__name__}")
+    return rref.local_value()
 
 
 def id_as_text(number: int) -> str:

@@ -74,9 +74,7 @@ def knows(store: Store, me: Entry, founders: Iterable[Entry] = ()) -> bool:
     """Return whether a life has ever been a member, or has wanted to be one."""
     if me in founders:
         return True
-    log = PrefixStore(_PREFIX, store)
-    lines = log.get(_LOG) if log.check([_LOG]) else b""
-    return me in [_read_line(line)[1] for line in lines.decode(errors="replace").splitlines()]
+    return me in [entry for _, entry, _ in _read_lines(store)]
 
 
 def note_lost(store: Store, gone: Entry) -> None:
@@ -88,10 +86,8 @@ def note_lost(store: Store, gone: Entry) -> None:
 
 def is_back(store: Store, me: Entry) -> bool:
     """Return whether an earlier life of the same rank and name was lost."""
-    log = PrefixStore(_PREFIX, store)
     lives: dict[int, Entry] = {}
-    for line in log.get(_LOG).decode(errors="replace").splitlines():
-        kind, entry, _ = _read_line(line)
+    for kind, entry, _ in _read_lines(store):
         if kind == _ENTERS:
             lives[entry.incarnation] = entry
         elif kind == _LOST and lives.get(entry.incarnation, me)[1:] == me[1:]:
@@ -101,10 +97,8 @@ def is_back(store: Store, me: Entry) -> bool:
 
 def was_cut_short(store: Store, rank: int, name: str) -> bool:
     """Return whether the last life of a worker there was lost, or has not ended."""
-    log = PrefixStore(_PREFIX, store)
     last, has_left = -1, True
-    for line in (log.get(_LOG) if log.check([_LOG]) else b"").decode(errors="replace").splitlines():
-        kind, entry, _ = _read_line(line)
+    for kind, entry, _ in _read_lines(store):
         if entry[1:] == (rank, name):
             last, has_left = entry.incarnation, False
         elif kind == _LEAVES and entry.incarnation == last:
@@ -120,14 +114,9 @@ def read_present(
     Units   timeout_s in seconds; None is the store's own
     Raises  RpcError for a log that none of ours wrote
     """
-    log = PrefixStore(_PREFIX, store)
-    if timeout_s is not None:
-        log.set_timeout(timeout_s)
     present = {entry.incarnation: entry for entry in founders}
     taken: set[int | str] = {claim for entry in present.values() for claim in entry[1:]}
-    lines = log.get(_LOG) if log.check([_LOG]) else b""
-    for line in lines.decode(errors="replace").splitlines():
-        kind, entry, before = _read_line(line)
+    for kind, entry, before in _read_lines(store, timeout_s):
         if kind in (_LEAVES, _LOST):
             gone = present.pop(entry.incarnation, None)
             if gone is not None:
@@ -141,6 +130,14 @@ def read_present(
             present[entry.incarnation] = entry
             taken.update(entry[1:])
     return sorted(present.values(), key=lambda entry: entry.rank)
+
+
+def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str, Entry, int]]:
+    log = PrefixStore(_PREFIX, store)
+    if timeout_s is not None:
+        log.set_timeout(timeout_s)
+    lines = log.get(_LOG) if log.check([_LOG]) else b""
+    return [_read_line(line) for line in lines.decode(errors="replace").splitlines()]
 
 
 def _read_line(line: str) -> tuple[str, Entry, int]:

@@ -11,8 +11,7 @@ import pytest
 
 from fastdist.core.errors import GivenUpError, RpcError, RpcNotRunningError, WorkerLostError
 from fastdist.core.future import Future
-from fastdist.distributed.rpc.calls.client import Client
-from fastdist.distributed.rpc.calls.resend import Resend
+from fastdist.distributed.rpc.calls.client import Client, Resend
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.distributed.lives import Life
 

@@ -16,7 +16,7 @@ from fastdist.core.errors import MessageError
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.words import flag, ids_of, lists_of, number, numbers, text
 from fastdist.distributed.rpc.references.context import rebuild_rref
-from fastdist.distributed.rpc.references.proxy import invoke_on_owner, type_on_owner
+from fastdist.distributed.rpc.references.rref import invoke_on_owner, type_on_owner
 from tests.distributed.lives import life
 
 _SOURCES = Path(fastdist.distributed.__file__).parent
