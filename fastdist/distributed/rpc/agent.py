@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from .calls.client import Client
     from .message.metadata import Value
+    from .metrics import CallCounts
     from .options import TensorPipeRpcBackendOptions
     from .references.context import RRefContext
     from .telling import Teller
@@ -44,6 +45,7 @@ class RpcAgent(ABC):
     me: Record
     options: TensorPipeRpcBackendOptions
     workers: Workers
+    counts: CallCounts
     client: Client
     pool: ThreadPool
     # What this worker tells others without waiting for them.

@@ -43,9 +43,7 @@ from .shutdown_notice import ShutdownNotice
 
 if TYPE_CHECKING:
     from .agent import RpcAgent
-    from .metrics import CallCounts
     from .workers.worker import Worker
-    from .workers.workers import Workers
 
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
@@ -76,21 +74,12 @@ class Leaving:
     Thread  leave: one at a time; `stage` and `for_whom_it_waits`: any
     """
 
-    def __init__(
-        self,
-        agent: RpcAgent,
-        workers: Workers,
-        counts: CallCounts,
-        give_up: Callable[[float], None],
-    ) -> None:
+    def __init__(self, agent: RpcAgent, give_up: Callable[[float], None]) -> None:
+        workers = agent.workers
         self._agent, self._workers, self._group = agent, workers, workers.group
-        self._counts = counts
+        self._counts = agent.counts
         self._give_up = give_up
-        self.barrier = ShutdownBarrier(
-            *(agent, counts, workers.all, workers.reach, self.absent),
-            may_return=workers.may_return,
-            call_after=self.call_after,
-        )
+        self.barrier = ShutdownBarrier(agent, self.absent, self.call_after)
         workers.add_returned_callback(self.barrier.member_returned)
         self.stage = Stage.SERVING
 

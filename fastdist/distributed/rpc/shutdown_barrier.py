@@ -34,7 +34,6 @@ from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
 from .message.types import MessageType
 from .message.words import flag, number, text
-from .metrics import CallCounts
 
 if TYPE_CHECKING:
     from .agent import RpcAgent
@@ -75,9 +74,7 @@ class _Report(NamedTuple):
 class ShutdownBarrier:
     """This worker's part in the barrier, as a member and, if it comes to that, as leader.
 
-    `members()` returns the present lives of the group, by rank; `watch_over(worker)` makes sure
-    that the death of one is noticed; `absent()` returns who has not come, by another way than
-    through the leader; `may_return(worker)` tells whether another life may follow one that is dead;
+    `absent()` returns who has not come, by another way than through the leader;
     `call_after(seconds, function)` calls it then.
 
     Thread  any
@@ -86,20 +83,11 @@ class ShutdownBarrier:
     def __init__(
         self,
         agent: RpcAgent,
-        counts: CallCounts,
-        members: Callable[[], list[Worker]],
-        watch_over: Callable[[Worker], object],
-        absent: Callable[[], list[str]] = list,
-        may_return: Callable[[Worker], bool] = lambda worker: False,
-        call_after: Callable[[float, Callable[[], None]], None] = lambda seconds, function: None,
+        absent: Callable[[], list[str]],
+        call_after: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        self._agent = agent
-        self._counts = counts
-        self._present = members
-        self._watch_over = watch_over
-        self._absent = absent
-        self._may_return = may_return
-        self._call_after = call_after
+        self._agent, self._workers, self._counts = agent, agent.workers, agent.counts
+        self._absent, self._call_after = absent, call_after
         self._round = 0
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = INIT_TIMEOUT_S
@@ -206,7 +194,7 @@ class ShutdownBarrier:
             )
 
     def _leader(self) -> Worker:
-        living = (worker for worker in self._present() if not worker.is_dead)
+        living = (worker for worker in self._workers.all() if not worker.is_dead)
         # Of a worker that was given up nobody is left, itself included: then a call says why.
         return next(living, self._agent.worker())
 
@@ -246,9 +234,9 @@ class ShutdownBarrier:
         if words.get("only_asks"):
             return self._tell_who_is_missing(round_number)
         # The leader must see members die that it never spoke with.
-        for worker in self._present():
+        for worker in self._workers.all():
             if not worker.is_dead:
-                self._watch_over(worker)
+                self._workers.reach(worker)
         answer: Future[Reply] = Future()
         report = _Report(
             round_number,
@@ -266,7 +254,7 @@ class ShutdownBarrier:
 
     def awaits(self, worker: Worker) -> bool:
         """Return whether a member that is dead is waited for, because it may come back yet."""
-        return self._may_return(worker) and self._has_left_s(worker) > 0.0
+        return self._workers.may_return(worker) and self._has_left_s(worker) > 0.0
 
     def _has_left_s(self, worker: Worker) -> float:
         now = time.monotonic()
@@ -313,7 +301,7 @@ class ShutdownBarrier:
     def _members(self) -> list[Worker]:
         """Return those without whom no round is full: who lives, and who may come back yet."""
         members = []
-        for worker in self._present():
+        for worker in self._workers.all():
             if not worker.is_dead:
                 members.append(worker)
             elif self.awaits(worker):

@@ -111,7 +111,7 @@ class ZmqAgent(RpcAgent):
         self.teller = Teller(self.client.send)
         workers.add_lost_callback(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.teller, first_number())
-        self.leaving = Leaving(self, workers, self.counts, self._give_up)
+        self.leaving = Leaving(self, self._give_up)
         keeper = keeper_of(
             *(store, self.group, self.leaving.call_after),
             *(lambda: self.leaving.needs_store, workers.refresh),

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,11 +61,14 @@ class Member:
         self.group = group
         self.info = WorkerInfo(f"w{rank}", rank)
         self.counts = CallCounts()
+        self.workers = SimpleNamespace(
+            all=self.members, reach=lambda worker: None, may_return=lambda worker: False
+        )
         self.dead = False
         self.num_sent = 0
         self.before_send: Callable[[], None] = lambda: None
         self.lives: dict[Member, Any] = {}
-        self.barrier = ShutdownBarrier(self, self.counts, self.members, lambda worker: None)  # type: ignore[arg-type]
+        self.barrier = ShutdownBarrier(self, list, lambda seconds, function: None)  # type: ignore[arg-type]
         self.error: BaseException | None = None
         # Its time at the barrier, in all, and without what the machine took away.
         self.took_s = self.moved_s = 0.0
