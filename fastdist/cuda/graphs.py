@@ -21,6 +21,7 @@ from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.scalar import parse
 from ..devices.backend import backend_of
 from ..engine.backward import grad
+from ..ops.creation import ones_like
 from ..tensor.tensor import Tensor
 from .gpus import current_device
 
@@ -182,15 +183,20 @@ class graph:
 
 
 def make_graphed_callables(
-    callables: Any, sample_args: Any, num_warmup_iters: int = _WARM_UPS
+    callables: Any,
+    sample_args: Any,
+    num_warmup_iters: int = _WARM_UPS,
+    allow_unused_input: bool = False,
+    pool: Any = None,
 ) -> Any:
     """Return a function, or a module's forward, that replays graphs of it: forward and backward.
 
     `sample_args` is a tuple of Tensors of the shapes that all calls will have; a tuple of callables
     takes a tuple of such tuples, and gives a tuple. A module is changed, and returned. Results and
-    gradients are written over by the next call.
+    gradients are written over by the next call. Their memory is of `pool`, as capture_begin has it.
 
-    Raises  ValueError for a call whose tensors have other shapes or dtypes
+    Raises  ValueError for a call whose tensors have other shapes or dtypes; RuntimeError for an
+            input or parameter without influence on the results, unless allow_unused_input
     """
     if isinstance(callables, tuple):
         if len(callables) != len(sample_args):
@@ -199,9 +205,11 @@ def make_graphed_callables(
                 "of sample arguments; give one tuple for each"
             )
         pairs = zip(callables, sample_args, strict=True)
-        return tuple([make_graphed_callables(f, one, num_warmup_iters) for f, one in pairs])
+        how = num_warmup_iters, allow_unused_input, pool
+        return tuple([make_graphed_callables(f, one, *how) for f, one in pairs])
     run = callables.forward if hasattr(callables, "parameters") else callables
-    graphed = _graphed(callables, run, tuple(sample_args), num_warmup_iters)
+    how = num_warmup_iters, allow_unused_input, pool
+    graphed = _graphed(callables, run, tuple(sample_args), *how)
     if run is callables:
         return graphed
     callables.forward = graphed
@@ -209,7 +217,12 @@ def make_graphed_callables(
 
 
 def _graphed(
-    owner: Any, run: Callable[..., Any], samples: tuple[Tensor, ...], warm_ups: int
+    owner: Any,
+    run: Callable[..., Any],
+    samples: tuple[Tensor, ...],
+    warm_ups: int,
+    may_be_unused: bool,
+    pool: Any,
 ) -> Callable[..., Any]:
     parameters = tuple(owner.parameters()) if hasattr(owner, "parameters") else ()
     inputs = tuple([one.detach().clone().requires_grad_(one.requires_grad) for one in samples])
@@ -219,26 +232,22 @@ def _graphed(
         made = run(*inputs)
         return made, (made,) if isinstance(made, Tensor) else tuple(made)
 
-    backend: Any = backend_of("cuda")
-    side = backend.stream(current_device())
-    side.wait_stream(backend.current_stream(current_device()))
-    with side:
-        for _ in range(max(warm_ups, 1)):
-            made, outputs = forward()
-            if leaves:
-                _gradients(outputs, leaves, [one.new_ones(one.shape) for one in outputs])
-            del made, outputs
-    backend.current_stream(current_device()).wait_stream(side)
+    def warm_up() -> None:
+        _, outputs = forward()
+        if leaves:
+            _gradients(outputs, leaves, list(map(ones_like, outputs)), may_be_unused)
+
+    side = _stream_after(warm_up, max(warm_ups, 1))
     forwards, backwards = CUDAGraph(), CUDAGraph()
     # On one stream: a Node's backward goes to that of its forward.
-    with graph(forwards, stream=side):
+    with graph(forwards, pool=pool, stream=side):
         made, outputs = forward()
     is_one = isinstance(made, Tensor)
-    slopes = [one.new_ones(one.shape) for one in outputs]
+    slopes = list(map(ones_like, outputs))
     gradients: list[Tensor | None] = []
     if leaves:
         with graph(backwards, pool=forwards.pool(), stream=side):
-            gradients = _gradients(outputs, leaves, slopes)
+            gradients = _gradients(outputs, leaves, slopes, may_be_unused)
     found = iter(gradients)
     by_leaf = [next(found) if one.requires_grad else None for one in (*inputs, *parameters)]
     static = tuple([one.detach() for one in outputs])
@@ -267,12 +276,27 @@ def _graphed(
     return call
 
 
+def _stream_after(warm_up: Callable[[], None], times: int) -> Any:
+    """Return a side stream that has warmed up, for which the current one waits."""
+    backend: Any = backend_of("cuda")
+    side, here = (one(current_device()) for one in (backend.stream, backend.current_stream))
+    side.wait_stream(here)
+    with side:
+        for _ in range(times):
+            warm_up()
+    here.wait_stream(side)
+    return side
+
+
 def _gradients(
-    outputs: Sequence[Tensor], leaves: Sequence[Tensor], slopes: Sequence[Tensor]
+    outputs: Sequence[Tensor],
+    leaves: Sequence[Tensor],
+    slopes: Sequence[Tensor],
+    may_be_unused: bool,
 ) -> list[Tensor | None]:
     kept = [pair for pair in zip(outputs, slopes, strict=True) if pair[0].requires_grad]
-    made = grad([one for one, _ in kept], leaves, [slope for _, slope in kept], allow_unused=True)
-    return list(made)
+    ends, given = [one for one, _ in kept], [slope for _, slope in kept]
+    return list(grad(ends, leaves, given, allow_unused=may_be_unused))
 
 
 def _require_like(inputs: Sequence[Tensor], given: Sequence[Tensor]) -> None:

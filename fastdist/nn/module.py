@@ -166,13 +166,16 @@ class Module(StateDict):
                 axes than the format orders
         """
         memory_format: MemoryFormat = kwargs.pop("memory_format", preserve_format)
-        device, dtype = _parse_to(*args, **kwargs)
+        device, dtype, late = _parse_to(*args, **kwargs)
 
         def convert(tensor: Tensor) -> Tensor:
-            wanted = dtype if tensor.is_floating_point() else None
+            how: dict[str, Any] = {
+                "dtype": dtype if tensor.is_floating_point() else None,
+                "non_blocking": late,
+            }
             if memory_format is preserve_format or tensor.dim() not in (4, 5):
-                return tensor.to(dtype=wanted, device=device)
-            return tensor.to(dtype=wanted, device=device, memory_format=memory_format)
+                return tensor.to(device=device, **how)
+            return tensor.to(device=device, memory_format=memory_format, **how)
 
         return self._apply(convert)
 
@@ -201,10 +204,10 @@ class Module(StateDict):
         return self.to("cpu")
 
     def cuda(self, device: int | str | Device | None = None) -> Self:
-        """Move this module's tensors to an NVIDIA GPU, the first unless told otherwise."""
+        """Move this module's tensors to an NVIDIA GPU, this thread's own unless told otherwise."""
         if isinstance(device, int):
             device = f"cuda:{device}"
-        return self.to("cuda:0" if device is None else device)
+        return self.to("cuda" if device is None else device)
 
     def xpu(self, device: Any = None) -> Self:
         """Raise RuntimeError: there are no Intel GPUs here."""
@@ -306,17 +309,19 @@ def _parse_to(
     device: Any = None,
     dtype: DType | None = None,
     non_blocking: bool = False,
-) -> tuple[Device | None, DType | None]:
+) -> tuple[Device | None, DType | None, bool]:
     for value in args:
         if isinstance(value, Tensor):
             device, dtype = value.device, value.dtype
         elif isinstance(value, DType):
             dtype = value
-        elif value is not None and not isinstance(value, bool):
+        elif isinstance(value, bool):
+            non_blocking = value
+        elif value is not None:
             device = value
     if dtype is not None and not dtype.may_have_gradient:
         raise TypeError(
             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
             f"dtype={dtype!r}; convert a buffer of integers by itself"
         )
-    return (None if device is None else Device.parse(device)), dtype
+    return (None if device is None else Device.parse(device)), dtype, non_blocking

@@ -267,3 +267,18 @@ def test_functions_are_graphed_each_with_its_samples() -> None:
     assert [one.tolist() for one in pair(fd.full((2,), 5.0, device="cuda"))] == [[6, 6], [4, 4]]
     with pytest.raises(ValueError, match="give one tuple for each"):
         make_graphed_callables((abs,), ())
+
+
+def test_graphed_callables_share_a_pool_and_may_leave_inputs_out() -> None:
+    x, y = (fd.ones(3, device="cuda", requires_grad=True) for _ in range(2))
+    pool = fd.cuda.graph_pool_handle()
+
+    def first(one: Any, other: Any) -> Any:
+        return one * 2
+
+    with pytest.raises(RuntimeError, match="appears to not have been used in the graph"):
+        make_graphed_callables(first, (x, y))
+    double = make_graphed_callables(first, (x, y), allow_unused_input=True, pool=pool)
+    double(x, y).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [2] * 3 and y.grad is None
+    assert pool.num_given > 0

@@ -122,3 +122,17 @@ def test_a_loader_pins_its_batches() -> None:
     assert held["b"][0].is_pinned() and held["b"][1][0].is_pinned() and held["b"][1][1] == 1
     (plain,) = next(iter(DataLoader([(x,)], pin_memory=False)))
     assert not plain.is_pinned()
+
+
+def test_a_module_goes_to_this_threads_gpu_and_back_without_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = fd.nn.Linear(2, 3)
+    with fd.cuda.device(1):
+        net.cuda()
+    assert str(net.weight.device) == "cuda:1"
+    told = waits(monkeypatch)
+    net.to("cpu", non_blocking=True)
+    assert told == [] and net.weight.is_pinned()
+    net.to("cuda:0", None, True)
+    assert told == []
