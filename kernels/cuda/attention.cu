@@ -47,22 +47,22 @@ weights(Stored* scores, const Mask* mask, Real* log_sum, Task task) {
     const Place place(task.rows, task.keys, task.lanes);
     const Query query(place, mask, task);
     scores += place.row * task.keys;
-    const Row<Stored> row(scores, query.seen, 1, place.lane, place.lanes);
+    const Row<Stored> row(scores, query.seen, 1, place);
     Real top = -infinity(), allowed = -infinity();
-    row.each([&](long long j, Real x, int) {
+    row.each([&](long long j, const Real* x) {
         const Real bias = query.bias(j);
         allowed = Larger()(allowed, bias);
-        top = Larger()(top, x + bias);
+        top = Larger()(top, *x + bias);
     });
     top = join(top, place.lanes, Larger());
     // Where nothing is looked at there are no weights; where all scores are -inf they are NaN.
     const bool blind = query.masked && join(allowed, place.lanes, Larger()) == -infinity();
     const Real shift = top == -infinity() ? Real(0) : top;
     Real total = 0;
-    row.each([&](long long j, Real x, int) { total += ::exp(x + query.bias(j) - shift); });
+    row.each([&](long long j, const Real* x) { total += ::exp(*x + query.bias(j) - shift); });
     total = join(total, place.lanes, Plus());
-    row.each([&](long long j, Real x, int) {
-        scores[j] = cast<Stored>(blind ? Real(0) : ::exp(x + query.bias(j) - shift) / total);
+    row.each([&](long long j, const Real* x) {
+        scores[j] = cast<Stored>(blind ? Real(0) : ::exp(*x + query.bias(j) - shift) / total);
     });
     for (long long j = query.seen + place.lane; j < place.length; j += place.lanes)
         scores[j] = cast<Stored>(Real(0));
