@@ -183,6 +183,21 @@ class RpcAgent(ABC):
         """Return the same, under PyTorch's name."""
         return self.client.rpc_timeout_s
 
+    def join(self, shutdown: bool = False, timeout: float = 0) -> None:
+        """Wait as `leave` does, under PyTorch's name; shutdown changes nothing.
+
+        Raises  ShutdownIncomplete
+        """
+        self.leave(seconds("timeout", timeout))
+
+    def _get_device_map(self, dst: WorkerInfo) -> dict[Device, Device]:
+        """Return to which of a worker's devices tensors on this one's go."""
+        return dict(self.device_map_to(self.worker(dst)))
+
+    def _get_backend_options(self) -> TensorPipeRpcBackendOptions:
+        """Return the options that this worker came in with."""
+        return self.options
+
     def _begin(
         self,
         to: WorkerInfo,

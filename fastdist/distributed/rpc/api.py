@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -45,6 +46,12 @@ _thread_local_var = threading.local()
 # Whether RRefs of this worker's values that others still hold are no error of shutdown.
 _ignore_rref_leak = True
 _all_gather = all_gather
+# What PyTorch's programs find here as well, though it stands on this file.
+_AT_HOME_ELSEWHERE = {
+    "RRef": "references.rref",
+    "RemoteProfilerManager": "remote_profiler_manager",
+    "remote": "remote",
+}
 
 
 def rpc_sync(
@@ -241,6 +248,14 @@ def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
     return agent.get_worker_info(to)
 
 
+def _to_worker_info(to: To) -> WorkerInfo:
+    """Return the WorkerInfo of a name, an id or a WorkerInfo.
+
+    Raises  ValueError or RpcError for no worker
+    """
+    return worker_to_call(get_current_agent(), to, print)
+
+
 def arguments_of(args: Sequence[Any] | None) -> Sequence[Any]:
     """Return the positional arguments that a user gave.
 
@@ -272,6 +287,9 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name == "_default_pickler":
             return current()
+        if name in _AT_HOME_ELSEWHERE:
+            home = importlib.import_module(f".{_AT_HOME_ELSEWHERE[name]}", __package__)
+            return getattr(home, name)
         raise missing(__name__, name)
 
 

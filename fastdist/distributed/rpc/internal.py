@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
@@ -9,9 +10,17 @@ from typing import Any, NamedTuple
 from fastdist.core.time_ranges import time_range, time_ranges
 from fastdist.tensor.tensor import Tensor
 
+from .agent import get_current_agent
 from .pickler import _internal_rpc_pickler, _InternalRPCPickler
 
-__all__ = ["PythonUDF", "RPCExecMode", "_InternalRPCPickler", "deserialize", "serialize"]
+__all__ = [
+    "PythonUDF",
+    "RPCExecMode",
+    "RemoteException",
+    "_InternalRPCPickler",
+    "deserialize",
+    "serialize",
+]
 
 
 class RPCExecMode(Enum):
@@ -21,6 +30,13 @@ class RPCExecMode(Enum):
     ASYNC = "async"
     ASYNC_JIT = "async_jit"
     REMOTE = "remote"
+
+
+class RemoteException(NamedTuple):
+    """What a function raised: the text, with the worker and the traceback, and the type."""
+
+    msg: str
+    exception_type: type[Exception]
 
 
 class PythonUDF(NamedTuple):
@@ -51,6 +67,36 @@ def _start_record_function(
     event = time_range(key, "user")
     event.__enter__()
     return event
+
+
+def _run_function(python_udf: PythonUDF | AttributeError) -> Any:
+    """Return what a call returns, or a RemoteException of what it raises; of an AttributeError,
+    which stands for a function that was not found, that.
+    """
+    try:
+        if isinstance(python_udf, AttributeError):
+            raise python_udf
+        return python_udf.func(*python_udf.args, **python_udf.kwargs)
+    except Exception as error:
+        where = f"On {get_current_agent().get_worker_info()}"
+        return RemoteException(f"{where}:\n{error!r}\n{traceback.format_exc()}", type(error))
+
+
+def _handle_exception(result: object) -> None:
+    """Raise what a RemoteException tells of; do nothing for any other result.
+
+    Raises  RuntimeError for a type that cannot be made of a text
+    """
+    if not isinstance(result, RemoteException):
+        return
+    try:
+        error = result.exception_type(result.msg)
+    except Exception as failure:
+        raise RuntimeError(
+            f"Failed to create original exception type. Error msg was {failure} Original "
+            f"exception on remote side was {result.msg}"
+        ) from failure
+    raise error
 
 
 def serialize(obj: object) -> tuple[bytes, list[Tensor]]:

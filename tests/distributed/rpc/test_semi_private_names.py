@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import os
 import threading
 from typing import Any
 
@@ -201,3 +202,65 @@ def test_leaks_of_references_are_an_error_where_they_are_not_ignored(ignored: bo
     told, nothing = run_group(leave_with_a_leak, 2, ignored)
     assert nothing == "" and told.startswith("" if ignored else "Leaking RRef GloballyUniqueId(")
     assert bool(told) is not ignored
+
+
+def fail_with(kind: type[Exception]) -> None:
+    raise kind("on purpose")
+
+
+class WantsTwo(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(one, two)
+
+
+def run_calls_by_hand() -> None:
+    rank = init()
+    result = internal._run_function(internal.PythonUDF(degrees_of, (Celsius(3.0),), {}))
+    assert result == 3.0 and internal._handle_exception(result) is None  # type: ignore[func-returns-value]
+    found = internal._run_function(internal.PythonUDF(fail_with, (KeyError,), {}))
+    assert isinstance(found, internal.RemoteException) and found.exception_type is KeyError
+    assert f"w{rank}" in found.msg and "on purpose" in found.msg and "fail_with" in found.msg
+    with pytest.raises(KeyError, match="on purpose"):
+        internal._handle_exception(found)
+    missing = internal._run_function(AttributeError("no such function"))
+    with pytest.raises(AttributeError, match="no such function"):
+        internal._handle_exception(missing)
+    with pytest.raises(RuntimeError, match="Failed to create original exception type"):
+        internal._handle_exception(internal.RemoteException("text", WantsTwo))
+    rpc.shutdown()
+
+
+def test_a_call_is_run_and_its_failure_raised_as_pytorchs_handler_does() -> None:
+    run_group(run_calls_by_hand, 2)
+
+
+def ask_for_more_of_the_agent() -> None:
+    options = rpc.TensorPipeRpcBackendOptions(device_maps={"w1": {"sim:0": "sim:1"}})
+    rank = int(os.environ["RANK"])
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=2, rpc_backend_options=options)
+    agent: Any = rpc._get_current_rpc_agent()
+    w1 = api._to_worker_info("w1")
+    assert w1 == api._to_worker_info(1) == api._to_worker_info(w1) == rpc.WorkerInfo("w1", 1)
+    with pytest.raises(ValueError, match=r"Cannot get WorkerInfo from name 1\.5"):
+        api._to_worker_info(1.5)  # type: ignore[arg-type]
+    with pytest.raises(RpcError, match="w7"):
+        api._to_worker_info("w7")
+    assert agent._get_backend_options().device_maps == options.device_maps
+    assert agent._get_device_map(w1) == {fd.device("sim:0"): fd.device("sim:1")}
+    assert agent._get_device_map(rpc.WorkerInfo("w0", 0)) == {}
+    names = ("RRef", "remote", "RemoteProfilerManager")
+    assert [getattr(api, name) for name in names] == [getattr(rpc, name) for name in names]
+    with pytest.raises(AttributeError, match="remotely"):
+        _ = api.remotely
+    for rref in (rpc.RRef(5), rpc.remote("w1", abs, (-5,))):
+        assert rref.to_here(timeout=20.0) == 5
+        for wrong in ("x", None):
+            with pytest.raises(TypeError, match="expected a number of seconds"):
+                rref.to_here(wrong)
+    # As PyTorch's shutdown does it.
+    agent.join(True, 30.0)
+    rpc.shutdown(graceful=False)
+
+
+def test_what_pytorchs_tests_ask_of_an_agent_and_of_api_is_there() -> None:
+    run_group(ask_for_more_of_the_agent, 2)

@@ -15,6 +15,7 @@ from .. import constants
 from ..bindings import constructor
 from ..calls.incoming import Later
 from ..calls.outgoing import deadline_of
+from ..durations import seconds
 from ..message import gate
 from ..message.error_parts import copy_error
 from ..workers.record import WorkerInfo
@@ -201,7 +202,8 @@ class RRef(Generic[T]):
                 deletes what other workers own
         """
         if self._owned is not None:
-            timeout_s = 0.0 if timeout == constants.UNSET_RPC_TIMEOUT else timeout
+            is_unset = timeout == constants.UNSET_RPC_TIMEOUT
+            timeout_s = 0.0 if is_unset else seconds("timeout", timeout)
             return self._owned.wait(timeout_s)  # type: ignore[no-any-return]
         self._require_made()
         if self._is_deleted:
