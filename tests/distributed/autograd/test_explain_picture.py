@@ -141,6 +141,11 @@ def test_the_text_tells_of_each_worker_and_of_the_critical_path() -> None:
     ]
 
 
+def test_the_first_message_of_all_has_the_number_0_and_is_not_the_roots() -> None:
+    said = TIMED.describe(Stretch(1, 0, (), 1, 0, 0.5, 0.6))
+    assert said.endswith("w1: 1 Node from message 0 to nothing")
+
+
 def test_of_many_messages_the_first_four_are_named() -> None:
     said = [TIMED.describe(Stretch(1, 9, tuple(range(n)), 1, 0, 0.5, 0.6)) for n in (0, 4, 5)]
     assert [line.partition(" to ")[2] for line in said] == [

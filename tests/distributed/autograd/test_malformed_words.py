@@ -38,6 +38,8 @@ HANDLERS: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
 ]
 OF_A_WORD = [(handler, words, name) for handler, words in HANDLERS for name in words]
 OPTIONAL: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
+    (handle_gradients, {**HANDLERS[0][1], "create_graph": 1}),
+    (handle_gradients, {**HANDLERS[0][1], "accumulate_to_grad": 1}),
     (handle_clean_up, {"context_ids": (), "held": 5}),
     (handle_progress, {"context_id": 1, "pass_id": 1, "sends": "x"}),
     (TangentInterceptor().request_in, {"tangents.current": "x"}),
