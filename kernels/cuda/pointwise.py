@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,11 +21,18 @@ from .launch import (
     is_number,
     launch,
 )
-from .layout import broadcast_strides, walk
-from .pointwise_source import Operand, compute_dtype, pack_size, source_of, value_dtype
+from .layout import Walk, broadcast_strides, walk
+from .pointwise_source import (
+    Operand,
+    compute_dtype,
+    pack_size,
+    packs_at_once,
+    source_of,
+    value_dtype,
+)
 from .prepared import PreparedTable, key_of, only_launches
 
-# Blocks of a grid: enough to fill every GPU; beyond that each thread takes several elements.
+# Blocks of a grid over elements with gaps: enough to fill every GPU.
 _MOST_BLOCKS: Final = 1 << 16
 
 
@@ -101,18 +109,95 @@ def _form(
     aligned: bool,
 ) -> _Form | None:
     route = walk(shape, strides)
-    size = route.size
-    if size == 0:
+    if route.size == 0:
         return None
-    if aligned and all(route.is_contiguous(operand) for operand in range(len(strides))):
+    if len(route.shape) == 1:
+        return _along_one_axis(body, operands, out, route, aligned=aligned)
+    if (tiles := _across(route)) is not None:
+        source = source_of(body, operands, out, max(1, len(route.shape) - 2), tiled=True)
+        return _Form(source, "tiled", *tiles)
+    return _of_rows(body, operands, out, route, aligned=aligned)
+
+
+def _along_one_axis(
+    body: Body, operands: tuple[Operand, ...], out: np.dtype[Any], route: Walk, *, aligned: bool
+) -> _Form:
+    size, steps = route.size, [strides[0] for strides in route.strides]
+    if aligned and (size == 1 or (steps[-1] == 1 and set(steps) <= {0, 1})):
+        operands = _marked(operands, [(False, step == 0) for step in steps])
         threads = -(-size // pack_size(operands, out))
-        return _Form(source_of(body, operands, out), "contiguous", _grid(threads), np.int64(size))
+        blocks = -(-threads // (THREADS * packs_at_once(body, operands, out)))
+        return _Form(source_of(body, operands, out), "contiguous", (blocks, 1), np.int64(size))
     # The last step beyond the end must not wrap around either.
     wide = size + _MOST_BLOCKS * THREADS >= 2**32
-    source = source_of(body, operands, out, len(route.shape), wide)
-    fields = int64_fields(size, *route.shape, *(s for steps in route.strides for s in steps))
-    return _Form(source, "strided", _grid(size), fields)
+    grid = (min(-(-size // THREADS), _MOST_BLOCKS), 1)
+    source = source_of(body, operands, out, 1, wide)
+    return _Form(source, "strided", grid, int64_fields(size, *steps))
 
 
-def _grid(threads: int) -> tuple[int, int]:
-    return min(-(-threads // THREADS), _MOST_BLOCKS), 1
+def _marked(
+    operands: tuple[Operand, ...], marks: Sequence[tuple[bool, bool]]
+) -> tuple[Operand, ...]:
+    """Return operands of which those in memory are one row, or one column, as marks say."""
+    mark = iter(marks)
+    return tuple(
+        one if one.by_value else Operand(one.dtype, False, *next(mark)) for one in operands
+    )
+
+
+def _of_rows(
+    body: Body, operands: tuple[Operand, ...], out: np.dtype[Any], route: Walk, *, aligned: bool
+) -> _Form:
+    *outer, columns = route.shape
+    pack = pack_size(operands, out)
+    whole = [strides for strides in route.strides if strides[-1]]
+    packed = aligned and columns % pack == 0 and route.strides[-1][-1] == 1
+    packed = packed and all(
+        strides[-1] == 1 and not any(step % pack for step in strides[:-1]) for strides in whole
+    )
+    pack = pack if packed else 1
+    marks = [(not any(strides[:-1]), strides[-1] == 0) for strides in route.strides]
+    operands = _marked(operands, marks)
+    rows, columns = route.size // columns, columns // pack
+    # Threads enough to fill every GPU come first.
+    at_once = packs_at_once(body, operands, out) if rows * columns >= _MANY else 1
+    together = -(-rows // at_once)
+    wide = columns * together + THREADS >= 2**32 or rows + 4 * together >= 2**32
+    fields = [n for strides in route.strides for n in strides]
+    return _Form(
+        source_of(body, operands, out, len(route.shape), wide, pack),
+        "rows",
+        (-(-columns * together // THREADS), 1),
+        int64_fields(rows, columns, together, *outer, *fields),
+    )
+
+
+# Packs from which on a thread takes several.
+_MANY: Final = 1 << 18
+
+
+def _across(route: Walk) -> tuple[tuple[int, int], Any] | None:
+    """Return the grid and the extent of a copy whose input's neighbours lie along another axis than
+    out's; None of any other.
+    """
+    if len(route.strides) != 2 or route.strides[1][-1] != 1 or abs(route.strides[0][-1]) < 2:
+        return None
+    inputs, written = route.strides
+    row = next((axis for axis, step in enumerate(inputs) if abs(step) == 1), None)
+    if row is None or min(route.shape[row], route.shape[-1]) < _LEAST_SIDE:
+        return None
+    others = [axis for axis in range(len(route.shape) - 1) if axis != row]
+    lengths = [route.shape[axis] for axis in others] or [1]
+    steps = [[strides[axis] for axis in others] or [0] for strides in route.strides]
+    rows, columns, count = route.shape[row], route.shape[-1], math.prod(lengths)
+    blocks = -(-rows // 32) * -(-columns // 32)
+    extent = int64_fields(
+        *(rows, columns, count, inputs[row], inputs[-1], written[row]),
+        *(*lengths, *steps[0], *steps[1]),
+    )
+    return (blocks, min(count, _MOST_OF_Y)), extent
+
+
+# Of both sides of what goes through tiles; and of blocks along the grid's second axis.
+_LEAST_SIDE: Final = 8
+_MOST_OF_Y: Final = 65_535

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logica
 _STAY_BOOL: Final = frozenset(
     ["where", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"]
 )
+# Of a body of which a thread computes several packs at once.
+_MOST_CALLS: Final = 16
 # pow of a real number and a literal, without the general function.
 _POWERS: Final = {
     1: "{}",
@@ -34,32 +36,61 @@ _POWERS: Final = {
 
 
 class Operand(NamedTuple):
-    """What a text knows of one input: its dtype, and whether it comes as a number by value."""
+    """What a text knows of one input: its dtype, whether it comes as a number by value, and of one
+    in memory whether all rows read the same, or all elements of a row.
+    """
 
     dtype: DType
     by_value: bool = False
+    one_row: bool = False
+    one_column: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
 def source_of(
-    body: Body, operands: tuple[Operand, ...], out: DType, dims: int = 0, wide: bool = True
+    body: Body,
+    operands: tuple[Operand, ...],
+    out: DType,
+    dims: int = 0,
+    wide: bool = True,
+    pack: int = 1,
+    *,
+    tiled: bool = False,
 ) -> str:
-    """Return the text of one kernel: `contiguous` if dims is 0, else `strided` over dims axes.
+    """Return the text of one kernel: `contiguous` if dims is 0, `strided` over one axis, `rows` of
+    packs of elements over several, or `tiled`, whose one input in memory lies across.
 
     operands are the inputs that the body uses, in order. A text that is not wide counts elements
     in 32 bits, which divides faster.
     """
     compute = compute_dtype(operands, out)
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
-    text = _Text(operands, values, out)
+    text = _Text(operands, values, out, packs_at_once(body, operands, out))
+    if tiled:
+        kernel = text.tiled(dims)
+    elif dims == 0:
+        kernel = text.contiguous()
+    else:
+        kernel = text.strided(wide) if dims == 1 else text.rows(dims, wide, pack)
     return "\n".join(
         (
             f"// {body.text}",
             preamble([body], [out, *(operand.dtype for operand in operands)], compute, out),
             body_function("body", body, values, compute),
-            text.contiguous() if dims == 0 else text.strided(dims, wide),
+            kernel,
         )
     )
+
+
+def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
+    """Return how many packs a thread fetches before it computes: more where little is fetched
+    otherwise. One of a long body, of which there would be as many copies.
+    """
+    calls = [node for node in walk(body.tree) if isinstance(node, Call)]
+    if len(calls) > _MOST_CALLS or any(call.primitive in _IN_SPECIAL for call in calls):
+        return 1
+    fetched = [operand for operand in operands if not operand.by_value]
+    return max(1, min(4 if len(fetched) < 2 else 2, 16 // pack_size(operands, out)))
 
 
 def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, out: DType) -> str:
@@ -152,56 +183,177 @@ def _literal(value: float) -> str:
 class _Text:
     """The kernel around the body: how elements are found, fetched and stored."""
 
-    def __init__(self, operands: Sequence[Operand], values: Sequence[DType], out: DType) -> None:
-        self._pack = pack_size(operands, out)
+    def __init__(
+        self, operands: Sequence[Operand], values: Sequence[DType], out: DType, at_once: int
+    ) -> None:
+        self._pack, self._at_once = pack_size(operands, out), at_once
         self._operands, self._values = operands, values
         self._in_memory = [i for i, operand in enumerate(operands) if not operand.by_value]
 
     def contiguous(self) -> str:
-        """Bound by memory: every thread moves 16 bytes of the widest operand at a time."""
-        packs = "".join(
-            f"        const Pack<{self._stored(i)}, PACK> pack{i} ="
-            f" reinterpret_cast<const Pack<{self._stored(i)}, PACK>*>(in{i})[i];\n"
-            for i in self._in_memory
+        """Bound by memory: every thread moves 16 bytes of the widest operand at a time, and fetches
+        several of these before it uses the first. There are blocks for all: no thread divides.
+        """
+        ones = [i for i in self._in_memory if self._operands[i].one_column]
+        moved = [i for i in self._in_memory if i not in ones]
+        first = "".join(f"    const {self._stored(i)} one{i} = *in{i};\n" for i in ones)
+        packs = "".join(f"    {self._pack_type(i)} pack{i}[AT_ONCE];\n" for i in moved)
+        fetched = "".join(
+            f"            pack{i}[u] = reinterpret_cast<const {self._pack_type(i)}*>(in{i})"
+            "[first + u * THREADS];\n"
+            for i in moved
         )
+        element = {i: f"one{i}" for i in ones}
+        of_pack = element | {i: f"pack{i}[u].lane[k]" for i in moved}
+        of_rest = element | {i: f"in{i}[rest]" for i in moved}
         return f"""
-constexpr int PACK = {self._pack};
+constexpr int PACK = {self._pack}, AT_ONCE = {self._at_once}, THREADS = {THREADS};
 
-extern "C" __global__ void __launch_bounds__({THREADS})
+extern "C" __global__ void __launch_bounds__(THREADS)
 contiguous({self._parameters()}Out* out, long long size) {{
-    const long long first = (long long)(blockIdx.x) * blockDim.x + threadIdx.x;
-    const long long step = (long long)(gridDim.x) * blockDim.x;
-    for (long long i = first; i < size / PACK; i += step) {{
-{packs}        Pack<Out, PACK> result;
+    const long long packs = size / PACK;
+    const long long first = (long long)(blockIdx.x) * (AT_ONCE * THREADS) + threadIdx.x;
+{first}{packs}#pragma unroll
+    for (int u = 0; u < AT_ONCE; ++u)
+        if (first + u * THREADS < packs) {{
+{fetched}        }}
 #pragma unroll
-        for (int k = 0; k < PACK; ++k) result.lane[k] = body({self._arguments("pack{}.lane[k]")});
-        reinterpret_cast<Pack<Out, PACK>*>(out)[i] = result;
-    }}
-    for (long long i = size / PACK * PACK + first; i < size; i += step)
-        out[i] = body({self._arguments("in{}[i]")});
+    for (int u = 0; u < AT_ONCE; ++u)
+        if (first + u * THREADS < packs) {{
+            Pack<Out, PACK> result;
+#pragma unroll
+            for (int k = 0; k < PACK; ++k) result.lane[k] = body({self._arguments(of_pack)});
+            reinterpret_cast<Pack<Out, PACK>*>(out)[first + u * THREADS] = result;
+        }}
+    const long long rest = packs * PACK + threadIdx.x;
+    if (blockIdx.x == 0 && rest < size) out[rest] = body({self._arguments(of_rest)});
 }}
 """
 
-    def strided(self, dims: int, wide: bool) -> str:
-        """Bound by memory where neighbours lie together, else by the lines that are fetched."""
-        strides = "".join(f", in{i}[DIMS]" for i in self._in_memory)
-        offset = "offset_of<Index, DIMS>(i, walk.shape, walk.{})"
-        fetched = self._arguments("in{}[" + offset.format("in{}") + "]")
+    def strided(self, wide: bool) -> str:
+        """Bound by the lines that are fetched: one axis, along which elements have gaps."""
+        steps = "".join(f", in{i}" for i in self._in_memory)
+        fetched = {i: f"in{i}[(long long)(i) * walk.in{i}]" for i in self._in_memory}
         return f"""
-constexpr int DIMS = {dims};
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 
 struct Walk {{
-    long long size, shape[DIMS]{strides}, out[DIMS];
+    long long size{steps}, out;
 }};
 
 extern "C" __global__ void __launch_bounds__({THREADS})
 strided({self._parameters()}Out* out, Walk walk) {{
     const Index step = Index(gridDim.x) * blockDim.x;
     for (Index i = Index(blockIdx.x) * blockDim.x + threadIdx.x; i < Index(walk.size); i += step)
-        out[{offset.format("out")}] = body({fetched});
+        out[(long long)(i) * walk.out] = body({self._arguments(fetched)});
 }}
 """
+
+    def rows(self, dims: int, wide: bool, pack: int) -> str:
+        """Bound by memory: a thread keeps to its columns and goes from row to row, and so divides
+        once. What all rows share it fetches once; of the others it has several under way.
+        """
+        once = [i for i in self._in_memory if self._operands[i].one_row]
+        moved = [i for i in self._in_memory if i not in once]
+        steps = "".join(f", in{i}[OUTER], step{i}" for i in self._in_memory)
+        begins = "".join(
+            f"    in{i} += (long long)(column) * PACK * walk.step{i};\n" for i in self._in_memory
+        )
+        first = "".join(
+            f"    const {self._piece(i)} piece{i} ="
+            f" *reinterpret_cast<const {self._piece(i)}*>(in{i});\n"
+            for i in once
+        )
+        pieces = "".join(f"        {self._piece(i)} piece{i}[AT_ONCE];\n" for i in moved)
+        fetched = "".join(
+            f"                piece{i}[u] = *reinterpret_cast<const {self._piece(i)}*>("
+            f"in{i} + offset_of<Index, OUTER>(at, walk.shape, walk.in{i}));\n"
+            for i in moved
+        )
+        lane = {i: "0" if self._operands[i].one_column else "k" for i in self._in_memory}
+        element = {i: f"piece{i}.lane[{lane[i]}]" for i in once}
+        element |= {i: f"piece{i}[u].lane[{lane[i]}]" for i in moved}
+        return f"""
+constexpr int PACK = {pack}, AT_ONCE = {self._at_once}, OUTER = {dims - 1}, THREADS = {THREADS};
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
+
+// Columns are of PACK elements; `together`: how many rows all threads are at at once.
+struct Walk {{
+    long long rows, columns, together, shape[OUTER]{steps}, out[OUTER], step_out;
+}};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows({self._parameters()}Out* out, Walk walk) {{
+    const Index number = Index(blockIdx.x) * THREADS + threadIdx.x, count = Index(walk.rows);
+    const Index first = number / Index(walk.columns), together = Index(walk.together);
+    const Index column = number - first * Index(walk.columns);
+    if (first >= together) return;
+{begins}    out += (long long)(column) * PACK * walk.step_out;
+{first}    for (Index row = first; row < count; row += AT_ONCE * together) {{
+{pieces}#pragma unroll
+        for (int u = 0; u < AT_ONCE; ++u)
+            if (const Index at = row + u * together; at < count) {{
+{fetched}            }}
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; ++u)
+            if (const Index at = row + u * together; at < count) {{
+                Pack<Out, PACK> result;
+#pragma unroll
+                for (int k = 0; k < PACK; ++k) result.lane[k] = body({self._arguments(element)});
+                *reinterpret_cast<Pack<Out, PACK>*>(
+                    out + offset_of<Index, OUTER>(at, walk.shape, walk.out)) = result;
+            }}
+    }}
+}}
+"""
+
+    def tiled(self, dims: int) -> str:
+        """Bound by memory: 32 x 32 elements at a time go through shared memory, so that a warp both
+        reads and writes neighbours.
+        """
+        (i,) = self._in_memory
+        return f"""
+constexpr int OUTER = {dims}, THREADS = {THREADS}, SIDE = 32, STEP = THREADS / SIDE;
+
+// Neighbours of a row lie side by side in out, those of a column in the input.
+struct Walk {{
+    long long rows, columns, others, in_row, in_column, out_row;
+    long long shape[OUTER], in[OUTER], out[OUTER];
+}};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+tiled({self._parameters()}Out* out, Walk walk) {{
+    // One more: neighbours of a column would be of one bank of shared memory.
+    __shared__ {self._stored(i)} tile[SIDE][SIDE + 1];
+    const int near = threadIdx.x % SIDE, far = threadIdx.x / SIDE;
+    const unsigned int across = unsigned((walk.columns + SIDE - 1) / SIDE);
+    const long long row = (long long)(blockIdx.x / across) * SIDE;
+    const long long column = (long long)(blockIdx.x % across) * SIDE;
+    for (long long other = blockIdx.y; other < walk.others; other += gridDim.y) {{
+        const {self._stored(i)}* from =
+            in{i} + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.in);
+        Out* to = out + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out);
+#pragma unroll
+        for (int k = far; k < SIDE; k += STEP)
+            if (row + near < walk.rows && column + k < walk.columns)
+                tile[k][near] = from[(row + near) * walk.in_row + (column + k) * walk.in_column];
+        __syncthreads();
+#pragma unroll
+        for (int k = far; k < SIDE; k += STEP)
+            if (row + k < walk.rows && column + near < walk.columns)
+                to[(row + k) * walk.out_row + column + near] =
+                    body({self._arguments({i: "tile[near][k]"})});
+        __syncthreads();
+    }}
+}}
+"""
+
+    def _pack_type(self, i: int) -> str:
+        return f"Pack<{self._stored(i)}, PACK>"
+
+    def _piece(self, i: int) -> str:
+        """Return the type of what a thread fetches of input i in a row."""
+        return f"Pack<{self._stored(i)}, {1 if self._operands[i].one_column else 'PACK'}>"
 
     def _stored(self, i: int) -> str:
         return C_TYPES[self._operands[i].dtype]
@@ -214,10 +366,9 @@ strided({self._parameters()}Out* out, Walk walk) {{
             for i, operand in enumerate(self._operands)
         )
 
-    def _arguments(self, element: str) -> str:
+    def _arguments(self, element: Mapping[int, str]) -> str:
+        """Return the body's arguments; `element` says where those in memory are."""
         return ", ".join(
-            f"in{i}"
-            if operand.by_value
-            else f"cast<{C_TYPES[self._values[i]]}>({element.replace('{}', str(i))})"
+            f"in{i}" if operand.by_value else f"cast<{C_TYPES[self._values[i]]}>({element[i]})"
             for i, operand in enumerate(self._operands)
         )

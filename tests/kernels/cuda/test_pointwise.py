@@ -10,6 +10,7 @@ import pytest
 
 from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise import kernel_for
+from fastdist.kernels.cuda import pointwise as module
 from fastdist.kernels.cuda.launch import int64_fields
 from fastdist.kernels.cuda.pointwise import plan
 from fastdist.kernels.cuda.pointwise_source import Operand, source_of
@@ -94,40 +95,110 @@ def test_packs_and_the_rest_are_written_and_nothing_else(size: int) -> None:
     assert (memory[size:] == 7).all()
 
 
-X = sample((6, 10, 7), F32)
+X, WIDE = sample((6, 10, 7), F32), sample((40, 24), F32)
 LAYOUTS = {
-    "transposed input": ([X.transpose(2, 0, 1), sample((7, 6, 10), F32)], (7, 6, 10)),
-    "reversed and stepped": ([X[::-1, 1::3, ::-2], sample((6, 3, 4), F32)], (6, 3, 4)),
-    "row broadcast": ([X, sample((7,), F32)], (6, 10, 7)),
-    "column broadcast": ([X, sample((6, 1, 1), F32)], (6, 10, 7)),
-    "both broadcast": ([sample((6, 1), F32), sample((1, 5), F32)], (6, 5)),
-    "one element": ([sample((1,), F32), sample((1, 1), F32)], (5, 3)),
-    "empty": ([sample((0, 3), F32), sample((3,), F32)], (0, 3)),
-    "not aligned": ([aligned((33,), F32, offset=1), sample((33,), F32)], (33,)),
-    "expanded": ([np.broadcast_to(sample((9,), F32), (4, 9)), sample((4, 9), F32)], (4, 9)),
+    "transposed input": ([X.transpose(2, 0, 1), sample((7, 6, 10), F32)], (7, 6, 10), "rows"),
+    "reversed and stepped": ([X[::-1, 1::3, ::-2], sample((6, 3, 4), F32)], (6, 3, 4), "rows"),
+    "row broadcast": ([X, sample((7,), F32)], (6, 10, 7), "rows"),
+    "column broadcast": ([X, sample((6, 1, 1), F32)], (6, 10, 7), "rows"),
+    "both broadcast": ([sample((6, 1), F32), sample((1, 5), F32)], (6, 5), "rows"),
+    "one element": ([sample((1,), F32), sample((1, 1), F32)], (5, 3), "contiguous"),
+    "empty": ([sample((0, 3), F32), sample((3,), F32)], (0, 3), "none"),
+    "not aligned": ([aligned((33,), F32, offset=1), sample((33,), F32)], (33,), "strided"),
+    "expanded": ([np.broadcast_to(sample((9,), F32), (4, 9)), sample((4, 9), F32)], (4, 9), "rows"),
+    "bias": ([WIDE, sample((24,), F32)], (40, 24), "rows"),
+    "column": ([WIDE, sample((40, 1), F32)], (40, 24), "rows"),
+    "a part of each row": ([WIDE[:, 4:20], sample((16,), F32)], (40, 16), "rows"),
+    "between axes": ([X.reshape(5, 12, 7)[..., :4], sample((5, 1, 4), F32)], (5, 12, 4), "rows"),
+    "a number in memory": ([WIDE, sample((1,), F32)], (40, 24), "contiguous"),
 }
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_any_layout_is_read(name: str) -> None:
-    arrays, shape = LAYOUTS[name]
-    check("x * T(2) + y", "x y", arrays, aligned(shape, F32), "strided")
+    arrays, shape, kind = LAYOUTS[name]
+    check("x * T(2) + y", "x y", arrays, aligned(shape, F32), kind)
 
 
 @pytest.mark.parametrize(
-    ("view", "shape"),
+    ("arrays", "pack"),
     [
-        (np.s_[::2, ::-1], (4, 6)),
-        (np.s_[:, 2], (8,)),
-        (np.s_[3:4, 1:2], (1, 1)),
-        (np.s_[1:], (7, 6)),
+        ([WIDE, WIDE[0]], 4),
+        ([WIDE, WIDE[:, :1]], 4),
+        ([WIDE[:, 4:20], WIDE[0, :16]], 4),
+        ([WIDE, np.ones((40, 24), bool)[:, 0:1]], 4),
+        ([WIDE.astype(np.float16), WIDE[0].astype(np.float16)], 8),
+        ([WIDE[:, :18], WIDE[0, :18]], 1),
+        ([WIDE[:, 1:5], WIDE[0, :4]], 1),
+        ([WIDE[:, ::2], WIDE[0, :12]], 1),
     ],
 )
-def test_any_layout_is_written(view: Any, shape: tuple[int, ...]) -> None:
+def test_rows_go_by_packs_where_they_let_them(arrays: list[np.ndarray], pack: int) -> None:
+    moved = []
+    for one in arrays:
+        moved.append(one if one.base is not None else aligned(one.shape, one.dtype))
+        moved[-1][...] = one
+    shape = np.broadcast_shapes(*[one.shape for one in arrays])
+    out = aligned(shape, arrays[0].dtype)
+    check("x * T(2) + y", "x y", moved, out, "rows")
+    source = plan(parse("x * T(2) + y", ("x", "y")), moved, out)[0].source
+    assert f"PACK = {pack}," in source
+    # One for each thread, whatever it computes.
+    kernel = source[source.index("rows(") :]
+    assert kernel.count(" / ") == 1 and " % " not in kernel
+
+
+def test_a_thread_takes_several_rows_of_what_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MANY", 0)
+    for rows in (2, 5, 39):
+        x, out = sample((rows + 1, 24), F32)[1:, 4:20], aligned((rows, 16), F32)
+        check("x * T(2) + y", "x y", [x, sample((16,), F32, 1)], out, "rows")
+        check("x * T(2)", "x", [x], out, "rows")
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((33, 70), (1, 0)),
+        ((3, 40, 65), (0, 2, 1)),
+        ((40, 5, 33), (2, 1, 0)),
+        ((2, 9, 3, 8), (0, 3, 2, 1)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "float64"])
+def test_what_lies_across_goes_through_tiles(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
+) -> None:
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    y = x.transpose(axes)
+    check("x", "x", [y], aligned(y.shape, dtype), "tiled")
+    if dtype == "float32":
+        check("x * T(2) + T(1)", "x", [y[::-1]], aligned(y.shape, F32), "tiled")
+        check("x", "x", [y], aligned(y.shape, F64), "tiled")
+
+
+def test_more_tiles_than_a_grid_has_room_for_are_done_in_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_MOST_OF_Y", 2)
+    x = sample((7, 8, 9), F32).transpose(0, 2, 1)
+    check("x", "x", [x], aligned(x.shape, F32), "tiled")
+
+
+@pytest.mark.parametrize(
+    ("view", "shape", "kind"),
+    [
+        (np.s_[::2, ::-1], (4, 6), "rows"),
+        (np.s_[:, 2], (8,), "strided"),
+        (np.s_[3:4, 1:2], (1, 1), "strided"),
+        (np.s_[1:], (7, 6), "strided"),
+    ],
+)
+def test_any_layout_is_written(view: Any, shape: tuple[int, ...], kind: str) -> None:
     memory = aligned((8, 6), F32)
     untouched = np.ones((8, 6), bool)
     untouched[view] = False
-    check("x * T(2) + y", "x y", [sample(shape, F32), sample(shape, F32)], memory[view], "strided")
+    check("x * T(2) + y", "x y", [sample(shape, F32), sample(shape, F32)], memory[view], kind)
     assert not memory[untouched].any()
 
 
@@ -189,9 +260,27 @@ def test_more_elements_than_32_bits_count_are_counted_in_64() -> None:
     assert "unsigned int Index" in plan(body, [few, few], few)[0].source
 
 
-def test_the_text_that_counts_in_64_bits_runs() -> None:
+def test_texts_that_count_in_64_bits_run() -> None:
     x, out = sample((6, 5), F32), aligned((6, 5), F32)
-    source = source_of(parse("x + x", ("x",)), (Operand(F32),), F32, dims=2, wide=True)
-    walk = int64_fields(30, 6, 5, 5, 1, 5, 1)
-    run_text(source, "strided", (2,), (16,), [x, out, walk])
+    body = parse("x + x", ("x",))
+    strided = source_of(body, (Operand(F32),), F32, dims=1, wide=True)
+    run_text(strided, "strided", (2,), (16,), [x, out, int64_fields(30, 1, 1)])
     np.testing.assert_array_equal(out, x + x)
+    out[...] = 0
+    rows = source_of(body, (Operand(F32),), F32, dims=2, wide=True)
+    run_text(rows, "rows", (1,), (256,), [x, out, int64_fields(6, 5, 2, 6, 5, 1, 5, 1)])
+    np.testing.assert_array_equal(out, x + x)
+
+
+@pytest.mark.parametrize("inputs", [1, 2])
+def test_no_thread_of_contiguous_divides(inputs: int) -> None:
+    names = ("x", "y")[:inputs]
+    arrays = [sample((9_001,), F32, seed) for seed in range(inputs)]
+    text = " + ".join(names)
+    check(text, " ".join(names), arrays, aligned((9_001,), F32), "contiguous")
+    (step,) = plan(parse(text, names), arrays, aligned((9_001,), F32))
+    # By PACK alone, which is a power of two; and each block has its packs.
+    kernel = step.source[step.source.index("contiguous(") :]
+    assert kernel.count(" / ") == 1 and "size / PACK" in kernel
+    assert "gridDim" not in kernel
+    assert step.grid == (-(-9_001 // (4 * 256 * (4 if inputs == 1 else 2))), 1)

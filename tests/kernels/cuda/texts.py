@@ -28,7 +28,7 @@ from fastdist.kernels.cuda.loss import source_of_nll
 from fastdist.kernels.cuda.multi_tensor import source_of_program
 from fastdist.kernels.cuda.normalization import source_of_normalization
 from fastdist.kernels.cuda.patches import source_of_patches
-from fastdist.kernels.cuda.pointwise_source import Operand, source_of
+from fastdist.kernels.cuda.pointwise_source import Operand, pack_size, source_of
 from fastdist.kernels.cuda.random import source_of_random
 from fastdist.kernels.cuda.recurrent import source_of_recurrent
 from fastdist.kernels.cuda.reduce import source_of_reduce
@@ -110,6 +110,9 @@ def texts_of_bodies() -> Iterator[tuple[str, str]]:
             by_value = (*operands[:-1], Operand(dtype, by_value=True))
             yield f"{text} of {dtype}", source_of(body, operands, dtype)
             yield f"{text} of {dtype}, strided", source_of(body, by_value, dtype, 4, True)
+            packs, shared = pack_size(operands, dtype), operands[-1]._replace(one_row=True)
+            rows = source_of(body, (*operands[:-1], shared), dtype, 2, False, packs)
+            yield f"{text} of {dtype}, rows of packs", rows
             yield f"{text} of {dtype} into float16", source_of(body, operands, F16)
             yield f"{text} of {dtype} into bfloat16", source_of(body, operands, BF16)
 
@@ -135,6 +138,15 @@ def texts_of_reductions() -> Iterator[tuple[str, str]]:
             f"{fold} of what chunks gave",
             source_of_reduce(fold, F32, F64, joined=True, wide=True),
         )
+
+
+def texts_of_transposes() -> Iterator[tuple[str, str]]:
+    """Yield copies through tiles, and of one element to all."""
+    body = parse("x", ("x",))
+    for dtype in [*C_TYPES, BF16]:
+        yield f"across {dtype}", source_of(body, (Operand(dtype),), dtype, 2, tiled=True)
+        one = Operand(dtype, one_column=True)
+        yield f"filled with {dtype}", source_of(body, (one,), dtype)
 
 
 WAYS = ("true", "false")
