@@ -110,13 +110,17 @@ def plan_move(
         *(*(read or (0,)), *(element_strides(out) or (0,))),
     )
     grid = (-(-out.size // THREADS), 1)
-    return [Launch(source_of_move(out.dtype, dims), "move", grid, (x, out, task))]
+    source = source_of_move(out.dtype, dims, wide=out.size >= 2**32)
+    return [Launch(source, "move", grid, (x, out, task))]
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_move(dtype: np.dtype[Any], dims: int = 1) -> str:
-    """Return the text for elements of a dtype and a number of axes."""
+def source_of_move(dtype: np.dtype[Any], dims: int = 1, *, wide: bool = False) -> str:
+    """Return the text for elements of a dtype and a number of axes. One that is not wide counts
+    elements in 32 bits, which divides faster.
+    """
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int DIMS = {dims};
 {text_of("moves.cu")}"""

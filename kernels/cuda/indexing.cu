@@ -1,6 +1,7 @@
 // Reading and writing at places that an index along an axis names. indexing.py puts before this
-// text: memory.cuh, typedefs of Stored (in memory), Real (added) and Place (of an index), the number
-// of axes DIMS, whether Stored IS_REAL, and how many entries one thread adds, CHUNK.
+// text: memory.cuh, typedefs of Stored (in memory), Real (added), Place (of an index) and Index
+// (counts elements), the number of axes DIMS, whether Stored IS_REAL, and how many entries one thread
+// adds, CHUNK.
 //
 // Writes of several values to one place come sorted by it, and what is for it is taken in the order
 // in which it lies: the last stays, or sums of chunks are added up. So results repeat, without
@@ -32,9 +33,9 @@ gather(const Stored* x, const Place* index, Stored* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.size) return;
     const long long place =
-        index[offset_of<unsigned long long, DIMS>(number, task.shape, task.step_index)];
-    out += offset_of<unsigned long long, DIMS>(number, task.shape, task.step_out);
-    x += offset_of<unsigned long long, DIMS>(number, task.shape, task.step_x);
+        index[offset_of<Index, DIMS>(Index(number), task.shape, task.step_index)];
+    out += offset_of<Index, DIMS>(Index(number), task.shape, task.step_out);
+    x += offset_of<Index, DIMS>(Index(number), task.shape, task.step_x);
     const bool inside = place >= 0 && place < task.length;
     *out = inside ? x[place * task.step] : poisoned<Stored>();
 }
@@ -46,8 +47,8 @@ number(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.size) return;
     const long long place =
-        index[offset_of<unsigned long long, DIMS>(number, task.shape, task.step_index)];
-    const long long rest = offset_of<unsigned long long, DIMS>(number, task.shape, task.step_x);
+        index[offset_of<Index, DIMS>(Index(number), task.shape, task.step_index)];
+    const long long rest = offset_of<Index, DIMS>(Index(number), task.shape, task.step_x);
     const bool inside = place >= 0 && place < task.length;
     numbers[number] = inside ? rest + place * task.step : -1;
 }
@@ -59,7 +60,7 @@ locate(const Place* index, long long* numbers, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.size) return;
     long long place =
-        index[offset_of<unsigned long long, DIMS>(number, task.shape, task.step_index)];
+        index[offset_of<Index, DIMS>(Index(number), task.shape, task.step_index)];
     if (place < 0) place += task.length;
     const long long before = task.axis ? numbers[number] : 0;
     const bool inside = place >= 0 && place < task.length && before >= 0;
@@ -75,13 +76,13 @@ struct Runs {
     __device__ bool is_place(long long place) const { return place >= 0 && place < places; }
 
     template <typename T> __device__ T* at(long long place, long long column, T* out) const {
-        out += offset_of<unsigned long long, DIMS>(column, column_shape, column_out);
-        return out + offset_of<unsigned long long, DIMS>(place, place_shape, place_out);
+        out += offset_of<Index, DIMS>(Index(column), column_shape, column_out);
+        return out + offset_of<Index, DIMS>(Index(place), place_shape, place_out);
     }
 
     template <typename T> __device__ T* given(long long entry, long long column, T* src) const {
-        src += offset_of<unsigned long long, DIMS>(column, column_shape, column_src);
-        return src + offset_of<unsigned long long, DIMS>(entry, entry_shape, entry_src);
+        src += offset_of<Index, DIMS>(Index(column), column_shape, column_src);
+        return src + offset_of<Index, DIMS>(Index(entry), entry_shape, entry_src);
     }
 };
 
@@ -92,7 +93,8 @@ put(const Stored* src, const long long* sorted, const long long* order, Stored* 
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.entries * task.columns) return;
     // Neighbouring threads write neighbouring columns.
-    const long long column = number % task.columns, k = number / task.columns;
+    const long long column = Index(number) % Index(task.columns);
+    const long long k = Index(number) / Index(task.columns);
     const long long place = sorted[k];
     if (!task.is_place(place) || (k + 1 < task.entries && sorted[k + 1] == place)) return;
     *task.at(place, column, out) = *task.given(order[k], column, src);
@@ -105,8 +107,8 @@ add(const Stored* src, const long long* sorted, const long long* order, Real by,
     Real* tails, Real* heads, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.entries * task.columns) return;
-    const long long column = number % task.columns;
-    long long k = number / task.columns;
+    const long long column = Index(number) % Index(task.columns);
+    long long k = Index(number) / Index(task.columns);
     const long long place = sorted[k], chunk = k / CHUNK;
     const bool begins = k == 0 || sorted[k - 1] != place;
     if (!task.is_place(place) || (!begins && k % CHUNK)) return;
@@ -124,7 +126,8 @@ add(const Stored* src, const long long* sorted, const long long* order, Real by,
 extern "C" __global__ void __launch_bounds__(THREADS)
 join_chunks(const long long* sorted, const Real* tails, const Real* heads, Stored* out, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    const long long column = number % task.columns, chunk = number / task.columns;
+    const long long column = Index(number) % Index(task.columns);
+    const long long chunk = Index(number) / Index(task.columns);
     const long long first = chunk * CHUNK, next = first + CHUNK;
     if (next >= task.entries) return;
     const long long place = sorted[next - 1];
@@ -147,7 +150,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 take(const Stored* out, const long long* numbers, Stored* src, Runs task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.entries * task.columns) return;
-    const long long column = number % task.columns, entry = number / task.columns;
+    const long long column = Index(number) % Index(task.columns);
+    const long long entry = Index(number) / Index(task.columns);
     const long long place = numbers[entry];
     *task.given(entry, column, src) =
         task.is_place(place) ? *task.at(place, column, out) : poisoned<Stored>();

@@ -1,6 +1,6 @@
 // What meets at a place reduced. scattering.py puts before this text: memory.cuh, primitives.cuh,
-// typedefs of Stored (in memory) and Real (computed), the number of axes DIMS, how many entries one
-// thread takes, CHUNK, and what is MET: SUM, MEAN, PROD, AMAX or AMIN.
+// typedefs of Stored (in memory), Real (computed) and Index (counts elements), how many axes DIMS,
+// how many entries one thread takes, CHUNK, and what is MET: SUM, MEAN, PROD, AMAX or AMIN.
 //
 // Entries come sorted by their place, and what is for one is met in the order in which it lies, as
 // the CPU's kernel does: a thread for what of one place lies in one chunk, so that many for one
@@ -13,7 +13,7 @@ struct Task {
     long long place_shape[DIMS], place_out[DIMS], entry_shape[DIMS], entry_src[DIMS];
 
     __device__ Stored* at(long long place, Stored* out) const {
-        return out + offset_of<unsigned long long, DIMS>(place, place_shape, place_out);
+        return out + offset_of<Index, DIMS>(Index(place), place_shape, place_out);
     }
     __device__ bool is_place(long long place) const { return place >= 0 && place < places; }
 };
@@ -54,7 +54,7 @@ meet(const Stored* src, const long long* sorted, const long long* order, Stored*
     for (; k < stop && sorted[k] == place; ++k) {
         const long long at = order[k];
         const Real fresh = cast<Real>(
-            src[offset_of<unsigned long long, DIMS>(at, task.entry_shape, task.entry_src)]);
+            src[offset_of<Index, DIMS>(Index(at), task.entry_shape, task.entry_src)]);
         value = is_one ? met(value, fresh) : fresh;
         is_one = true;
     }

@@ -39,7 +39,7 @@ def plan_reduce(
     steps = (element_strides(out), index.shape, element_strides(src))
     fields = [n for one in (out.shape, *steps) for n in one]
     task = int64_fields(entries, out.size, include_self, *fields)
-    source = source_of_reduce(out.dtype, out.ndim, way=way)
+    source = source_of_reduce(out.dtype, out.ndim, way=way, wide=max(entries, out.size) >= 2**32)
     chunks = -(-entries // CHUNK)
     tails, heads = [Scratch((chunks,), _COMPUTED.get(out.dtype.char, out.dtype)) for _ in range(2)]
     args = (src, sorted_, order, out, tails, heads, task)
@@ -57,7 +57,7 @@ _COMPUTED: Final[dict[str, np.dtype[Any]]] = {
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str) -> str:
+def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str, wide: bool = False) -> str:
     """Return the text for elements of a dtype, a number of axes and a way."""
     if dtype == np.bool_ and way == "sum":
         way = "amax"
@@ -65,6 +65,7 @@ def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str) -> str:
 {text_of("primitives.cuh")}
 typedef {C_TYPES[dtype]} Stored;
 typedef {C_TYPES[_COMPUTED.get(dtype.char, dtype)]} Real;
+typedef {"unsigned long long" if wide else "unsigned int"} Index;
 enum Meeting {{ SUM, MEAN, PROD, AMAX, AMIN }};
 constexpr Meeting MET = {way.upper()};
 constexpr int DIMS = {dims};
