@@ -37,6 +37,7 @@ class Future(Generic[T]):
         "__weakref__",
         "_callbacks",
         "_executor",
+        "_follow",
         "_lock",
         "_outcome",
         "_state",
@@ -55,6 +56,8 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
         self._waiters: dict[threading.Lock, None] | None = None
         self._executor = executor
+        # What a thread does before it takes the value: lets its streams wait for devices.
+        self._follow: Callable[[], object] | None = None
 
     def done(self) -> bool:
         """Return whether a value or an error has arrived."""
@@ -81,6 +84,8 @@ class Future(Generic[T]):
         Raises  FutureError if it is not done
         """
         if self._state == _VALUE:
+            if self._follow is not None:
+                self._follow()
             return cast(T, self._outcome)
         if self._state == _PENDING:
             raise FutureError(
@@ -111,6 +116,10 @@ class Future(Generic[T]):
         Note    whatever the executor; log what it raises
         """
         self._add(_AtOnce(callback))
+
+    def let_follow(self, follow: Callable[[], object]) -> None:
+        """Call follow() in each thread that takes the value, before it does; to be said first."""
+        self._follow = follow
 
     def set_result(self, result: T) -> None:
         """Complete this Future with a value.

@@ -14,6 +14,7 @@ from fastdist.distributed.pipe.frames import Buffer
 
 from ..debug_log import debug_log
 from ..handlers import Reply
+from ..message.arrival import arrival_of
 from ..message.body import reads_plainly
 from ..message.layout import PICKLE
 from ..message.message import Message
@@ -251,6 +252,9 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
     except BaseException as error:
         call.end(None, error, size)
     else:
+        # See Note [Events in Futures].
+        if answer.tensors and (arrival := arrival_of(answer.tensors)) is not None:
+            call.let_follow(arrival)
         call.end(value, None, size)
 
 

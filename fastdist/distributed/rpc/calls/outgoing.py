@@ -26,6 +26,7 @@ from ..message.types import NOT_COUNTED, USER_WORK, MessageType
 if TYPE_CHECKING:
     from fastdist.core.device import Device
 
+    from ..message.arrival import Arrival
     from ..metrics import CallCounts
     from ..workers.timeouts import Timeouts
     from ..workers.worker import Worker
@@ -237,6 +238,10 @@ class FutureCall(Call):
     def await_in(self, future: Future[Any], timeouts: Timeouts[Any]) -> None:
         """Let the call end in a Future; its deadline, if it has one, is among the timeouts."""
         self._future, self._timeouts, self.is_over = future, timeouts, False
+
+    def let_follow(self, arrival: Arrival) -> None:
+        """Let who takes the value wait, on streams, for what is on its way to devices."""
+        self._future.let_follow(arrival.follow)
 
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
         """Complete the Future."""

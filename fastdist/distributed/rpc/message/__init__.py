@@ -22,7 +22,8 @@
 # should be, and `types.py` numbers the kinds. `limits.py` is what a worker sends and takes at most.
 #
 # What stands in it comes from two files: `body.py` makes bytes of values and of calls, `tensors.py`
-# alone looks into Tensors. NumPy's values and exceptions have a form of their own
+# alone looks into Tensors, but for `arrival.py`, by which whoever takes those of devices on another
+# stream waits for them. NumPy's values and exceptions have a form of their own
 # (`numpy_values.py`, `error_parts.py`); `remote_errors.py` is how an exception crosses workers.
 # `gate.py` alone decides what may be loaded, and in strict mode `pickle_scan.py` looks at a pickle
 # before it is read, by what may be done with each thing in it (`pickle_uses.py`).

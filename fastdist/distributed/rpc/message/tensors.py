@@ -1,4 +1,4 @@
-"""Tensors as a table and buffers, and back; the one file of rpc that looks into Tensors."""
+"""Tensors as a table and buffers, and back."""
 
 from __future__ import annotations
 
