@@ -282,3 +282,49 @@ def test_graphed_callables_share_a_pool_and_may_leave_inputs_out() -> None:
     double(x, y).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [2] * 3 and y.grad is None
     assert pool.num_given > 0
+
+
+def test_a_transformers_whole_step_replays_as_it_runs() -> None:
+    class Letters(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.letters, self.places = nn.Embedding(7, 8), nn.Embedding(5, 8)
+            self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.3, batch_first=True)
+            self.head = nn.Linear(8, 7)
+
+        def forward(self, x: Any) -> Any:
+            places = self.places(fd.arange(x.shape[1], device=x.device))
+            return self.head(self.block(self.letters(x) + places))
+
+    def made() -> tuple[Any, Any, Any]:
+        fd.manual_seed(0)
+        net = Letters().to("cuda")
+        optimizer = fd.optim.AdamW(net.parameters(), lr=0.01, fused=True, capturable=True)
+        return net, optimizer, fd.randint(0, 7, (2, 5), device="cuda")
+
+    def step(net: Any, optimizer: Any, x: Any) -> Any:
+        optimizer.zero_grad(set_to_none=True)
+        loss = nn.functional.cross_entropy(net(x).flatten(0, 1), x.flatten())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def letters(turn: int) -> Any:
+        return fd.full((2, 5), turn, device="cuda")
+
+    eager, ours = made(), made()
+    fd.cuda.manual_seed(1)
+    step(*eager)
+    expected = []
+    for turn in range(3):
+        eager[2].copy_(letters(turn))
+        expected.append(step(*eager).item())
+    fd.cuda.manual_seed(1)
+    step(*ours)
+    captured = CUDAGraph()
+    with graph(captured):
+        loss = step(*ours)
+    for turn in range(3):
+        ours[2].copy_(letters(turn))
+        captured.replay()
+        assert loss.item() == pytest.approx(expected[turn], rel=1e-5)
