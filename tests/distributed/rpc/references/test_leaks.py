@@ -268,8 +268,10 @@ def end_of_fetch() -> list[str]:
 def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group: Group,
 ) -> None:
+    # From before on: once the call is given up its fetch is answered, and is under way no more.
+    group[1].start(open_gate_too_late, 3)
     group[0].run(fetch_what_is_never_made)
-    group[1].run(open_gate_too_late, 3)
+    group[1].result()
     (outcome,) = group[2].run(end_of_fetch)
     assert outcome.startswith("RpcTimeoutError: worker 'w1' did not run the remote call of worker")
     group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
