@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import signal
 import sys
 import threading
 from collections import Counter
@@ -180,6 +181,9 @@ class Choosing:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Do what the environment says, before anything of the product is imported."""
     told = os.environ
+    # A shell that puts a run in the background lets it ignore Ctrl-C, and so would its tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if NOTES in told:
         early_config.pluginmanager.register(Noting(told[FOLDER], told[NOTES]))
     if CHOSEN in told:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +191,16 @@ def test_what_a_child_does_counts() -> None:
 '''
 
 
+INTERRUPTED = """
+import signal
+import pytest
+
+def test_it_is_interrupted():
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+"""
+
+
 def make_tree(root: Path) -> None:
     """Be a tree of one room, with the tools that look at it."""
     for folder in ("fastdist/small", "tests/small"):
@@ -254,6 +265,19 @@ def test_functions_are_broken_in_a_process_that_is_there(tmp_path: Path) -> None
         assert killer("add", "if total < 0:", "if (total <= 0):") == ""
     finally:
         warm.close()
+
+
+def test_tests_hear_ctrl_c_where_a_shell_has_put_the_run_in_the_background(tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir(), (tmp_path / "copy").mkdir()
+    make_tree(tmp_path / "tree")
+    (tmp_path / "tree" / "tests" / "small" / "test_sums.py").write_text(INTERRUPTED)
+    copy = mutate.Copy(tmp_path / "tree", tmp_path / "copy")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        code, said = copy.run(["tests/small/test_sums.py"], 60.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 0, said
 
 
 def test_files_of_tests_can_be_left_out(tmp_path: Path) -> None:
