@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from fastdist.kernels.cuda.launch import THREADS, Launch, Scratch, Struct
+from tests.fibre_shim.fences import Fences
 
 SEEDS: Final = (0, 1, 2)
 _FOLDER: Final = Path(__file__).parent
@@ -36,7 +37,7 @@ _running: Final = threading.Lock()
 
 
 class KernelError(Exception):
-    """A kernel that cannot be right: a divergent barrier, a write past its shared memory."""
+    """A kernel that cannot be right: a divergent barrier, a write past its memory."""
 
 
 def run(launches: Sequence[Launch], seed: int) -> None:
@@ -65,15 +66,19 @@ def run_text(
     Raises  KernelError with what the fibres saw
     """
     geometry = (ctypes.c_uint * 6)(*(*grid, 1, 1)[:3], *(*block, 1, 1)[:3])
-    # What the pointers point to must outlive the call.
-    kept = [_by_value(arg) for arg in args]
-    pointers = (ctypes.c_void_p * len(kept))(*(each.ctypes.data for each in kept))
     with _running:
+        fences = Fences(args)
+        # What the pointers point to must outlive the call.
+        kept = [_by_value(arg, fences) for arg in args]
+        pointers = (ctypes.c_void_p * len(kept))(*(each.ctypes.data for each in kept))
         error = _function(source, name)(
             pointers, geometry, ctypes.c_size_t(shared_bytes), ctypes.c_ulonglong(seed)
         )
+        written = fences.take_down()
     if error:
         raise KernelError(error.decode())
+    if written:
+        raise KernelError(f"{name}: {written}")
 
 
 def _patterned(scratch: Scratch) -> np.ndarray[Any, Any]:
@@ -82,11 +87,11 @@ def _patterned(scratch: Scratch) -> np.ndarray[Any, Any]:
     return words.view(scratch.dtype)[:size].reshape(scratch.shape)
 
 
-def _by_value(arg: Any) -> np.ndarray[Any, Any]:
+def _by_value(arg: Any, fences: Fences) -> np.ndarray[Any, Any]:
     if isinstance(arg, Struct):
         return arg.fields
     if isinstance(arg, np.ndarray):
-        return np.array(arg.__array_interface__["data"][0], np.uint64)
+        return np.array(fences.address_of(arg), np.uint64)
     assert isinstance(arg, np.generic), f"{arg!r} is no array and no NumPy scalar"
     return np.array(arg)
 

@@ -112,3 +112,51 @@ def test_shuffles_hand_over_what_cuda_documents(seed: int) -> None:
 def test_a_text_that_does_not_compile_shows_the_compilers_words() -> None:
     with pytest.raises(RuntimeError, match=r"g\+\+ refuses the text:(?s:.*)missing"):
         run_text('extern "C" __global__ void k() { missing(); }', "k", (1,), (1,), [])
+
+
+BESIDE = """
+extern "C" __global__ void beside(float* x, float* y, int n) {
+    x[threadIdx.x] += 1;
+    if (threadIdx.x == 0) TOUCH;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("touch", "told"),
+    [
+        ("x[n] = 7", "4 bytes were written behind 32 bytes of arrays"),
+        ("x[-2] = 7", "4 bytes were written before 32 bytes of arrays"),
+        ("y[n + 3] = 7", "4 bytes were written behind 32 bytes of arrays"),
+    ],
+)
+def test_a_write_beside_an_array_is_an_error_and_hurts_nothing(touch: str, told: str) -> None:
+    # Views of one memory, whose ends are not its own.
+    whole = np.zeros(64, np.float32)
+    x, y = whole[8:16], whole[32:40]
+    with pytest.raises(KernelError, match=told):
+        run_text(BESIDE.replace("TOUCH", touch), "beside", (1,), (8,), [x, y, np.int32(8)])
+    assert whole.sum() == 8 and (x == 1).all()
+
+
+def test_what_is_read_beside_an_array_is_no_number_to_reckon_with() -> None:
+    whole = np.zeros(64, np.float32)
+    x, y = whole[8:16], whole[32:40]
+    run_text(
+        BESIDE.replace("TOUCH", "y[1] = x[n] + x[-1]"), "beside", (1,), (8,), [x, y, np.int32(8)]
+    )
+    assert y[1] < -1e34 and (x == 1).all()
+
+
+def test_views_that_share_memory_are_one_and_keep_their_alignment() -> None:
+    source = """
+    extern "C" __global__ void share(double* x, double* y, unsigned long long* place) {
+        x[0] = 3;
+        y[0] += x[0];
+        *place = (unsigned long long)(x) % 64;
+    }
+    """
+    whole, place = np.zeros(8), np.zeros(1, np.uint64)
+    run_text(source, "share", (1,), (1,), [whole[1:], whole[1:5:2], place])
+    assert whole.tolist() == [0, 6, 0, 0, 0, 0, 0, 0]
+    assert place[0] == whole[1:].ctypes.data % 64

@@ -1,6 +1,7 @@
 """Every structured op and composite of the table on cuda, whose kernels fibres run on the CPU.
 
-So the row of cases that an op has is the test of its CUDA twin as well.
+So the row of cases that an op has is the test of its CUDA twin as well. Fibres take turns in three
+orders: each case has one of them in an ordinary run, and all under `slow`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import pytest
 
 import fastdist as fd
 from fastdist.devices.cuda import CudaBackend
+from tests.fibre_shim import cupy
+from tests.fibre_shim.driver import SEEDS
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.ops import linalg_cases
 from tests.ops.cases import Case, is_number_array
@@ -22,6 +25,16 @@ from tests.ops.test_table import ALL
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
 # Matrices are factored by CuPy's own functions, which fibres have not: tests/kernels/cuda has them.
 ON_FIBRES = [param for param in ALL if param.values[0] not in linalg_cases.CASES]
+IN_ALL_ORDERS = [
+    pytest.param(
+        *param.values,
+        seed,
+        id=f"{param.id}-{seed}",
+        marks=[] if place % len(SEEDS) == seed else [pytest.mark.slow],
+    )
+    for place, param in enumerate(ON_FIBRES)
+    for seed in SEEDS
+]
 
 
 @pytest.fixture
@@ -43,8 +56,11 @@ def value_and_gradients(one: Case, arrays: list[np.ndarray], device: str) -> lis
     return [tensor.cpu().numpy().copy() for tensor in found]
 
 
-@pytest.mark.parametrize(("name", "one"), ON_FIBRES)
-def test_cuda_computes_what_the_cpu_does(cuda: CudaBackend, name: str, one: Case) -> None:
+@pytest.mark.parametrize(("name", "one", "order"), IN_ALL_ORDERS)
+def test_cuda_computes_what_the_cpu_does(
+    cuda: CudaBackend, name: str, one: Case, order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cupy, "schedule", [order])
     arrays = one.arrays(f"{name} on fibres")
     expected = value_and_gradients(one, arrays, "cpu")
     found = value_and_gradients(one, arrays, "cuda:0")
