@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from ..core.dtypes import float64
-from ..core.program import Program, read_program
 from ..devices.backend import backend_of
 from ..ops.creation import empty
 from ..tensor.storage import bump_all
@@ -19,8 +18,6 @@ from ..tensor.tensor import Tensor
 # formulas, written for numbers, are given the column in their place; and the program that changes
 # the parameters finds its numbers in the columns that come of that. What is gathered goes back by
 # one launch as well.
-_TAKE: Final = ("into = kept", ("into", "kept"))
-_PUT: Final = ("kept = given", ("kept", "given"))
 
 
 def taken(kept: Sequence[Tensor]) -> Tensor:
@@ -31,7 +28,8 @@ def taken(kept: Sequence[Tensor]) -> Tensor:
     """
     facts = kept[0].facts
     column = empty(len(kept), dtype=facts.dtype, device=facts.device)
-    _copy(_TAKE, [_elements(column), [one.array.reshape((1,)) for one in kept]], facts.device)
+    backend = backend_of(facts.device.type)
+    backend.kernel("multi_tensor.take")(column.array, *[one.array for one in kept])
     return column.to(float64)
 
 
@@ -39,19 +37,9 @@ def put(column: Tensor, kept: Sequence[Tensor]) -> None:
     """Write a column over the numbers that taken made one of; they count a change."""
     facts = kept[0].facts
     given = column.to(facts.dtype)
-    _copy(_PUT, [[one.array.reshape((1,)) for one in kept], _elements(given)], facts.device)
+    backend = backend_of(facts.device.type)
+    backend.kernel("multi_tensor.put")(given.array, *[one.array for one in kept])
     bump_all(kept)
-
-
-def _elements(column: Tensor) -> list[Any]:
-    array = column.array
-    return [array[place : place + 1] for place in range(column.numel())]
-
-
-def _copy(text: tuple[str, tuple[str, str]], columns: list[list[Any]], device: Any) -> None:
-    program: Program = read_program(*text, ())
-    apply = backend_of(device.type).kernel("multi_tensor.apply")
-    apply(program, [[]] * len(columns[0]), *columns[0], *columns[1])
 
 
 def is_column(counts: Sequence[Any]) -> bool:

@@ -81,6 +81,18 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: Ar
     apply_given(program, numbers, False, *others)
 
 
+def take(column: Array, *kept: Array) -> None:
+    """Write arrays of one element, of column's dtype, behind each other into column."""
+    for place, one in enumerate(kept):
+        column[place] = one.reshape(())
+
+
+def put(column: Array, *kept: Array) -> None:
+    """Write a column over the arrays that take makes one of."""
+    for place, one in enumerate(kept):
+        one[...] = column[place]
+
+
 def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array]) -> None:
     """Do what apply does with a pass for each line of each row."""
     rows, dtype = len(numbers), arrays[0].dtype

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.program import Program
+from fastdist.core.program import Program, read_program
 
 from .launch import (
     THREADS,
@@ -62,6 +62,38 @@ def apply_watched(program: Program, numbers: Sequence[float | None], *arrays: An
     Thread  any; queued on the current stream of the arrays' device
     """
     launch(plan_given(program, numbers, False, arrays[1:], flag=arrays[0]), on=arrays[0])
+
+
+def take(column: Any, *kept: Any) -> None:
+    """Write arrays of one element, of column's dtype, behind each other into column.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(_plan_column(_column_program("to = from_", ("to", "from_")), column, kept), on=column)
+
+
+def put(column: Any, *kept: Any) -> None:
+    """Write a column over the arrays that take makes one of.
+
+    Thread  any; queued on the current stream of the arrays' device
+    """
+    launch(_plan_column(_column_program("from_ = to", ("to", "from_")), column, kept), on=column)
+
+
+def _column_program(text: str, arrays: tuple[str, str]) -> Program:
+    return read_program(text, arrays, ())
+
+
+def _plan_column(program: Program, column: Any, kept: Sequence[Any]) -> list[Launch]:
+    dtype, rows, most = column.dtype, len(kept), _rows_of_table(program)
+    places = address_of(column) + dtype.itemsize * np.arange(rows)
+    starts = np.array([places, [address_of(one) for one in kept]], np.int64)
+    sizes = np.ones(rows, np.int64)
+    launches = []
+    for begin in range(0, rows, most):
+        part = slice(begin, min(begin + most, rows))
+        launches += _over_table(program, [], dtype, starts[:, part], sizes[part])
+    return launches
 
 
 def plan(
