@@ -41,3 +41,19 @@ def test_what_happened_elsewhere_is_told_in_the_time_of_who_asks(
     )
     assert found.hops == (Hop(1, 0, 1, 0.1, 0.2, False),)
     assert (found.state, found.seconds, found.names) == ("over", 0.75, {0: "w0", 1: "w1"})
+
+
+def test_who_was_lost_to_another_worker_is_named_and_not_who_has_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = SimpleNamespace(latest_pass=lambda: None, known_workers=list)
+    container = SimpleNamespace(worker_id=0, retrieve_context=lambda context_id: context)
+    monkeypatch.setattr(explanation, "get_instance", lambda: container)
+    told = {
+        0: {**report("w0", [], {}, None), "workers": {1: "w1"}, "lost": {}},
+        # Another life of rank 0 was lost; the one that asks lives.
+        1: {**report("w1", [], {}, None), "workers": {}, "lost": {0: "w0", 2: "w2"}},
+    }
+    monkeypatch.setattr(explanation, "_ask", lambda worker, *_: (told[worker], Sighting(0, 0, 0)))
+    found = explanation.explain(7)
+    assert found.lost == {2} and found.names == {0: "w0", 1: "w1", 2: "w2"}
