@@ -6,13 +6,6 @@ from .core.errors import LinAlgError as LinAlgError
 from .core.missing import explain_missing, refusing
 from .namespace.load import LINALG as _LINALG
 
-_NO_COMPLEX = (
-    "eigenvalues of matrices that are not symmetric are complex, and fastdist has no complex "
-    "tensors; use linalg.eigh or linalg.eigvalsh of symmetric matrices, linalg.svdvals, or "
-    "numpy.linalg.eig(A.numpy())"
-)
-eig = refusing(__name__, "eig", _NO_COMPLEX)
-eigvals = refusing(__name__, "eigvals", _NO_COMPLEX)
 _NO_LDL = (
     "symmetric matrices are not factored so; use linalg.cholesky_ex where they are "
     "positive-definite, linalg.lu_factor and linalg.lu_solve where they are not"
@@ -20,7 +13,7 @@ _NO_LDL = (
 ldl_factor = refusing(__name__, "ldl_factor", _NO_LDL)
 ldl_factor_ex = refusing(__name__, "ldl_factor_ex", _NO_LDL)
 ldl_solve = refusing(__name__, "ldl_solve", _NO_LDL)
-_REFUSED = {"eig", "eigvals", "ldl_factor", "ldl_factor_ex", "ldl_solve"}
+_REFUSED = {"ldl_factor", "ldl_factor_ex", "ldl_solve"}
 globals().update(_LINALG)
 __all__ = sorted({*_LINALG, *_REFUSED, "LinAlgError"})  # noqa: PLE0605 (the catalogue says its names)
 

@@ -34,8 +34,10 @@ _SAME_AXES = frozenset({"gather", "scatter_add", "scatter_src"})  # all operands
 _OWN_AXES = frozenset({"place_diagonal"})  # its axes are those of the result
 _ON_LAST_AXES = frozenset(
     """
-    cast cholesky_parts clone determinant eigenvalues eigh_parts inverse_parts log_determinant
+    cast cholesky_parts clone determinant eig_parts eigenvalues eigh_parts eigvals_alone
+    inverse_parts log_determinant
     lu_parts packed permutation qr_parts singular_values solve_parts svd_parts triangular tril triu
+    view_as_real
     """.split()  # noqa: SIM905
 )
 

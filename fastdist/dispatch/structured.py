@@ -255,7 +255,8 @@ TAKE_COMPLEX = frozenset(
         )
     }
     | {
-        *("linalg.cholesky", "linalg.determinant", "linalg.eigenvalues", "linalg.eigh"),
+        *("linalg.cholesky", "linalg.determinant", "linalg.eig", "linalg.eigenvalues"),
+        *("linalg.eigh", "linalg.eigvals"),
         *("linalg.inverse", "linalg.log_determinant", "linalg.lu", "linalg.pseudo_inverse"),
         *("linalg.qr", "linalg.reflectors", "linalg.singular_values", "linalg.solve"),
         *("linalg.solve_triangular", "linalg.svd"),

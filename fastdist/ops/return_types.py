@@ -190,6 +190,12 @@ class linalg_eigh(_Printed, _Eigen):
     __slots__ = ()
 
 
+class linalg_eig(_Printed, _Eigen):
+    """What `linalg.eig` returns."""
+
+    __slots__ = ()
+
+
 class _Singular(NamedTuple):
     U: Tensor
     S: Tensor

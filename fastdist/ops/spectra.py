@@ -38,7 +38,7 @@ def _(input: Tensor, upper: bool) -> Plan:
     return Plan(shape[:-1], real_of(dtype), (upper,), extra_outputs=more)
 
 
-def _differences(values: Any) -> Any:
+def differences(values: Any) -> Any:
     """Return values[j] - values[i] at [i, j], infinite on the diagonal."""
     n = values.facts.shape[-1]
     apart = values.unsqueeze(-2) - values.unsqueeze(-1)
@@ -59,7 +59,7 @@ def _(grads: Any, outs: Any) -> Any:
         _require_no_phase(turned)
     # Only what turns the vectors counts. The rest would make the gradient unsymmetric, and a step
     # along that would change the one triangle that is read twice as much as the other.
-    met = (turned - turned.mH) / (2 * _differences(values))
+    met = (turned - turned.mH) / (2 * differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()
     return vectors @ met @ vectors.mH
@@ -83,7 +83,7 @@ def _require_no_phase(turned: Any) -> None:
 def _(input_t: Any, outs: Any) -> Any:
     values, vectors, _ = outs
     met = vectors.mH @ input_t @ vectors
-    return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / _differences(values)), None
+    return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / differences(values)), None
 
 
 @structured("linalg.eigenvalues", has_out=False, homes="nowhere")
@@ -112,7 +112,7 @@ def _is_upper(name: str, A: Tensor, UPLO: str) -> bool:
     return UPLO.upper() == "U"
 
 
-def _is_differentiated(input: Tensor) -> bool:
+def is_differentiated(input: Tensor) -> bool:
     """Return whether a gradient or a tangent will ask for vectors."""
     if input.edge is not None and not (modes.grad_off and not tls.grad):
         return True
@@ -140,7 +140,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     Raises  LinAlgError if they are not found, such as of NaN
     """
     upper = _is_upper("linalg.eigvalsh", input, UPLO)
-    op: Any = eigh_parts if _is_differentiated(input) else eigenvalues
+    op: Any = eigh_parts if is_differentiated(input) else eigenvalues
     values, *_, info = op.public(input, upper)
     require_computed("linalg.eigh", info, _NOT_FOUND)
     return values  # type: ignore[no-any-return]
@@ -187,7 +187,7 @@ def _(grads: Any, input_layout: Any, outs: Any) -> Any:
     if by_u is None and by_right is None:
         # Nothing is divided, so values may meet.
         return None if by_values is None else (u * by_values.unsqueeze(-2)) @ right
-    apart = _differences(values * values)
+    apart = differences(values * values)
     if by_u is not None:
         by_u = by_u.narrow(-1, 0, k)
         turned = u.mH @ by_u
@@ -238,7 +238,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     u, values, right = _reduced(outs)
     *batch, m, n = input.facts.shape
     k = min(m, n)
-    apart = _differences(values * values)
+    apart = differences(values * values)
     met = u.mH @ input_t @ right.mH
     scaled, turned = met * values.unsqueeze(-2), values.unsqueeze(-1) * met
     by_u = u @ ((scaled + scaled.mH) / apart)
@@ -297,7 +297,7 @@ def _svd(A: Tensor, full_matrices: bool) -> tuple[Any, Any, Any]:
 def values_of(A: Tensor) -> Any:
     """Return the singular values of A, descending."""
     require_matrix("linalg.svd", A)
-    if _is_differentiated(A):
+    if is_differentiated(A):
         return _svd(A, False)[1]
     values, info = singular_values.public(A)
     require_computed("linalg.svd", info, _NOT_FINITE)

@@ -217,6 +217,26 @@ def eigenvalues(x: Array, out: Array, info: Array, upper: bool) -> None:
     _one_by_one(factor, x, info, out)
 
 
+def eig(x: Array, out: Array, vectors: Array, info: Array) -> None:
+    """Write the eigenvalues of any square x into out, and vectors as columns."""
+
+    def factor(x: Array, out: Array, vectors: Array) -> None:
+        _require_finite(x)
+        out[...], vectors[...] = np.linalg.eig(x)
+
+    _one_by_one(factor, x, info, out, vectors)
+
+
+def eigvals(x: Array, out: Array, info: Array) -> None:
+    """Write the eigenvalues of any square x into out."""
+
+    def factor(x: Array, out: Array) -> None:
+        _require_finite(x)
+        np.copyto(out, np.linalg.eigvals(x))
+
+    _one_by_one(factor, x, info, out)
+
+
 def svd(x: Array, out: Array, values: Array, right: Array, info: Array, full: bool) -> None:
     """Write U, S and V.H of x = U @ diag(S) @ V.H into out, values and right."""
 

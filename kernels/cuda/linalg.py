@@ -153,6 +153,37 @@ def eigenvalues(x: Any, out: Any, info: Any, upper: bool) -> None:
         _write_first(~cupy.isfinite(out), info)
 
 
+def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
+    """Write the eigenvalues of any square x into out, and vectors as columns.
+
+    Note    by the host: before CUDA 12.6 cuSOLVER has no such function
+    """
+    import cupy
+    import numpy
+
+    with out.device:
+        given = cupy.asnumpy(x)
+        is_finite = numpy.isfinite(given).all((-2, -1))
+        safe = numpy.where(is_finite[..., None, None], given, 0)
+        values, columns = numpy.linalg.eig(safe)
+        out[...] = cupy.asarray(numpy.where(is_finite[..., None], values, numpy.nan))
+        vectors[...] = cupy.asarray(numpy.where(is_finite[..., None, None], columns, numpy.nan))
+        info[...] = cupy.asarray(~is_finite)
+
+
+def eigvals(x: Any, out: Any, info: Any) -> None:
+    """Write the eigenvalues of any square x into out; by the host, as eig."""
+    import cupy
+    import numpy
+
+    with out.device:
+        given = cupy.asnumpy(x)
+        is_finite = numpy.isfinite(given).all((-2, -1))
+        values = numpy.linalg.eigvals(numpy.where(is_finite[..., None, None], given, 0))
+        out[...] = cupy.asarray(numpy.where(is_finite[..., None], values, numpy.nan))
+        info[...] = cupy.asarray(~is_finite)
+
+
 def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> None:
     """Write U, S and V.T of x = U @ diag(S) @ V.T into out, values and right."""
     import cupy

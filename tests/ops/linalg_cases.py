@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.linalg import expm
 
 import fastdist as fd
 import fastdist.linalg as LA
@@ -51,6 +52,12 @@ def spread(x: fd.Tensor) -> fd.Tensor:
 def np_spread(x: np.ndarray) -> np.ndarray:
     m, n = x.shape[-2:]
     return 0.3 * x + np.eye(m, n) * (2 + 3.0 * np.arange(n))
+
+
+def rebuilt(x: fd.Tensor) -> fd.Tensor:
+    """Return the exponential of matrices by their eigenvalues."""
+    values, vectors = LA.eig(x)
+    return vectors @ fd.diag_embed(values.exp()) @ LA.inv(vectors)
 
 
 def of_definite(ours: Callable[..., Any], numpys: Callable[..., Any]) -> list[Case]:
@@ -253,6 +260,13 @@ SPECTRA = {
         *of_definite(lambda x: LA.eigh(x, "U")[0], np.linalg.eigvalsh),
     ],
     "linalg.eigvalsh": of_definite(LA.eigvalsh, np.linalg.eigvalsh),
+    "linalg.eig": of_regular(
+        lambda x: rebuilt(x).real, np.vectorize(expm, signature="(n,n)->(n,n)")
+    ),
+    "linalg.eigvals": of_regular(
+        lambda x: LA.eigvals(x).exp().sum(-1).real,
+        lambda x: np.exp(np.linalg.eigvals(x)).sum(-1).real,
+    ),
     "linalg.svd": [
         *of_spread(
             lambda x: LA.svd(x, full_matrices=False).U.square(),
@@ -490,6 +504,8 @@ COVERED_BY = {
     "log_determinant": "linalg.slogdet",
     "eigh_parts": "linalg.eigh",
     "eigenvalues": "linalg.eigvalsh",
+    "eig_parts": "linalg.eig",
+    "eigvals_alone": "linalg.eigvals",
     "svd_parts": "linalg.svd",
     "singular_values": "linalg.svdvals",
     "qr_parts": "linalg.qr",

@@ -83,9 +83,10 @@ def test_a_condition_and_a_number_in_a_tensor_may_be_batches() -> None:
 LOOPED = frozenset(
     """
     add_patches add_slices binary_cross_entropy bincount cholesky cholesky_inverse cond
-    convolve convolve_back correlate eigh eigvalsh embedding_bag frexp gather_add histogramdd
-    index index_copy index_fill index_put_ inv inverse largest lay_out_patches linalg_cholesky
-    linalg_matrix_exp linalg_matrix_power linalg_svd lstsq lu_factor masked_fill
+    convolve convolve_back correlate eig eigh eigvals eigvalsh
+    embedding_bag frexp gather_add histogramdd index index_copy index_fill index_put_ inv
+    inverse largest lay_out_patches linalg_cholesky linalg_matrix_exp
+    linalg_matrix_power linalg_svd lstsq lu_factor masked_fill
     masked_scatter matrix_exp matrix_norm matrix_rank max_unpool1d nonzero_static
     normalize_channels one_hot pad pinv pinverse place place_diagonal pseudo_inverse put
     recurrent_sequence reduced reflectors repeat_interleave roll scatter_src searchsorted

@@ -42,6 +42,11 @@ def numpys_reflections(vectors: Any, scales: Any) -> Any:
     return whole[:, : len(scales)]
 
 
+def by_vectors(a: Any) -> Any:
+    values, vectors = LA.eig(a)
+    return vectors @ fd.diag_embed(values.exp()) @ LA.inv(vectors)
+
+
 def stretched(a: Any) -> Any:
     u, values, right = LA.svd(a, False)
     return (u * values.exp()) @ right
@@ -68,6 +73,14 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "eigvalsh": (
         lambda a, b: LA.eigvalsh(hermitian(a)),
         lambda a, b: np.linalg.eigvalsh(hermitian(a)),
+    ),
+    "exponential by eig": (
+        lambda a, b: by_vectors(a),
+        lambda a, b: sum(np.linalg.matrix_power(a, k) / math.factorial(k) for k in range(40)),
+    ),
+    "sums of powers of eigvals": (
+        lambda a, b: (LA.eigvals(a) ** 3).sum() + LA.eigvals(b).prod(),
+        lambda a, b: np.trace(a @ a @ a) + np.linalg.det(b),
     ),
     "sizes of eigh": (
         lambda a, b: LA.eigh(hermitian(a)).eigenvectors.abs(),

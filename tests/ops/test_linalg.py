@@ -113,10 +113,31 @@ def test_a_removed_function_says_what_took_its_place(name: str) -> None:
         getattr(fd, name)(ONE, ONE)
 
 
-@pytest.mark.parametrize("name", ["eig", "eigvals"])
-def test_what_would_be_complex_says_so(name: str) -> None:
-    with pytest.raises(NotImplementedError, match="are complex, and fastdist has no complex"):
-        getattr(LA, name)(ONE)
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.complex64, fd.complex128])
+def test_eigenvalues_of_any_square_matrix_are_complex(dtype: fd.dtype) -> None:
+    turn = fd.tensor([[0.0, -2.0], [2.0, 0.0]], dtype=dtype)
+    values, vectors = LA.eig(turn)
+    assert values.dtype is vectors.dtype is dtype.to_complex()
+    assert sorted(values.imag.tolist()) == pytest.approx([-2.0, 2.0])
+    assert fd.allclose(turn.to(values.dtype) @ vectors, vectors * values, atol=1e-5)
+    assert fd.allclose(LA.eigvals(turn), values) and type(LA.eig(ONE)).__name__ == "linalg_eig"
+
+
+def test_a_real_matrix_has_a_real_gradient_of_its_eigenvalues() -> None:
+    leaf = fd.tensor([[1.0, -2.0], [3.0, 0.5]], dtype=fd.float64, requires_grad=True)
+    (LA.eigvals(leaf).abs() ** 2).sum().backward()
+    # The pair's product is the determinant, twice of which the sum is.
+    assert leaf.grad.dtype is fd.float64
+    np.testing.assert_allclose(leaf.grad, [[1.0, -6.0], [4.0, 2.0]], rtol=1e-9)
+
+
+def test_eigenvectors_whose_phase_counts_and_matrices_of_nan_are_refused() -> None:
+    leaf = fd.tensor([[1.0, -2.0], [3.0, 0.5]], requires_grad=True)
+    with pytest.raises(RuntimeError, match="linalg_eig_backward: The eigenvectors in the complex"):
+        LA.eig(leaf).eigenvectors.imag.sum().backward()
+    for refused in (LA.eig, LA.eigvals):
+        with pytest.raises(LA.LinAlgError, match="should not contain infs or NaNs"):
+            refused(NAN)
 
 
 def test_what_is_not_factored_says_what_else_there_is() -> None:
