@@ -54,9 +54,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the list of the kernels that are launched from now on."""
     names, run_text = list[str](), cupy.run_text
 
-    def spy(source: str, name: str, *args: Any) -> None:
+    def spy(source: str, name: str, *args: Any, **how: Any) -> None:
         names.append(name)
-        run_text(source, name, *args)
+        run_text(source, name, *args, **how)
 
     monkeypatch.setattr(cupy, "run_text", spy)
     return names
@@ -175,11 +175,11 @@ def test_kernels_of_a_pass_run_on_the_streams_of_their_nodes(
     """
     seen, run_text = list[tuple[str, Any]](), cupy.run_text
 
-    def spy(source: str, *args: Any) -> None:
+    def spy(source: str, *args: Any, **how: Any) -> None:
         line = source.partition("\n")[0]
         seen.append((line, cupy.state.streams[cupy.state.device][-1]))
         assert cupy.state.device == index
-        run_text(source, *args)
+        run_text(source, *args, **how)
 
     x, w = (on_cuda(VALUES, index, requires_grad=True) for _ in range(2))
     side = backend.stream(index)
@@ -215,7 +215,7 @@ def test_a_later_call_in_place_plans_nothing(index: int, plans: list[Any]) -> No
 def test_what_fails_in_a_launch_is_a_kernel_error(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*args: Any) -> None:
+    def fail(*args: Any, **how: Any) -> None:
         raise cupy.CUDADriverError("an illegal memory access")
 
     x, y = on_cuda(VALUES), on_cuda(VALUES)
