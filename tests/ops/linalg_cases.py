@@ -479,7 +479,11 @@ FUNCTIONS = {
     ],
     "linalg.vander": [
         case(LA.vander, lambda x: x[..., None] ** np.arange(x.shape[-1]), (2, 3)),
-        case(lambda x: LA.vander(x, N=4), lambda x: x[..., None] ** np.arange(4.0), (3,)),
+        case(
+            lambda x: LA.vander(x, N=4),
+            lambda x: np.atleast_1d(x)[..., None] ** np.arange(4.0),
+            (3,),
+        ),
         plain(LA.vander, lambda x: x[..., None] ** np.arange(3), ints(2, -1, 3)),
     ],
 }

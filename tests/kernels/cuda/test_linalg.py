@@ -45,6 +45,7 @@ def cupy_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     solvers = {name: getattr(np.linalg, name) for name in np.linalg.__all__}
     linalg = SimpleNamespace(**{**solvers, "cholesky": failing_cholesky})
     names = {name: getattr(np, name) for name in NAMES.split()}
+    names["asnumpy"] = names["asarray"] = np.asarray
     names["empty"] = lambda shape, dtype: np.empty(shape, dtype).view(Array)
     own = SimpleNamespace(lu_factor=lu_factor, solve_triangular=scipy.linalg.solve_triangular)
     monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(linalg=linalg, **names))
@@ -140,6 +141,11 @@ CALLS: list[tuple[str, list[np.ndarray], list[tuple[tuple[int, ...], str]], tupl
     ("qr", [drawn(2, 4, 3)], [((0,), "f8"), ((2, 3, 3), "f8")], ("r",)),
     ("qr", [drawn(3, 0)], [((3, 3), "f8"), ((3, 0), "f8")], ("complete",)),
     ("reflectors", [drawn(2, 4, 3)], [((2, 4, 3), "f8"), ((2, 3), "f8")], ()),
+    *[
+        (name, [x], [((2, 3), "c16"), *[((2, 3, 3), "c16")] * (name == "eig"), ((2,), "i4")], ())
+        for name in ("eig", "eigvals")
+        for x in (drawn(2, 3, 3), np.where(np.arange(18).reshape(2, 3, 3) == 4, np.nan, 1.0))
+    ],
 ]  # fmt: skip
 
 
