@@ -20,7 +20,8 @@ from ..tensor.tensor import Tensor
 from .creation import full, zeros_like
 from .softmax import softmax
 
-# Scores from which on blocks are worth their kernels; of fewer, matrices are in cache as well.
+# Scores from which on blocks are worth their kernels; of fewer, matrices are in cache as well. Half
+# types always go in blocks, whose scores are float32 on the CPU: float16 ends at 65504.
 _LEAST = 1 << 14
 
 
@@ -30,7 +31,10 @@ def suits_blocks(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) 
     """
     q, k, v = (one.facts.shape for one in (query, key, value))
     lead = q[:-2]
-    if not query.facts.dtype.is_floating_point or math.prod(q[:-1]) * k[-2] < _LEAST:
+    dtype = query.facts.dtype
+    if not dtype.is_floating_point:
+        return False
+    if not dtype.is_half and math.prod(q[:-1]) * k[-2] < _LEAST:
         return False
     if enable_gqa:
         if len(q) < 3 or len(k) < 3 or not k[-3] or q[-3] % k[-3]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -200,6 +201,31 @@ def test_a_module_elsewhere_is_refused(sim: SimBackend) -> None:
     wrapped = nn.DataParallel(nn.Linear(3, 2), FOUR)
     with pytest.raises(RuntimeError, match=r"on device sim:0 \(device_ids\[0\]\) but found one"):
         wrapped(fd.ones(4, 3))
+
+
+def test_without_gpus_their_numbers_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    # In the package the function of that name hides the module.
+    module = importlib.import_module("fastdist.nn.parallel.data_parallel")
+    monkeypatch.setattr(module, "device_count", lambda: 0)
+    model = nn.Linear(3, 2)
+    wrapped = nn.DataParallel(model, device_ids=[0, 1])
+    x = fd.ones(4, 3)
+    assert wrapped.device_ids == [] and fd.equal(wrapped(x), model(x))
+
+
+def test_what_is_no_list_of_devices_or_no_module_is_told_so() -> None:
+    model: Any = nn.Linear(3, 2)
+    for call in (
+        lambda: nn.DataParallel(model, "sim:0"),
+        lambda: scatter(fd.ones(2), "sim:0"),
+        lambda: replicate(model, 3),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=r"expected a list of devices, such as \[0, 1\]"):
+            call()
+    with pytest.raises(TypeError, match="expected a Module to copy, got 3"):
+        nn.DataParallel(3, FOUR)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="one device at least, got none"):
+        gather([], "cpu")
 
 
 def test_two_gpus_take_half_a_batch_each(monkeypatch: pytest.MonkeyPatch) -> None:

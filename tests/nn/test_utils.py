@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import fastdist
@@ -49,6 +50,15 @@ def test_elements_are_clipped_one_by_one() -> None:
     parameters = with_gradients([3.0, -4.0, 0.5])
     utils.clip_grad_value_(parameters, 1.0)
     assert parameters[0].grad.tolist() == [1.0, -1.0, 0.5]
+
+
+@pytest.mark.parametrize(("order", "norm"), [(2.0, 13.0), (1.0, 17.0), (float("inf"), 12.0)])
+def test_complex_gradients_are_clipped_by_their_sizes(order: float, norm: float) -> None:
+    w = fastdist.tensor([3.0 + 4.0j, 12.0j], requires_grad=True)
+    w.grad = w.detach().clone()
+    total = utils.clip_grad_norm_([w], norm / 2, order)
+    assert total.dtype is fastdist.float32 and total.item() == pytest.approx(norm)
+    np.testing.assert_allclose(w.grad, w.detach() / 2, 1e-5)
 
 
 def test_parameters_become_a_vector_and_come_back() -> None:

@@ -154,6 +154,15 @@ def test_half_types_are_as_exact_as_they_can_be(dtype: Any, tolerance: float, ma
         np.testing.assert_allclose(ours.detach().double(), exact.detach(), tolerance, tolerance)
 
 
+def test_scores_of_float16_may_be_larger_than_it() -> None:
+    q = fd.full((1, 1, 2, 64), 100.0, dtype=fd.float16, requires_grad=True)
+    out = attend(q, q, q)
+    out.sum().backward()
+    assert (out == 100).all() and q.grad is not None and np.isfinite(q.grad.numpy()).all()
+    x = fd.ones(1, 1, 2, 8, dtype=fd.float16)
+    assert (attend(x, x, x, fd.full((2, 2), -1e5)) == 1).all()
+
+
 @pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
 def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any) -> None:
     def train() -> Any:

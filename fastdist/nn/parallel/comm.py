@@ -21,6 +21,13 @@ def as_device(word: Any) -> Device:
     return Device(word)
 
 
+def as_devices(words: Any) -> list[Device]:
+    """Return the devices of a list of them. Raises TypeError for what is no list."""
+    if isinstance(words, str | int | Device):
+        raise TypeError(f"expected a list of devices, such as [0, 1] or ['sim:0'], got {words!r}")
+    return [as_device(one) for one in words]
+
+
 def broadcast(
     tensor: Tensor, devices: Iterable[Any] | None = None, *, out: Sequence[Tensor] | None = None
 ) -> tuple[Tensor, ...]:
@@ -35,7 +42,7 @@ def broadcast(
             f"devices={devices} and out={out}"
         )
     if devices is not None:
-        return tuple([_on(tensor, as_device(one)) for one in devices])
+        return tuple([_on(tensor, one) for one in as_devices(devices)])
     assert out is not None
     for one in out:
         one.copy_(tensor)
@@ -101,7 +108,7 @@ def scatter(
         for one, part in zip(out, parts, strict=True):
             one.copy_(part)
         return tuple(out)
-    places = [as_device(one) for one in devices or ()]
+    places = as_devices(devices or ())
     if not places:
         raise RuntimeError("Expected at least one device to scatter to: give devices=[0, 1]")
     if chunk_sizes is None:

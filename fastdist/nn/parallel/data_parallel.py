@@ -9,7 +9,7 @@ from typing import Any
 from ...core.device import Device
 from ...devices.gpus import device_count
 from ..module import Module
-from .comm import as_device
+from .comm import as_device, as_devices
 from .parallel_apply import parallel_apply
 from .replicate import replicate
 from .scatter_gather import gather, scatter_kwargs
@@ -20,8 +20,8 @@ class DataParallel(Module):
     results on output_device; gradients add up in module's own parameters. Its state dict's keys
     begin with `module.`, as PyTorch's.
 
-    Devices are numbers of GPUs, all by default, or names ("sim:0"); without GPUs module runs where
-    it is. The parameters are on the first one.
+    Devices are numbers of GPUs, all by default, or names ("sim:0"); where there are no GPUs, their
+    numbers are passed over and module runs where it is. The parameters are on the first device.
 
     Raises  RuntimeError at a call where module's parameters or buffers are elsewhere
     Note    threads of one process share its interpreter: a process to each GPU is faster
@@ -36,8 +36,12 @@ class DataParallel(Module):
         dim: int = 0,
     ) -> None:
         super().__init__()
-        given = range(device_count()) if device_ids is None else device_ids
-        places = [as_device(one) for one in given]
+        if not isinstance(module, Module):
+            raise TypeError(f"DataParallel: expected a Module to copy, got {module!r}")
+        count = device_count()
+        places = as_devices(range(count) if device_ids is None else device_ids)
+        if not count and all(one.type == "cuda" for one in places):
+            places = []
         self.dim = dim
         self.module = module
         self.device_ids = [_word(one) for one in places]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..module import Module
-from .comm import as_device, broadcast
+from .comm import as_devices, broadcast
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
@@ -17,7 +17,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
             network's, attributes) is gone with it. What appears twice in network does in the copies
     Source  PyTorch, torch/nn/parallel/replicate.py
     """
-    places = [as_device(one) for one in devices]
+    places = as_devices(devices)
     modules = list(network.modules())
     copies = [_copies(module, len(places)) for module in modules]
     of_module = dict(zip(map(id, modules), copies, strict=True))

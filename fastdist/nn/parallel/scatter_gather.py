@@ -76,6 +76,8 @@ def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
     Raises  ValueError for dicts of several sizes, TypeError for what cannot be joined
     Note    numbers of a tensor each become a vector, with a warning
     """
+    if not outputs:
+        raise ValueError("gather: expected the result of one device at least, got none")
     first = outputs[0]
     if isinstance(first, Tensor):
         if all(not one.facts.shape for one in outputs) and dim == 0:

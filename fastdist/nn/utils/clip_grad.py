@@ -32,7 +32,8 @@ def get_total_norm(
     found = _total_on_device(tensors, order)
     if found is None:
         norms = np.array([_norm(_elements(each), order) for each in tensors])
-        found = tensor(_norm(norms, order), dtype=tensors[0].dtype)
+        dtype = tensors[0].dtype
+        found = tensor(_norm(norms, order), dtype=dtype.to_real() if dtype.is_complex else dtype)
     if error_if_nonfinite and not math.isfinite(found.item()):
         raise GraphError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so "
@@ -129,7 +130,7 @@ def _elements(gradient: Tensor) -> np.ndarray:
 
 def _norm(values: np.ndarray, order: float) -> float:
     # In float64: a sum of many squares of float32 loses digits, and may overflow.
-    flat = values.reshape(-1).astype(np.float64)
+    flat = (np.abs(values) if values.dtype.kind == "c" else values).reshape(-1).astype(np.float64)
     return float(np.linalg.norm(flat, order)) if flat.size else 0.0
 
 
