@@ -16,7 +16,7 @@ from . import return_types
 from .complex_numbers import conjugate, imaginary_part, real_part
 from .linear_systems import solve_parts
 from .matrix_checks import require_computable, require_computed, require_square
-from .spectra import differences, is_differentiated
+from .spectra import differences, is_differentiated, require_no_phase
 
 
 @structured(
@@ -43,26 +43,13 @@ def _(grads: Any, outs: Any) -> Any:
         return solve_parts.public(vectors.mH, by_values.unsqueeze(-1) * vectors.mH)[0]
     turned = vectors.mH @ by_vectors
     along = turned.diagonal(dim1=-2, dim2=-1)
-    _require_no_phase(along)
+    require_no_phase(imaginary_part(along.detach()), "linalg_eig_backward")
     # Vectors keep their length: what would change it is taken off.
     turned = turned - vectors.mH @ (vectors * real_part(along).unsqueeze(-2))
     met = turned / conjugate(differences(values))
     if by_values is not None:
         met = met + by_values.diag_embed()
     return solve_parts.public(vectors.mH, met @ vectors.mH)[0]
-
-
-def _require_no_phase(along: Any) -> None:
-    """Raise RuntimeError for a gradient that depends on the phases of vectors.
-
-    Note    waits for the device
-    """
-    if bool((imaginary_part(along.detach()).abs() > 1e-2).any()):
-        raise RuntimeError(
-            "linalg_eig_backward: The eigenvectors in the complex case are specified up to "
-            "multiplication by e^{i phi}. The specified loss function depends on this quantity, "
-            "so it is ill-defined: take what does not, such as abs() of the vectors."
-        )
 
 
 @eig_parts.jvp

@@ -56,7 +56,7 @@ def _(grads: Any, outs: Any) -> Any:
         return (vectors * by_values.unsqueeze(-2)) @ vectors.mH
     turned = vectors.mH @ by_vectors
     if turned.facts.dtype.is_complex:
-        _require_no_phase(turned)
+        require_no_phase(turned.detach().diagonal(dim1=-2, dim2=-1).imag, "linalg_eigh_backward")
     # Only what turns the vectors counts. The rest would make the gradient unsymmetric, and a step
     # along that would change the one triangle that is read twice as much as the other.
     met = (turned - turned.mH) / (2 * differences(values))
@@ -65,15 +65,15 @@ def _(grads: Any, outs: Any) -> Any:
     return vectors @ met @ vectors.mH
 
 
-def _require_no_phase(turned: Any) -> None:
-    """Raise RuntimeError for a gradient that depends on the phases of vectors.
+def require_no_phase(turned: Any, name: str) -> None:
+    """Raise RuntimeError for a gradient that depends on the phases of vectors, by how far it turns
+    each of them.
 
     Note    waits for the device
     """
-    moved = turned.detach().diagonal(dim1=-2, dim2=-1).imag
-    if bool((moved.abs() > 1e-2).any()):
+    if bool((turned.abs() > 1e-2).any()):
         raise RuntimeError(
-            "linalg_eigh_backward: The eigenvectors in the complex case are specified up to "
+            f"{name}: The eigenvectors in the complex case are specified up to "
             "multiplication by e^{i phi}. The specified loss function depends on this quantity, "
             "so it is ill-defined: take what does not, such as abs() of the vectors."
         )
