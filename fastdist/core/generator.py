@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from math import prod
 from operator import index
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,16 @@ class CapturedDraws:
         """Count blocks; return what stands for a seed, and the first of them behind the place."""
         first, self.blocks = self.blocks, self.blocks + operator.index(blocks)
         return self.place, first
+
+
+class Bookmark(NamedTuple):
+    """Where a Generator stands: its seed, and its first block; of a captured graph, behind what it
+    reads at a replay.
+    """
+
+    seed: int | None
+    offset: int
+    captured: CapturedDraws | None = None
 
 
 class Generator:
@@ -125,6 +135,31 @@ class Generator:
         with self._stream_lock:
             self._seed, self._offset = seed, offset
         return self
+
+    def bookmark(self) -> Bookmark:
+        """Return where the stream stands, or a graph's part of it that is being captured."""
+        if (captured := self.captured) is not None:
+            return Bookmark(None, captured.blocks, captured)
+        with self._stream_lock:
+            return Bookmark(self._seed, self._offset)
+
+    def go_to(self, mark: Bookmark) -> None:
+        """Draw from a bookmark on.
+
+        Raises  RuntimeError for one of a graph that is not being captured now, or while one is that
+                the bookmark knows nothing of: its numbers come with each replay
+        """
+        if mark.captured is not self.captured:
+            raise RuntimeError(
+                f"random numbers of {self.device} drawn in one CUDA graph, or outside of all, "
+                "cannot be drawn again in another: capture forward and backward as one graph, or "
+                "give the checkpoint preserve_rng_state=False"
+            )
+        if mark.captured is not None:
+            mark.captured.blocks = mark.offset
+            return
+        with self._stream_lock:
+            self._seed, self._offset = mark.seed or 0, mark.offset
 
     def reserve(self, blocks: int) -> tuple[int, int]:
         """Take blocks out of the stream; return its seed and the first of them."""
@@ -217,6 +252,12 @@ def default_generator_of(device: Device) -> Generator:
         if generator is None:
             generator = _defaults[device] = Generator(device).manual_seed(_default_seed)
         return generator
+
+
+def default_generators() -> tuple[Generator, ...]:
+    """Return the generators that default_generator_of has returned, of all devices."""
+    with _defaults_lock:
+        return tuple(_defaults.values())
 
 
 def manual_seed(seed: int) -> Generator:

@@ -15,13 +15,12 @@ from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
 from ..autograd.graph import saved_tensors_hooks
 from ..core.device import Device
-from ..core.generator import default_generator_of
+from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
 from ..dispatch.autocast import casting_as, casting_now
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import enable_grad, tls
 from ..graph.saved_tensors import pack_one
-from ..namespace.load import NAMES
 from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap
 
@@ -116,12 +115,12 @@ def checkpoint(
     """Return function(*args, **kwargs), keeping its arguments instead of what its ops save; the
     backward pass calls function again when it needs that.
 
-    Random numbers are the same both times, unless preserve_rng_state=False is given, and autocast
-    casts as it did. With
-    use_reentrant=False what function saves is caught by hooks: all of autograd works. With True
-    function runs without recording, and once more, with a backward pass of its own, inside the
-    backward pass: `autograd.grad` and `backward(inputs=...)` are refused, and so are keyword
-    arguments. `context_fn` returns what is open around the first and the second call.
+    Random numbers of all devices are the same both times, unless preserve_rng_state=False is given,
+    and autocast casts as it did. With use_reentrant=False what function saves is caught by hooks:
+    all of autograd works. With True function runs without recording, and once more, with a backward
+    pass of its own, inside the backward pass: `autograd.grad` and `backward(inputs=...)` are
+    refused, and so are keyword arguments. `context_fn` returns what is open around the first and
+    the second call.
 
     Raises  CheckpointError, in the backward pass, if the second call saves other tensors than the
             first, in number or, without determinism_check="none", in shape, dtype or device;
@@ -157,7 +156,10 @@ def checkpoint(
         early_stop=early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"]),
     )
     with saved_tensors_hooks(frame.pack, frame.unpack), first:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    if frame.draws is not None:
+        frame.draws.end()
+    return result
 
 
 def _is_reentrant(given: bool | None, name: str) -> bool:
@@ -201,7 +203,7 @@ class _Frame:
         self._function, self._context = function, context
         self._args = [_Kept(arg) for arg in args]
         self._kwargs = {name: _Kept(arg) for name, arg in kwargs.items()}
-        self._random = NAMES["get_rng_state"]() if preserve else None
+        self.draws = _Draws() if preserve else None
         self._casting = casting_now()
         self._compares, self._debug, self._early_stop = compares, debug, early_stop
         self._holders: list[weakref.ref[_Holder]] = []
@@ -260,8 +262,8 @@ class _Frame:
         args = [one.again() for one in self._args]
         kwargs = {name: one.again() for name, one in self._kwargs.items()}
         with ExitStack() as stack:
-            if self._random is not None:
-                stack.enter_context(_random_from(self._random))
+            if self.draws is not None:
+                stack.enter_context(self.draws.again())
             stack.enter_context(casting_as(self._casting))
             stack.enter_context(self._context)
             stack.enter_context(enable_grad())
@@ -357,15 +359,32 @@ def _line() -> str:
     return "fastdist itself"
 
 
-@contextmanager
-def _random_from(state: Tensor) -> Iterator[None]:
-    """Inside this block, draw what was drawn from state on; go on behind it as if nothing was."""
-    before = NAMES["get_rng_state"]()
-    NAMES["set_rng_state"](state)
-    try:
-        yield
-    finally:
-        NAMES["set_rng_state"](before)
+class _Draws:
+    """Where the streams of random numbers of all devices stood when a call began; once it has
+    ended, of those alone that it drew from.
+    """
+
+    def __init__(self) -> None:
+        self._marks = {generator: generator.bookmark() for generator in default_generators()}
+
+    def end(self) -> None:
+        """Forget the streams that are where they were."""
+        for generator in default_generators():  # a device's is made at its first draw
+            self._marks.setdefault(generator, Bookmark(generator.initial_seed(), 0))
+        moved = [one for one, mark in self._marks.items() if one.bookmark() != mark]
+        self._marks = {generator: self._marks[generator] for generator in moved}
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside this block, draw what the call drew; go on behind it as if nothing was."""
+        before = {generator: generator.bookmark() for generator in self._marks}
+        try:
+            for generator, mark in self._marks.items():
+                generator.go_to(mark)
+            yield
+        finally:
+            for generator, mark in before.items():
+                generator.go_to(mark)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -395,12 +414,15 @@ class CheckpointFunction(Function):
                 stacklevel=3,
             )
         ctx.run_function = function
-        ctx.random = NAMES["get_rng_state"]() if preserve else None
+        ctx.draws = draws = _Draws() if preserve else None
         ctx.casting = casting_now()
         ctx.places = [i for i, arg in enumerate(args) if isinstance(arg, Tensor)]
         ctx.others = [None if isinstance(arg, Tensor) else arg for arg in args]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
-        return function(*args)
+        result = function(*args)
+        if draws is not None:
+            draws.end()
+        return result
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
@@ -417,7 +439,7 @@ class CheckpointFunction(Function):
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             args[place] = tensor
         fresh = detach_variable(tuple(args))
-        drawn = nullcontext() if ctx.random is None else _random_from(ctx.random)
+        drawn = nullcontext() if ctx.draws is None else ctx.draws.again()
         with drawn, casting_as(ctx.casting), enable_grad():
             outputs = ctx.run_function(*fresh)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs

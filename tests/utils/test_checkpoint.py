@@ -21,6 +21,7 @@ from fastdist.utils.checkpoint import (
     set_checkpoint_early_stop,
     set_device_states,
 )
+from tests.device_kinds import KINDS, backend_on
 
 both_kinds = pytest.mark.parametrize("use_reentrant", [False, True])
 
@@ -51,6 +52,45 @@ def test_gradients_are_those_without_it_dropout_included(use_reentrant: bool) ->
     expected = gradients(lambda network, x: network(x), network)
     for one, other in zip(gradients(checkpointed, network), expected, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    for _ in backend_on(request.param, monkeypatch):
+        yield request.param
+
+
+@both_kinds
+def test_dropout_of_a_device_is_the_same_both_times(kind: str, use_reentrant: bool) -> None:
+    places = [fd.device(kind, index) for index in (0, 1)]
+    x = fd.ones(64, device=places[0], requires_grad=True)
+
+    def function(x: fd.Tensor) -> fd.Tensor:
+        # To a device that no argument lies on, and, in this process, none has drawn on.
+        dropped = fd.dropout(x.sin(), 0.5, True).to(places[1])
+        return fd.dropout(dropped * dropped, 0.5, True)
+
+    def found(run: Any) -> list[np.ndarray]:
+        fd.manual_seed(5)
+        x.grad = None
+        y = run(x)
+        between = [fd.rand(2, device=place).cpu().numpy() for place in places]
+        y.sum().backward()
+        after = [fd.rand(2, device=place).cpu().numpy() for place in places]
+        return [y.detach().cpu().numpy(), x.grad.cpu().numpy(), *between, *after]
+
+    ours = found(lambda x: checkpoint(function, x, use_reentrant=use_reentrant))
+    for one, other in zip(ours, found(function), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_draws_are_others_if_the_program_says_that_they_may_be(kind: str) -> None:
+    x = fd.ones(64, device=kind, requires_grad=True)
+    y = checkpoint(
+        lambda x: fd.dropout(x, 0.5, True) * x, x, use_reentrant=False, preserve_rng_state=False
+    )
+    y.sum().backward()
+    assert not np.array_equal(y.detach().cpu().numpy() * 2, x.grad.cpu().numpy())
 
 
 @both_kinds

@@ -16,6 +16,7 @@ from fastdist import nn
 from fastdist.core.errors import KernelError
 from fastdist.cuda import CUDAGraph, graph, make_graphed_callables
 from fastdist.devices.cuda import CudaBackend
+from fastdist.utils.checkpoint import checkpoint
 from tests.fibre_shim.installed import cuda_on_fibres
 
 
@@ -227,6 +228,48 @@ def test_replays_draw_what_the_block_would_have_drawn() -> None:
         captured.replay()
         assert [one.tolist() for one in drawn] == expected[turn]
     assert [one.tolist() for one in block()] == expected[3]
+
+
+def test_a_checkpoint_in_a_graph_draws_again_what_it_drew_and_no_more() -> None:
+    def step(x: Any) -> Any:
+        def function(x: Any) -> Any:
+            return nn.functional.dropout(x.sin(), 0.5) ** 2
+
+        y = checkpoint(function, x, use_reentrant=False)
+        y.sum().backward()
+        return y
+
+    def found(replays: int) -> list[Any]:
+        fd.manual_seed(0)
+        x = fd.ones(64, device="cuda", requires_grad=True)
+        step(x)
+        captured = CUDAGraph()
+        if replays:
+            x.grad = None
+            with graph(captured):
+                y = step(x)
+        results = []
+        for _ in range(2):
+            if replays:
+                captured.replay()
+            else:
+                x.grad = None
+                y = step(x)
+            results += [y.detach().clone(), x.grad.clone()]
+        return [*results, fd.rand(3, device="cuda")]
+
+    for one, other in zip(found(1), found(0), strict=True):
+        assert fd.equal(one, other)
+
+
+def test_a_checkpoint_that_drew_outside_of_a_graph_is_not_computed_again_within() -> None:
+    x = fd.ones(8, device="cuda", requires_grad=True)
+    y = checkpoint(lambda x: nn.functional.dropout(x, 0.5) ** 2, x, use_reentrant=False).sum()
+    still = checkpoint(lambda x: x**2, x, use_reentrant=False).sum()
+    with graph(CUDAGraph()), pytest.raises(RuntimeError, match="outside of all, cannot be drawn"):
+        y.backward()
+    with graph(CUDAGraph()):
+        still.backward()
 
 
 def test_dropout_of_a_graphed_module_is_another_at_each_call() -> None:
