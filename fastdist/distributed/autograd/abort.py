@@ -7,6 +7,7 @@ import functools
 from ...core.errors import GraphError, WorkerLostError
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
+from ..rpc.message.ids import id_text
 from ..rpc.message.message import Message
 from ..rpc.message.metadata import Value
 from ..rpc.message.types import MessageType
@@ -40,7 +41,7 @@ def handle_lost_worker(worker: Worker) -> None:
                 part.fail(
                     WorkerLostError(
                         f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "
-                        f"pass of context {context.id}"
+                        f"pass of context {id_text(context.id)}"
                     )
                 )
         if is_owner:

@@ -15,6 +15,7 @@ from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.ready_queue import ReadyQueue
 from ...graph.node import Node, node_of
 from ...tensor.tensor import Tensor
+from ..rpc.message.ids import id_text
 from ..rpc.message.remote_errors import has_origin, words_of
 from .pass_words import Progress, Terms
 
@@ -252,8 +253,8 @@ class BackwardPass:
     def _look(self, done: Future[Any]) -> None:
         error = done.exception()
         if error is not None and not self.fail(error):
-            context_id = self.terms.context_id
-            _logger.debug("ignoring a later error of context %d: %s", context_id, error)
+            which = id_text(self.terms.context_id)
+            _logger.debug("ignoring a later error of context %s: %s", which, error)
 
     def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
         """Return a Future of the answers to all gradient messages; the first error ends it."""
@@ -300,7 +301,7 @@ class BackwardPass:
             )
 
     def __repr__(self) -> str:
-        return f"<BackwardPass {self.terms.pass_id}: {self.state.name}>"
+        return f"<BackwardPass {id_text(self.terms.pass_id)}: {self.state.name}>"
 
 
 class DistGraphTask(GraphTask):

@@ -17,6 +17,7 @@ from ...core.errors import (
 )
 from ..rpc.agent import first_number, get_current_agent
 from ..rpc.debug_log import debug_log
+from ..rpc.message.ids import id_text, with_decimal
 from ..rpc.message.types import MessageType
 from .context import DistAutogradContext
 from .shard import AUTO_INCREMENT_BITS, Shard, number_of_shards
@@ -94,9 +95,8 @@ class DistAutogradContainer:
             if context_id not in shard.contexts:
                 if context_id in shard.released:
                     raise ContextReleasedError(
-                        f"Could not find autograd context with id: {context_id}: it was released "
-                        "before this message came; keep the context open until all its calls are "
-                        "done"
+                        f"{_unknown(context_id)}: it was released before this message came; keep "
+                        "the context open until all its calls are done"
                     )
                 if brought_by is not None:
                     # Under the lock: what was there when a worker was lost is found when that is
@@ -159,9 +159,11 @@ class DistAutogradContainer:
         """
         context = self.find_context(context_id)
         if context is None:
+            is_over = context_id in self._shard(context_id).released
+            why = "it is over" if is_over else "it is over, or never reached this worker"
             raise ContextError(
-                f"Could not find autograd context with id: {context_id}: it was released, or never "
-                "reached this worker"
+                f"{_unknown(context_id)}: {why}; use the id inside of the block of its "
+                "`with context() as context_id:`"
             )
         return context
 
@@ -181,7 +183,7 @@ class DistAutogradContainer:
         """
         self.is_valid_context(context_id)
         if not self._release(context_id):
-            raise ContextError(f"Could not find autograd context with id: {context_id}")
+            raise ContextError(_unknown(context_id))
 
     def release_context_if_present(self, context_id: int, told_by: Worker | None = None) -> None:
         """Do the same, silently if there is none; told_by is the worker that asked, if one did."""
@@ -205,9 +207,8 @@ class DistAutogradContainer:
             debug_log.context(self.worker_id, context.id, "is released; known to %s", ranks)
         part = context.pass_under_way()
         if part is not None:
-            part.fail(
-                ContextReleasedError(f"context {context.id} was released during a backward pass")
-            )
+            which = id_text(context.id)
+            part.fail(ContextReleasedError(f"context {which} was released during a backward pass"))
         # The lock is dropped: only now are messages sent.
         self.send_release_context_rpc(workers - {told_by}, context.id)
 
@@ -222,8 +223,8 @@ class DistAutogradContainer:
             teller = get_current_agent().teller
         except RpcNotRunningError:
             _logger.info(
-                "no RPC agent: context %d is not released on workers %s",
-                context_id,
+                "no RPC agent: context %s is not released on workers %s",
+                id_text(context_id),
                 sorted(worker.id for worker in workers),
             )
             return
@@ -281,11 +282,15 @@ def _ask_to_release(worker: Worker, context_ids: Sequence[int]) -> None:
     )
 
 
+def _unknown(context_id: int) -> str:
+    return f"Could not find autograd context with id: {with_decimal(context_id)}"
+
+
 def released_inside(context_id: int) -> ContextError:
     """Return the error of a thread whose current context is over."""
     return ContextError(
         "Couldn't find autograd context data for current autograd context id: "
-        f"{context_id} was released while this thread was inside it"
+        f"{with_decimal(context_id)} was released while this thread was inside it"
     )
 
 
@@ -404,7 +409,7 @@ def _why_none_can_be_opened() -> ContextError:
     get_instance()  # which raises where RPC is not initialised
     return ContextError(
         "Already have an autograd context id for this thread. "
-        f"Leave the context {_current.context_id} first: contexts do not nest"
+        f"Leave the context {id_text(_current.context_id)} first: contexts do not nest"
     )
 
 

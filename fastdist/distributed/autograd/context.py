@@ -15,6 +15,7 @@ from ...graph.add_gradients import add_gradients, copy_gradient
 from ...graph.forward_streams import follow
 from ...graph.modes import enable_grad, modes
 from ...tensor.tensor import Tensor
+from ..rpc.message.ids import RANK_SHIFT, id_text, with_decimal
 from .backward_pass import BackwardPass, DistGraphTask
 from .pass_words import Progress, Terms
 from .recv_rpc_backward import RecvRpcBackward
@@ -121,8 +122,9 @@ class DistAutogradContext:
         with self._lock:
             if message_id in self._recvs:
                 raise MessageError(
-                    f"autograd message id {message_id} of worker {function.from_worker.id} came "
-                    f"twice in context {self.id}; each message has one of its own"
+                    f"autograd message id {id_text(message_id)} of worker "
+                    f"{function.from_worker.id} came twice in context {id_text(self.id)}; each "
+                    "message has one of its own"
                 )
             self._recvs[message_id] = function
 
@@ -135,8 +137,9 @@ class DistAutogradContext:
             function = self._sends.get(message_id)
         if function is None:
             raise ContextError(
-                f"Could not find send function for autograd message id: {message_id}: the tensors "
-                f"of that message were not sent from here inside context {self.id}"
+                "Could not find send function for autograd message id: "
+                f"{with_decimal(message_id)}: the tensors of that message were not sent from here "
+                f"inside context {id_text(self.id)}"
             )
         return function
 
@@ -165,21 +168,22 @@ class DistAutogradContext:
         if self._is_closed:
             # Nobody would end the pass: others may have let go of the context already.
             raise ContextReleasedError(
-                f"context {self.id} was released before a backward pass of it began"
+                f"context {id_text(self.id)} was released before a backward pass of it began"
             )
         if self._under_way is None:
             return
         started = "Cannot set GraphTask multiple times for the same autograd context: "
-        first, second = (p.terms.pass_id >> 48 for p in (self._under_way, beginning))
+        first, second = (p.terms.pass_id >> RANK_SHIFT for p in (self._under_way, beginning))
         if first == second:
             raise ContextError(
-                f"{started}a backward pass of context {self.id} is under way; wait for it, or use "
-                "another context"
+                f"{started}a backward pass of context {id_text(self.id)} is under way; wait for "
+                "it, or use another context"
             )
         raise ContextError(
-            f"{started}the backward pass of context {self.id} that worker {first} began is under "
-            f"way here, and one that worker {second} began has come; let one worker after the "
-            "other call backward in a context, or give all roots to one, or use a context for each"
+            f"{started}the backward pass of context {id_text(self.id)} that worker {first} began "
+            f"is under way here, and one that worker {second} began has come; let one worker "
+            "after the other call backward in a context, or give all roots to one, or use a "
+            "context for each"
         )
 
     def set_graph_task(

@@ -20,6 +20,7 @@ from ...graph.node import Node, next_sequence_number
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.debug_log import debug_log
+from ..rpc.message.ids import id_text
 from .backward_pass import BackwardPass, DistGraphTask, PassState
 from .container import current_context_id, force_current_context_id, get_instance
 from .context import DistAutogradContext
@@ -202,7 +203,7 @@ class DistEngine:
         if task is None:
             if any(one.tensors is not None for one in came):
                 raise ContextReleasedError(
-                    f"a backward pass of context {context.id} has ended here"
+                    f"a backward pass of context {id_text(context.id)} has ended here"
                 )
             # Told of what is unused, or asked to begin, it has heard meanwhile, and is done.
             self._arrive(context, part, came, fresh=fresh)

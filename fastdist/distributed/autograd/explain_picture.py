@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
+from ..rpc.message.ids import id_text
 from .explain_pieces import ROOT, Hop, Piece, Stretch, steps
 
 _WIDTH, _LEFT, _TOP, _LANE, _BAR = 960, 120, 56, 26, 18
@@ -100,7 +101,7 @@ class Drawing:
                 if one.worker == hop.from_worker and hop.message_id in one.ends
             ]
             if to in known:
-                label = f"[label={_quoted(str(hop.message_id))}{bold}]"
+                label = f"[label={_quoted(id_text(hop.message_id))}{bold}]"
                 unknown = _name(hop.from_worker, ROOT)
                 lines += [f"  {one} -> {_name(*to)} {label};" for one in above or [unknown]]
         return "\n".join([*lines, "}", ""])

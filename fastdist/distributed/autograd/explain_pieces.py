@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 # Note [Stretches and hops]
@@ -11,7 +11,9 @@ from typing import NamedTuple
 # below, to leaves and to receives, which send gradients on. A hop is such gradients on their way
 # from a receive to its send. Who sends gradients on waits for all starts that lead to a receive;
 # the last of them to come is the one on the critical path. Where no pass has run the path with the
-# most Nodes stands for it.
+# most Nodes stands for it. Of a pass that failed it is the way to the failure: to the hop that went
+# to a worker which was lost, or to what ran on the worker where it failed. Of roots that nobody
+# holds the Nodes are not known, but what left for them is: such a stretch has no Nodes.
 
 ROOT = -1
 
@@ -26,6 +28,7 @@ class Stretch(NamedTuple):
     leaves: int
     began: float | None  # seconds since the pass began where explain was asked for
     ended: float | None
+    has_failed: bool = False
 
 
 class Hop(NamedTuple):
@@ -40,32 +43,71 @@ class Hop(NamedTuple):
 
 
 Piece = Stretch | Hop
+_Key = tuple[int, int]
 
 
-def critical_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
-    """Return what a pass waited for, from its beginning to its end; the longest way if none ran."""
-    is_timed = any(one.began is not None for one in stretches)
-    return _latest_path(stretches, hops) if is_timed else _longest_path(stretches, hops)
+def critical_path(
+    stretches: Sequence[Stretch],
+    hops: Sequence[Hop],
+    failed: Mapping[int, float | None] | None = None,
+    lost: Collection[int] = (),
+) -> tuple[Piece, ...]:
+    """Return what a pass waited for, from its beginning to its end; the longest way if none ran.
+
+    `failed` are the workers where a pass failed, and when, and `lost` those that were lost in it.
+    """
+    timed = [one for one in stretches if one.began is not None]
+    if not timed:
+        return _longest_path(stretches, hops)
+    if not failed and not lost:
+        return _path_to(max(timed, key=_last_seen), timed, hops)
+    unanswered = [one for one in hops if one.to_worker in lost and one.arrived is None]
+    if gone := [one for one in unanswered if one.left is not None]:
+        return _path_to(max(gone, key=_left), timed, hops)
+    return _path_to(_where_it_failed(timed, hops, failed or {}), timed, hops)
 
 
-def _latest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
+def _where_it_failed(
+    timed: Sequence[Stretch], hops: Sequence[Hop], failed: Mapping[int, float | None]
+) -> Stretch | None:
+    """Return what began last, on a worker where the pass failed, of what it did not end."""
+    gone = {(hop.from_worker, hop.message_id) for hop in hops if hop.left is not None}
+    there = [one for one in timed if one.worker in failed]
+    open_ones = [one for one in there if one.leaves or not gone.issuperset(_ends(one))]
+    last = max(open_ones or there, key=_began, default=None)
+    return None if last is None else last._replace(ended=failed[last.worker], has_failed=True)
+
+
+def _ends(stretch: Stretch) -> set[_Key]:
+    return {(stretch.worker, message_id) for message_id in stretch.ends}
+
+
+def _path_to(end: Piece | None, timed: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Piece, ...]:
     """Return, from the end backwards, what each piece waited for last."""
     by_message = {(hop.to_worker, hop.message_id): hop for hop in hops}
-    timed = [one for one in stretches if one.began is not None]
-    at: Stretch | None = max(timed, key=_last_seen)
     path: list[Piece] = []
-    below: Hop | None = None
-    while at is not None and at not in path:
-        path.append(at if below is None else _up_to(at, below))
-        hop = by_message.get((at.worker, at.start))
-        if hop is None or hop.left is None:
+    seen: set[_Key] = set()
+    at: Piece | None = end
+    while at is not None:
+        below = path[-1] if path else None
+        if isinstance(at, Hop):
+            path.append(at)
+            at = _above(at, timed)
+        elif (at.worker, at.start) in seen:
             break
-        path.append(hop)
-        below, until = hop, hop.message_id
-        above = [one for one in timed if one.worker == hop.from_worker and until in one.ends]
-        before = [one for one in above if _began(one) <= hop.left]
-        at = max(before or above, key=_began, default=None)
+        else:
+            seen.add((at.worker, at.start))
+            path.append(_up_to(at, below) if isinstance(below, Hop) else at)
+            hop = by_message.get((at.worker, at.start))
+            at = None if hop is None or hop.left is None else hop
     return tuple(reversed(path))
+
+
+def _above(hop: Hop, timed: Sequence[Stretch]) -> Stretch | None:
+    """Return what the gradients of a hop waited for last before they left."""
+    above = [o for o in timed if o.worker == hop.from_worker and hop.message_id in o.ends]
+    before = [one for one in above if _began(one) <= _left(hop)]
+    return max(before or above, key=_began, default=None)
 
 
 def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
@@ -73,8 +115,14 @@ def _up_to(stretch: Stretch, hop: Hop) -> Stretch:
     return stretch._replace(ended=hop.left, ends=(hop.message_id,), leaves=0)
 
 
-def _last_seen(stretch: Stretch) -> float:
-    return _began(stretch) if stretch.ended is None else stretch.ended
+def _last_seen(stretch: Stretch) -> tuple[float, float]:
+    # All that lead to leaves end with their worker's part: who began last was waited for.
+    ended = _began(stretch) if stretch.ended is None else stretch.ended
+    return ended, _began(stretch)
+
+
+def _left(hop: Hop) -> float:
+    return -1.0 if hop.left is None else hop.left
 
 
 def _began(stretch: Stretch) -> float:
@@ -95,9 +143,6 @@ def _longest_path(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> tuple[Pi
                 longest = (nodes, (hop, *path))
         best[key] = (own.nodes + longest[0], (own, *longest[1]))
     return max(best.values(), key=_nodes_of, default=(0, ()))[1]
-
-
-_Key = tuple[int, int]
 
 
 def _nodes_of(found: tuple[int, tuple[Piece, ...]]) -> int:

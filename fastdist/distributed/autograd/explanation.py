@@ -12,6 +12,7 @@ from ...graph.node import Node, node_of
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.api import rpc_sync
 from ..rpc.clocks import Passage, Sighting, fit, sight
+from ..rpc.message.ids import id_text, read_id
 from .backward_pass import BackwardPass
 from .container import INVALID_CONTEXT_ID, get_instance
 from .context import DistAutogradContext
@@ -31,6 +32,11 @@ from .recv_rpc_backward import RecvRpcBackward
 # asked nothing; the others name it, and its hops end nowhere.
 
 _TIMEOUT_S = 10.0
+_AT_ONCE = 10
+_EXPECTED = (
+    "expected the id that `with context() as context_id` gives, or the text that errors and the "
+    "log have for it, such as '0:5'"
+)
 
 
 class Explanation:
@@ -52,6 +58,8 @@ class Explanation:
         seconds: float | None,
         failures: Mapping[int, str] | None = None,
         lost: Iterable[int] = (),
+        failed_at: Mapping[int, float | None] | None = None,
+        leaves: Mapping[int, int] | None = None,
     ) -> None:
         self.context_id = context_id
         self.state = state
@@ -61,12 +69,21 @@ class Explanation:
         self.seconds = seconds
         self.failures = dict(failures or {})
         self.lost = frozenset(lost)
-        self.critical_path = critical_path(self.stretches, self.hops)
+        pieces = self.stretches, self.hops
+        if state == "failed":
+            when = dict.fromkeys(self.failures) | dict(failed_at or {})
+            self.critical_path = critical_path(*pieces, when, self.lost)
+        else:
+            self.critical_path = critical_path(*pieces)
+        if leaves is None:
+            leaves = {one.worker: one.leaves for one in sorted(stretches, key=_leaves_of)}
+        self._leaves = leaves
 
     def __str__(self) -> str:
         took = "" if self.seconds is None else f" after {_ms(self.seconds)}"
         over = f"{_count(len(self.names), 'worker')} and {_count(len(self.hops), 'message')}"
-        lines = [f"context {self.context_id}: backward pass {self.state}{took}, over {over}"]
+        which = id_text(self.context_id)
+        lines = [f"context {which}: backward pass {self.state}{took}, over {over}"]
         lines += [f"  {self._place(at)} raised {words}" for at, words in self.failures.items()]
         for worker in self.names:
             if worker in self.lost:
@@ -78,22 +95,39 @@ class Explanation:
             lines.append(
                 f"  {self._place(worker)}: {'begins the pass, ' if begins else ''}"
                 f"{_count(sends, 'send')}, {_count(receives, 'receive')}, "
-                f"{_count(max((one.leaves for one in own), default=0), 'leaf')} at most in one go"
+                f"{_count(self._leaves.get(worker, 0), 'leaf')}"
             )
-        lines.append("critical path" + ("" if self.is_timed else ", by the number of Nodes") + ":")
-        lines += [f"  {self.describe(piece)}" for piece in self.critical_path]
+        lines += self._told_path()
         waiting = [hop for hop in self.hops if hop.arrived is None]
         if self.state in ("running", "failed") and waiting:
             lines.append(f"no gradients {'yet' if self.state == 'running' else 'came'} for:")
-            lines += [f"  {self.describe(hop)}" for hop in waiting]
+            lines += [f"  {self.describe(hop)}" for hop in waiting[:_AT_ONCE]]
+            if (more := len(waiting) - _AT_ONCE) > 0:
+                lines.append(f"  {' ' * 10}  and {_count(more, 'more message')}")
         return "\n".join(lines)
+
+    def _told_path(self) -> list[str]:
+        """Return lines of the critical path, and what of it was spent on which kind of piece."""
+        path = self.critical_path
+        if not path:
+            return []
+        if not self.is_timed:
+            title = "critical path, by the number of Nodes"
+        elif self.state == "failed":
+            title = "the way to the failure"
+        else:
+            ran = [(o.began, o.ended) for o in path if isinstance(o, Stretch)]
+            went = [(hop.left, hop.arrived) for hop in path if isinstance(hop, Hop)]
+            title = f"critical path: {_ms(_sum(ran))} in Nodes, {_ms(_sum(went))} between workers"
+        return [f"{title}:", *(f"  {self.describe(piece)}" for piece in path)]
 
     def _place(self, worker: int) -> str:
         return f"{self.names[worker]} (rank {worker})"
 
     def __repr__(self) -> str:
         return (
-            f"<Explanation of context {self.context_id}: {self.state}, {len(self.names)} workers>"
+            f"<Explanation of context {id_text(self.context_id)}: {self.state}, "
+            f"{_count(len(self.names), 'worker')}>"
         )
 
     @property
@@ -105,17 +139,22 @@ class Explanation:
         """Return a line about one piece of the graph."""
         if isinstance(piece, Hop):
             took = _between(piece.left, piece.arrived)
-            way = f"{self.names[piece.from_worker]} -> {self.names[piece.to_worker]}"
             what = "word of no gradients" if piece.is_unused else "gradients"
-            return f"{took}  {way}: {what} for message {piece.message_id}"
-        start = "the roots" if piece.start == ROOT else f"message {piece.start}"
-        ends = ", ".join(str(message_id) for message_id in piece.ends[:4])
+            whom = self.names[piece.to_worker]
+            never = f"; {whom} was lost" if piece.to_worker in self.lost else ""
+            way = f"{self.names[piece.from_worker]} -> {whom}"
+            return f"{took}  {way}: {what} for message {id_text(piece.message_id)}{never}"
+        start = "the roots" if piece.start == ROOT else f"message {id_text(piece.start)}"
+        ends = ", ".join(id_text(message_id) for message_id in piece.ends[:4])
         more = f" and {len(piece.ends) - 4} more" if len(piece.ends) > 4 else ""
         to = [f"message{'s' if len(piece.ends) > 1 else ''} {ends}{more}"] if ends else []
         to += [_count(piece.leaves, "leaf")] if piece.leaves else []
+        # Of roots that nobody holds any more there is nothing to count.
+        what = f"{_count(piece.nodes, 'Node')} " if piece.nodes else ""
+        what = f"failed among {what}" if piece.has_failed else what
         return (
             f"{_between(piece.began, piece.ended)}  {self.names[piece.worker]}: "
-            f"{_count(piece.nodes, 'Node')} from {start} to {' and '.join(to) or 'nothing'}"
+            f"{what}from {start} to {' and '.join(to) or 'nothing'}"
         )
 
     def to_dot(self) -> str:
@@ -146,21 +185,24 @@ class Explanation:
         path.write_text(writers[path.suffix](), encoding="utf-8")
 
     def _drawing(self) -> Drawing:
-        title = f"Backward pass of context {self.context_id}: {self.state}"
+        title = f"Backward pass of context {id_text(self.context_id)}: {self.state}"
         pieces = (self.stretches, self.hops, self.critical_path)
         return Drawing(title, self.names, *pieces, describe=self.describe)
 
 
-def explain(context_id: int) -> Explanation:
+def explain(context_id: int | str) -> Explanation:
     """Return what a context's graph over its workers looks like, and how its last pass went.
 
     Before a pass it tells of the graph alone; during one, of what has happened so far; after it, of
     where the time went, and of a pass that failed, what failed where. What the roots lead to is
-    known as long as somebody holds them.
+    known as long as somebody holds them. The id may be given as explain, errors and the log write
+    it, `"0:5"` for the context of number 5 of worker 0.
 
     Thread  any; asks every worker that the context reached, and waits for the answers
-    Raises  ContextError if this worker has no such context; RpcError if a worker does not answer
+    Raises  ContextError if this worker has no such context; RpcError if a worker does not answer;
+            TypeError and ValueError for what is no id
     """
+    context_id = _id_of(context_id)
     container = get_instance()
     context = container.retrieve_context(context_id)
     latest = context.latest_pass()
@@ -184,6 +226,16 @@ def explain(context_id: int) -> Explanation:
     return _explanation(context_id, latest, dict(sorted(reports.items())), seen, lost)
 
 
+def _id_of(given: object) -> int:
+    if type(given) is int:
+        return given
+    if not isinstance(given, str):
+        raise TypeError(f"explain(context_id): {_EXPECTED}, got {given!r}")
+    if (found := read_id(given.strip())) is None:
+        raise ValueError(f"explain({given!r}): {_EXPECTED}")
+    return found
+
+
 def _ask(
     worker: int, own: int, context_id: int, pass_id: int | None
 ) -> tuple[dict[str, Any], Sighting]:
@@ -205,14 +257,16 @@ def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
     context = get_instance().find_context(context_id)
     name = get_current_agent().get_worker_info().name if is_current_agent_set() else "this worker"
     found: dict[str, Any] = {"name": name, "workers": {}, "lost": {}, "stretches": []}
-    found |= {"sends": {}, "receives": {}, "times": None, "failure": None}
+    found |= {"sends": {}, "receives": {}, "times": None, "failure": None, "leaves": 0}
     if context is None:
         return found
     part = None if pass_id is None else context.find_pass(pass_id)
     starts: dict[int, list[Node]] = {i: [send] for i, send in context._send_functions().items()}
     if part is not None and (roots := [node for one in part.roots if (node := one()) is not None]):
         starts[ROOT] = roots
-    found["stretches"] = [(start, *_below(nodes)) for start, nodes in starts.items()]
+    leaves: set[Node] = set()
+    found["stretches"] = [(start, *_below(nodes, leaves)) for start, nodes in starts.items()]
+    found["leaves"] = len(leaves)
     found["workers"] = _known(context)
     found["lost"] = {worker.id: worker.name for worker in context.lost_workers()}
     found["sends"] = {i: send.to_worker.id for i, send in context._send_functions().items()}
@@ -225,13 +279,17 @@ def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
     return found
 
 
-def _below(nodes: Sequence[Node]) -> tuple[int, int, list[int]]:
-    """Return how many Nodes and leaves are below a start, itself included, and which receives."""
+def _below(nodes: Sequence[Node], all_leaves: set[Node]) -> tuple[int, int, list[int]]:
+    """Return how many Nodes and leaves are below a start, itself included, and which receives.
+
+    The leaves are put into `all_leaves`: several starts may lead to one.
+    """
     seen, stack, leaves, ends = set(nodes), [*nodes], 0, list[int]()
     while stack:
         node = stack.pop()
         if node.is_accumulate:
             leaves += 1
+            all_leaves.add(node)
         elif isinstance(node, RecvRpcBackward):
             ends.append(node.message_id)
         for edge in node.edges:
@@ -254,7 +312,10 @@ class _Times:
         self.left: dict[tuple[int, int], int] = {}
         self.arrived: dict[tuple[int, int], int] = {}
         self.unused: set[tuple[int, int]] = set()
+        self.failed: dict[int, int] = {}
         for worker, one in reports.items():
+            if one["failure"] is not None:
+                self.failed[worker] = one["failure"][0] + offsets[worker]
             if one["times"] is None:
                 continue
             offset = offsets[worker]
@@ -312,6 +373,7 @@ def _explanation(
             until = max(ended, default=None) if at is not None else None
             in_s = since(at), since(until)
             stretches.append(Stretch(worker, start, tuple(ends), nodes, leaves, *in_s))
+    stretches = _with_forgotten_roots(stretches, hops, times, since)
     names = dict(sorted({**lost, **{at: one["name"] for at, one in reports.items()}}.items()))
     failures = _failures(reports)
     state = "not begun" if latest is None else latest.state.name.lower()
@@ -323,7 +385,34 @@ def _explanation(
     elif state == "over" and times.settled:
         seconds = since(max(times.settled.values()))
     pieces = names, stretches, hops, seconds
-    return Explanation(context_id, state, *pieces, failures=failures, lost=lost)
+    failed_at = {at: since(times.failed[at]) for at in failures if at in times.failed}
+    leaves = {worker: one["leaves"] for worker, one in reports.items()}
+    return Explanation(context_id, state, *pieces, failures, lost, failed_at, leaves)
+
+
+def _with_forgotten_roots(
+    stretches: Sequence[Stretch],
+    hops: Sequence[Hop],
+    times: _Times,
+    since: Callable[[int | None], float | None],
+) -> list[Stretch]:
+    """Return the stretches, and what roots led to that nobody holds any more: what has left, and
+    was below nothing that had begun.
+    """
+    found = {(one.worker, one.start): one for one in stretches}
+    for hop in hops:
+        if hop.left is None or hop.is_unused or hop.from_worker not in times.began:
+            continue
+        own = [one for one in stretches if one.worker == hop.from_worker]
+        above = [o.began for o in own if hop.message_id in o.ends and o.began is not None]
+        if any(began <= hop.left for began in above):
+            continue
+        key = (hop.from_worker, ROOT)
+        began = since(times.began[hop.from_worker])
+        old = found.get(key, Stretch(*key, (), 0, 0, began, began))
+        ended = max(hop.left, old.ended or 0.0)
+        found[key] = old._replace(ends=(*old.ends, hop.message_id), ended=ended)
+    return [*found.values()]
 
 
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
@@ -337,6 +426,14 @@ def _between(began: float | None, ended: float | None) -> str:
     if began is None or ended is None:
         return " " * 10
     return f"{_ms(ended - began):>10}"
+
+
+def _sum(spans: Iterable[tuple[float | None, float | None]]) -> float:
+    return sum(ended - began for began, ended in spans if began is not None and ended is not None)
+
+
+def _leaves_of(stretch: Stretch) -> int:
+    return stretch.leaves
 
 
 def _ms(seconds: float) -> str:

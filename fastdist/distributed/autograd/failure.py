@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.debug_log import debug_log
+from ..rpc.message.ids import id_text
 from ..rpc.message.types import MessageType
 from ..rpc.workers.worker import Worker
 from .pass_words import Terms, write_abort
@@ -32,7 +33,7 @@ def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> No
             worker,
             MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
             words,
-            failure=f"a pass of context {terms.context_id} was not given up",
+            failure=f"a pass of context {id_text(terms.context_id)} was not given up",
             retries=0,
             timeout_s=_ANSWER_WITHIN_S,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...core.errors import WorkerLostError
 from ...graph.node import Node
+from ..rpc.message.ids import id_text
 from .backward_pass import BackwardPass
 from .context import DistAutogradContext
 
@@ -33,7 +34,7 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
             worker = f"worker {send.to_worker.id}"
             part.fail(
                 WorkerLostError(
-                    f"{worker} was lost, and tensors went there in context {context.id}"
+                    f"{worker} was lost, and tensors went there in context {id_text(context.id)}"
                 )
             )
             return []

@@ -15,6 +15,7 @@ from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_near, layout_of, wrap
+from ..rpc.message.ids import id_text
 from .backward_pass import BackwardPass, DistGraphTask
 from .outbox import NOT_RECORDED, Gradients, Outbox, current_outbox
 
@@ -91,7 +92,7 @@ class RecvRpcBackward(Node):
                 return ()
             raise WorkerLostError(
                 f"worker {self.from_worker.id}, which sent tensors that the pass of context "
-                f"{context.id} goes through, was lost"
+                f"{id_text(context.id)} goes through, was lost"
             )
         if is_unused:
             self._send(part, Gradients(self.message_id, None))

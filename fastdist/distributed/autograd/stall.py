@@ -11,6 +11,7 @@ from ...core.errors import GraphError, RpcError, WorkerLostError
 from ...core.future import Future
 from ..rpc.agent import RpcAgent, get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
+from ..rpc.message.ids import id_text
 from ..rpc.message.message import Message
 from ..rpc.message.types import MessageType
 from ..rpc.workers.worker import Worker
@@ -269,7 +270,7 @@ def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
     if gone:
         return WorkerLostError(
             f"worker {min(gone)} was lost, or has left, and the backward pass of context "
-            f"{context.id} waits for its gradients"
+            f"{id_text(context.id)} waits for its gradients"
         )
     return GraphError(_describe(found, context))
 
@@ -277,13 +278,13 @@ def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
 def _describe(found: Round, context: DistAutogradContext) -> str:
     waiting = [
         f"{len(found[worker].waiting)} of worker {worker.name!r} (message "
-        f"ids {', '.join(map(str, found[worker].waiting[:4]))})"
+        f"ids {', '.join(map(id_text, found[worker].waiting[:4]))})"
         for worker in sorted(found, key=lambda worker: worker.id)
         if found[worker].waiting
     ]
     return (
-        f"the backward pass of context {context.id} came to rest without an end: no gradient "
-        f"reached the sends {'; '.join(waiting) or '(none)'}. In the fast mode every result of an "
-        "RPC made inside the context must be used by the loss; use it, make the call outside of "
-        "the context, or inside no_grad()"
+        f"the backward pass of context {id_text(context.id)} came to rest without an end: no "
+        f"gradient reached the sends {'; '.join(waiting) or '(none)'}. In the fast mode every "
+        "result of an RPC made inside the context must be used by the loss; use it, make the call "
+        "outside of the context, or inside no_grad()"
     )

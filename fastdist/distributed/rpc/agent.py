@@ -16,6 +16,7 @@ from .calls.lane_call import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
 from .durations import seconds
 from .handlers import Reply
+from .message.ids import random_first_number
 from .message.types import MessageType, call_type_of
 from .workers.hooks import lost_hooks
 from .workers.record import Record, WorkerInfo
@@ -289,8 +290,7 @@ def first_number() -> int:
 def run_start_hooks(worker_id: int, *, may_change: bool) -> None:
     """Load the rooms above, and tell them that this worker is about to join."""
     global _first_number
-    # Half of the 48 bits that a number has, at least, are left to count in.
-    _first_number = int.from_bytes(os.urandom(6), "little") >> 1 if may_change else 0
+    _first_number = random_first_number() if may_change else 0
     load_late_rooms()
     for hook in _start_hooks:
         hook(worker_id)

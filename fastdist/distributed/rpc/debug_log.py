@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Final, Protocol
 
+from .message.ids import RANK_SHIFT, id_text
 from .message.message import Message
 from .message.types import KINDS, MessageType
 
@@ -48,14 +49,14 @@ class DebugLog:
 
     def call(self, call: Call, what: str) -> None:
         """Say what became of a call that this worker makes."""
-        rank = call.message_id >> 48
-        kind, number = _name_of(call.message.effective_type), call.message_id
-        _CALLS.debug("rank %d: call %#x (%s), %s: %s", rank, number, kind, call.describe(), what)
+        rank = call.message_id >> RANK_SHIFT
+        kind, which = _name_of(call.message.effective_type), id_text(call.message_id)
+        _CALLS.debug("rank %d: call %s (%s), %s: %s", rank, which, kind, call.describe(), what)
 
     def request(self, rank: int, kind: int, message_id: int, peer: int, what: str) -> None:
         """Say what became of a call that another worker makes."""
-        text = "rank %d: call %#x (%s) of rank %d: %s"
-        _CALLS.debug(text, rank, message_id, _name_of(kind), peer, what)
+        text = "rank %d: call %s (%s) of rank %d: %s"
+        _CALLS.debug(text, rank, id_text(message_id), _name_of(kind), peer, what)
 
     def worker(self, rank: int, text: str, *args: object) -> None:
         """Say what happens between workers; it is rare."""
@@ -64,11 +65,12 @@ class DebugLog:
 
     def context(self, rank: int, context_id: int, text: str, *args: object) -> None:
         """Say what happens to a context here."""
-        _CONTEXTS.debug("rank %d: context %#x: " + text, rank, context_id, *args)
+        _CONTEXTS.debug("rank %d: context %s: " + text, rank, id_text(context_id), *args)
 
     def backward(self, rank: int, context_id: int, pass_id: int, text: str, *args: object) -> None:
         """Say what happens to a pass here."""
-        _PASSES.debug("rank %d: context %#x, pass %#x: " + text, rank, context_id, pass_id, *args)
+        which = id_text(context_id), id_text(pass_id)
+        _PASSES.debug("rank %d: context %s, pass %s: " + text, rank, *which, *args)
 
 
 def _name_of(kind: int) -> str:

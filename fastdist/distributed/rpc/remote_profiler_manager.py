@@ -8,6 +8,7 @@ import threading
 from fastdist.core.errors import RpcError
 
 from .agent import get_current_agent
+from .message.ids import id_text
 
 # Stands between the name of a call's event and that of what ran for it.
 REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "
@@ -82,7 +83,7 @@ class RemoteProfilerManager:
         Raises  RpcError if that id has one
         """
         if self._keys.setdefault(profiler_id, key) is not key:
-            raise RpcError(f"the profiled call {profiler_id:#x} has a key already")
+            raise RpcError(f"the profiled call {id_text(profiler_id)} has a key already")
 
     def retrieve_rpc_profiling_key(self, profiler_id: int) -> str:
         """Return the key of a call that is under way.
@@ -91,7 +92,7 @@ class RemoteProfilerManager:
         """
         key = self._keys.get(profiler_id)
         if key is None:
-            raise RpcError(f"no profiled call {profiler_id:#x} is under way")
+            raise RpcError(f"no profiled call {id_text(profiler_id)} is under way")
         return key
 
     def erase_key(self, profiler_id: int) -> None:

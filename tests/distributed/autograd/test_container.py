@@ -405,7 +405,7 @@ def test_a_release_without_an_agent_is_logged_and_harmless(
     caplog.set_level(logging.INFO)
     container.get_or_create_context(9).add_known_worker(life(1))
     container.release_context(9)
-    assert "no RPC agent: context 9 is not released on workers [1]" in caplog.text
+    assert "no RPC agent: context 0:9 is not released on workers [1]" in caplog.text
 
 
 @pytest.mark.seed("C24")

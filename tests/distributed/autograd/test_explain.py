@@ -7,6 +7,7 @@ import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from fastdist.core.errors import ContextError
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch, critical_path
 from fastdist.distributed.autograd.explanation import Explanation
+from fastdist.distributed.rpc.message.ids import id_text
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
@@ -68,7 +70,7 @@ def test_after_a_pass_it_says_where_the_time_went() -> None:
     # Each piece begins where the one before it ends.
     assert took_s == pytest.approx(found.seconds, rel=0.2, abs=2e-3)
     text = str(found)
-    assert f"context {context_id}: backward pass over after" in text
+    assert f"context {id_text(context_id)}: backward pass over after" in text
     assert "over 3 workers and 4 messages" in text
     assert "w0 (rank 0): begins the pass, 1 send, 1 receive" in text
     assert text.count(": gradients for message") == 4 and " ms  w1: " in text
@@ -147,7 +149,9 @@ def test_the_latest_pass_is_told_of_and_which_results_it_did_not_use() -> None:
         (2, False),
     }
     unused = next(hop for hop in found.hops if hop.is_unused)
-    assert f": word of no gradients for message {unused.message_id}" in found.describe(unused)
+    assert f": word of no gradients for message {id_text(unused.message_id)}" in found.describe(
+        unused
+    )
 
 
 @pytest.mark.parametrize("is_run", [False, True])
@@ -203,6 +207,65 @@ def test_a_context_of_one_worker_can_be_explained(agent: FakeAgent) -> None:
 def test_an_unknown_context_cannot_be_explained(agent: FakeAgent) -> None:
     with pytest.raises(ContextError, match="Could not find autograd context with id: 7"):
         da.explain(7)
+
+
+@on_worker(0)
+def test_it_takes_an_id_as_errors_and_the_log_write_it() -> None:
+    with da.context() as context_id:
+        da.backward(context_id, [rpc.rpc_sync("w1", first_of, (leaf(1),)).sum()])
+        for given in (id_text(context_id), f" {id_text(context_id)} ", str(context_id)):
+            found = da.explain(given)
+            assert (found.context_id, found.state) == (context_id, "over")
+    assert repr(found) == f"<Explanation of context {id_text(context_id)}: over, 2 workers>"
+    over = rf"with id: {context_id} \({id_text(context_id)}\): it is over; use the id inside of the"
+    with pytest.raises(ContextError, match=over):
+        da.explain(context_id)
+
+
+def test_what_is_no_id_is_refused_in_words(agent: FakeAgent) -> None:
+    with pytest.raises(ValueError, match=r"^explain\('x'\): expected the id .* such as '0:5'$"):
+        da.explain("x")
+    given: Any
+    for given in (None, 1.5, True):
+        with pytest.raises(TypeError, match=rf"^explain\(context_id\): .*, got {given!r}$"):
+            da.explain(given)
+    unknown = r"with id: 12 \(0:12\): it is over, or never reached this worker; use the id inside"
+    with pytest.raises(ContextError, match=unknown):
+        da.explain(12)
+
+
+@on_worker(0)
+def test_of_roots_that_nobody_holds_it_tells_what_left_for_them_and_when() -> None:
+    a, b = leaf(1), leaf(2)
+    with da.context() as context_id:
+        da.backward(context_id, [mix_at(a, b, "w1", "w2").sum()])
+        found = da.explain(context_id)
+    first, hop = found.critical_path[:2]
+    assert isinstance(first, Stretch) and isinstance(hop, Hop)
+    assert (first.worker, first.start, first.nodes, first.began) == (0, ROOT, 0, 0.0)
+    assert first.ends == (hop.message_id,) and first.ended == hop.left
+    assert f"w0: from the roots to message {id_text(hop.message_id)}\n" in str(found)
+    assert "w0 (rank 0): begins the pass, " in str(found)
+    lengths = [o.ended - o.began for o in found.critical_path if isinstance(o, Stretch)]
+    lengths += [o.arrived - o.left for o in found.critical_path if isinstance(o, Hop)]
+    assert sum(lengths) == pytest.approx(found.seconds, rel=0.2, abs=2e-3)
+
+
+def test_of_all_that_end_with_their_worker_the_last_to_begin_was_waited_for() -> None:
+    stretches = [
+        Stretch(0, ROOT, (1, 2), 5, 0, 0.0, 0.1),
+        Stretch(1, 1, (3,), 5, 0, 0.2, 0.3),
+        Stretch(2, 2, (4,), 5, 0, 0.2, 0.8),
+        Stretch(0, 3, (), 2, 1, 0.4, 1.0),
+        Stretch(0, 4, (), 2, 1, 0.9, 1.0),
+    ]
+    hops = [
+        *(Hop(1, 0, 1, 0.1, 0.2), Hop(2, 0, 2, 0.1, 0.2)),
+        *(Hop(3, 1, 0, 0.3, 0.4), Hop(4, 2, 0, 0.8, 0.9)),
+    ]
+    for order in (stretches, stretches[::-1]):
+        path = critical_path(order, hops)
+        assert [one.message_id for one in path if isinstance(one, Hop)] == [2, 4]
 
 
 def test_the_path_is_that_of_whoever_was_waited_for_last() -> None:

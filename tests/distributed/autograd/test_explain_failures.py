@@ -14,7 +14,9 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed import rpc
+from fastdist.distributed.autograd.explain_pieces import ROOT, Hop, Stretch
 from fastdist.distributed.autograd.explanation import Explanation
+from fastdist.distributed.rpc.message.ids import id_text
 from tests.distributed.autograd.programs import fail, leaf, mix_at, with_hook
 from tests.distributed.members import init
 from tests.distributed.workers import Group
@@ -78,9 +80,13 @@ def explain_a_failure() -> None:
     assert found.seconds is not None and found.seconds > 0.0
     require_no_way_back(found)
     text = str(found)
-    assert f"context {context_id}: backward pass failed after " in text
+    assert f"context {id_text(context_id)}: backward pass failed after " in text
     assert "\n  w2 (rank 2) raised RuntimeError: Simulate error on backward pass\n" in text
     assert "no gradients came for:\n" in text
+    *_, last = found.critical_path
+    assert isinstance(last, Stretch) and last.worker == 2 and last.has_failed
+    assert last.ended == found.seconds or (last.ended or 0.0) > (last.began or 0.0)
+    assert "\nthe way to the failure:\n" in text and " ms  w2: failed among " in text
     with da.context() as context_id:
         # The next pass has nothing of it.
         da.backward(context_id, [rpc.rpc_sync("w1", mix_at, (leaf(1), leaf(2), "w2")).sum()])
@@ -97,6 +103,19 @@ def explain_a_failure_at_home() -> None:
         found = da.explain(context_id)
     assert found.state == "failed"
     assert found.failures == {0: "RuntimeError: Simulate error on backward pass"}
+    *_, last = found.critical_path
+    assert isinstance(last, Stretch) and (last.worker, last.has_failed) == (0, True)
+    assert last.start != ROOT and last.leaves == 2
+    with da.context() as context_id:
+        loss = rpc.rpc_sync("w1", mix_at, (leaf(1), leaf(2), "w2")).sum()
+        loss.register_hook(fail)
+        with pytest.raises(RuntimeError, match="Simulate error"):
+            da.backward(context_id, [loss])
+        found = da.explain(context_id)
+    # Nothing has left, so the way to it is one piece.
+    (only,) = found.critical_path
+    assert isinstance(only, Stretch)
+    assert (only.worker, only.start, only.has_failed) == (0, ROOT, True)
 
 
 def explain_a_loss() -> None:
@@ -120,6 +139,10 @@ def explain_a_loss() -> None:
         assert one.names[1] == "w1"
         lines = str(one).splitlines()
         assert "  w1 (rank 1): lost" in lines and any("w0 -> w1" in line for line in lines)
+        # What was waited for is the worker that was lost, not what this one did meanwhile.
+        *_, last = one.critical_path
+        assert isinstance(last, Hop) and (last.to_worker, last.arrived) == (1, None)
+        assert one.describe(last).endswith(f"{id_text(last.message_id)}; w1 was lost")
 
 
 def test_gradients_never_arrive_before_they_left_not_even_in_the_first_pass(group: Group) -> None:

@@ -122,48 +122,48 @@ def test_from_two_stretches_an_arrow_begins_at_the_later_one() -> None:
 
 def test_the_text_tells_of_each_worker_and_of_the_critical_path() -> None:
     assert str(TIMED).splitlines() == [
-        "context 7: backward pass over after 800.000 ms, over 3 workers and 5 messages",
-        "  w0 (rank 0): begins the pass, 1 send, 2 receives, 1 leaf at most in one go",
-        "  w1 (rank 1): 2 sends, 2 receives, 2 leaves at most in one go",
-        "  w2 (rank 2): 1 send, 1 receive, 1 leaf at most in one go",
-        "critical path:",
-        "  100.000 ms  w0: 5 Nodes from the roots to message 2",
-        "  100.000 ms  w0 -> w2: gradients for message 2",
-        "  600.000 ms  w2: 5 Nodes from message 2 to message 8 and 1 leaf",
+        "context 0:7: backward pass over after 800.000 ms, over 3 workers and 5 messages",
+        "  w0 (rank 0): begins the pass, 1 send, 2 receives, 1 leaf",
+        "  w1 (rank 1): 2 sends, 2 receives, 2 leaves",
+        "  w2 (rank 2): 1 send, 1 receive, 1 leaf",
+        "critical path: 700.000 ms in Nodes, 100.000 ms between workers:",
+        "  100.000 ms  w0: 5 Nodes from the roots to message 0:2",
+        "  100.000 ms  w0 -> w2: gradients for message 0:2",
+        "  600.000 ms  w2: 5 Nodes from message 0:2 to message 0:8 and 1 leaf",
     ]
     assert str(UNTIMED).splitlines()[4:] == [
         "critical path, by the number of Nodes:",
-        "              w0: 5 Nodes from the roots to messages 1, 2",
-        "              w0 -> w1: gradients for message 1",
-        "              w1: 50 Nodes from message 1 to message 3 and 2 leaves",
-        "              w1 -> w0: gradients for message 3",
-        "              w0: 5 Nodes from message 3 to 1 leaf",
+        "              w0: 5 Nodes from the roots to messages 0:1, 0:2",
+        "              w0 -> w1: gradients for message 0:1",
+        "              w1: 50 Nodes from message 0:1 to message 0:3 and 2 leaves",
+        "              w1 -> w0: gradients for message 0:3",
+        "              w0: 5 Nodes from message 0:3 to 1 leaf",
     ]
 
 
 def test_the_first_message_of_all_has_the_number_0_and_is_not_the_roots() -> None:
     said = TIMED.describe(Stretch(1, 0, (), 1, 0, 0.5, 0.6))
-    assert said.endswith("w1: 1 Node from message 0 to nothing")
+    assert said.endswith("w1: 1 Node from message 0:0 to nothing")
 
 
 def test_of_many_messages_the_first_four_are_named() -> None:
     said = [TIMED.describe(Stretch(1, 9, tuple(range(n)), 1, 0, 0.5, 0.6)) for n in (0, 4, 5)]
     assert [line.partition(" to ")[2] for line in said] == [
         "nothing",
-        "messages 0, 1, 2, 3",
-        "messages 0, 1, 2, 3 and 1 more",
+        "messages 0:0, 0:1, 0:2, 0:3",
+        "messages 0:0, 0:1, 0:2, 0:3 and 1 more",
     ]
 
 
 def test_graphviz_is_told_each_stretch_once_and_each_hop_whose_send_is_known() -> None:
     dot = TIMED.to_dot()
     assert [line for line in dot.splitlines() if "->" in line and "Node" not in line] == [
-        '  w0_roots -> w1_1 [label="1"];',
-        '  w0_roots -> w2_2 [label="2", penwidth=3];',
-        '  w1_1 -> w0_3 [label="3"];',
-        '  w2_2 -> w1_8 [label="8"];',
+        '  w0_roots -> w1_1 [label="0:1"];',
+        '  w0_roots -> w2_2 [label="0:2", penwidth=3];',
+        '  w1_1 -> w0_3 [label="0:3"];',
+        '  w2_2 -> w1_8 [label="0:8"];',
     ]
-    assert '    w1_8 [label="w1: 1 Node from message 8 to 1 leaf"];' in dot
+    assert '    w1_8 [label="w1: 1 Node from message 0:8 to 1 leaf"];' in dot
     bold = [line.split()[0] for line in dot.splitlines() if "Node" in line and "penwidth=3" in line]
     assert bold == ["w0_roots", "w2_2"]
 

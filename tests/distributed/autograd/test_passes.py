@@ -192,7 +192,7 @@ def test_passes_of_two_roots_at_once_are_told_what_is_wrong(agent: FakeAgent) ->
     first = go(context, 5, pass_id=1 << 48)
     expected = (
         r"^Cannot set GraphTask multiple times for the same autograd context: the backward pass of "
-        r"context 1 that worker 1 began is under way here, and one that worker 2 began has come; "
+        r"context 0:1 that worker 1 began is under way here, and one that worker 2 began has come; "
     )
     with pytest.raises(ContextError, match=expected):
         go(context, 6, pass_id=2 << 48)
@@ -348,7 +348,7 @@ def test_the_first_error_of_a_message_ends_the_pass_and_later_ones_are_logged(
     first.set_exception(RuntimeError("two"))
     assert task.has_error and str(task.future.exception()) == "one"
     assert str(waiting.exception()) == "one"
-    assert "ignoring a later error of context 1: two" in caplog.text
+    assert "ignoring a later error of context 0:1: two" in caplog.text
 
 
 def test_a_pass_that_failed_is_freed_without_the_garbage_collector(agent: FakeAgent) -> None:

@@ -102,19 +102,19 @@ def check_caller() -> None:
     to = r" on worker 'w1' \(rank 1\)"
     require(
         r"^rpc\.workers rank 0: joins as 'w0' a group of \['w0', 'w1'\]$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(SCRIPT_CALL\), exp{to}: begins$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(SCRIPT_CALL\), exp{to}: answered$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), hold{to}: answered$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), hold{to}: timed out$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), hold{to}: failed$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), hold{to}: timed out$",
-        rf"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), fail{to}: failed$",
-        r"^autograd\.contexts rank 0: context 0x[0-9a-f]+: begins$",
-        r"^autograd\.passes rank 0: context 0x[0-9a-f]+, pass .*: begins, asked by rank -1$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(SCRIPT_CALL\), exp{to}: begins$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(SCRIPT_CALL\), exp{to}: answered$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: answered$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: timed out$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: failed$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: timed out$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), fail{to}: failed$",
+        r"^autograd\.contexts rank 0: context \d+:\d+: begins$",
+        r"^autograd\.passes rank 0: context \d+:\d+, pass .*: begins, asked by rank -1$",
         rf"^rpc\.calls .* \(BACKWARD_AUTOGRAD_REQ\), BACKWARD_AUTOGRAD_REQ{to}: begins$",
-        r"^autograd\.passes rank 0: context 0x[0-9a-f]+, pass 0x[0-9a-f]+: ended$",
-        r"^autograd\.contexts rank 0: context 0x[0-9a-f]+: is released; known to \{1\}$",
-        r"^autograd\.passes rank 0: context 0x[0-9a-f]+, pass 0x[0-9a-f]+: is aborted everywhere",
+        r"^autograd\.passes rank 0: context \d+:\d+, pass \d+:\d+: ended$",
+        r"^autograd\.contexts rank 0: context \d+:\d+: is released; known to \{1\}$",
+        r"^autograd\.passes rank 0: context \d+:\d+, pass \d+:\d+: is aborted everywhere",
         r"^rpc\.workers rank 0: leaves the group$",
     )
     require(r"^rpc\.workers rank 0: connects to worker 'w1'$")
@@ -124,11 +124,11 @@ def check_caller() -> None:
 def check_callee() -> None:
     require(
         r"^rpc\.workers rank 1: worker 'w0' has connected$",
-        r"^rpc\.calls rank 1: call 0x[0-9a-f]+ \(SCRIPT_CALL\) of rank 0: received$",
-        r"^rpc\.calls rank 1: call 0x[0-9a-f]+ \(SCRIPT_CALL\) of rank 0: ended, \d+ bytes sent$",
-        r"^autograd\.contexts rank 1: context 0x[0-9a-f]+: was brought by rank 0$",
-        r"^autograd\.passes rank 1: context 0x[0-9a-f]+, pass 0x[0-9a-f]+: begins, asked by rank 0",
-        r"^autograd\.passes rank 1: context 0x[0-9a-f]+, pass 0x[0-9a-f]+: failed$",
+        r"^rpc\.calls rank 1: call \d+:\d+ \(SCRIPT_CALL\) of rank 0: received$",
+        r"^rpc\.calls rank 1: call \d+:\d+ \(SCRIPT_CALL\) of rank 0: ended, \d+ bytes sent$",
+        r"^autograd\.contexts rank 1: context \d+:\d+: was brought by rank 0$",
+        r"^autograd\.passes rank 1: context \d+:\d+, pass \d+:\d+: begins, asked by rank 0",
+        r"^autograd\.passes rank 1: context \d+:\d+, pass \d+:\d+: failed$",
     )
 
 
@@ -188,7 +188,7 @@ def listen_and_turn_away() -> None:
         assert lines.kept == []
         listen()
         rpc.rpc_sync("w1", len, ("x",))
-        require(r"^rpc\.calls rank 0: call 0x[0-9a-f]+ \(PYTHON_CALL\), len .*: answered$")
+        require(r"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), len .*: answered$")
         for silence in (
             partial(logging.disable, logging.DEBUG),
             partial(logging.getLogger("fastdist.distributed").setLevel, logging.INFO),

@@ -50,7 +50,7 @@ def test_a_key_is_kept_by_its_id_until_it_is_erased() -> None:
     assert manager.retrieve_rpc_profiling_key(7) == "a call"
     manager.erase_key(7)
     manager.erase_key(7)
-    with pytest.raises(RpcError, match="no profiled call 0x7"):
+    with pytest.raises(RpcError, match="no profiled call 0:7"):
         manager.retrieve_rpc_profiling_key(7)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 
+from ..message.ids import RANK_SHIFT, id_text
 from .rref import OwnedValue
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class OwnedValues:
         owned = self._by_id.get(rref_id)
         if owned is not None and (owned.is_begun or not life):
             return self.get_or_create(rref_id, owned.maker, for_local=for_local)
-        rank = rref_id >> 48
+        rank = rref_id >> RANK_SHIFT
         maker = self._workers.find_life(rank, life) if life else self._workers.find(rank)
         owned = self.get_or_create(rref_id, maker, for_local=for_local)
         if life:
@@ -111,7 +112,8 @@ class OwnedValues:
             self._fail_unborn(owned)
         elif owned.rref_id in self._dropped:
             # Passed on by somebody who died, or gave up, before the owner heard of it.
-            text = f"the value of RRef {owned.rref_id:#x} is gone: all its other references ended"
+            value = f"the value of RRef {id_text(owned.rref_id)}"
+            text = f"{value} is gone: all its other references ended"
             self.complete(owned, None, RpcError(text))
 
     def fail_unmade(self, rref_ids: Iterable[int], maker: Worker) -> None:
@@ -172,7 +174,7 @@ class OwnedValues:
         }
 
     def _fail_unborn(self, owned: OwnedValue) -> None:
-        maker = owned.rref_id >> 48 if owned.maker is None else owned.maker.name
+        maker = owned.rref_id >> RANK_SHIFT if owned.maker is None else owned.maker.name
         self.complete(owned, None, WorkerLostError(f"worker {maker!r} was lost"))
 
 

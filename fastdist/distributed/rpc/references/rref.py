@@ -18,6 +18,7 @@ from ..calls.outgoing import deadline_of
 from ..durations import seconds
 from ..message import gate
 from ..message.error_parts import copy_error
+from ..message.ids import id_text
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 
@@ -57,8 +58,8 @@ class OwnedValue:
                 left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
                 if not self.future.wait_until_done(left_s):
                     raise RpcTimeoutError(
-                        f"the value of RRef {self.rref_id:#x} was not made in time: the call that "
-                        "makes it still runs, or never came"
+                        f"the value of RRef {id_text(self.rref_id)} was not made in time: the call "
+                        "that makes it still runs, or never came"
                     )
         return self.value()
 

@@ -15,6 +15,7 @@ from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.pipe import Pipe
 
 from ..debug_log import debug_log
+from ..message.ids import RANK_SHIFT, id_text
 from ..message.message import Message, decode
 from ..message.types import MessageType
 from .received_calls import Findings
@@ -91,8 +92,8 @@ def act_on_findings(word: Message, session: Session, pipe: Pipe[Waiting], name: 
     for call_id in never_came:
         call = pipe.pending(call_id)
         if call is not None and (frames := call.frames_again()):
-            text = "call %#x never came to %r: sent again"
-            debug_log.worker(call_id >> 48, text, call_id, name)
+            text = "call %s never came to %r: sent again"
+            debug_log.worker(call_id >> RANK_SHIFT, text, id_text(call_id), name)
             pipe.notify(list(frames))
         elif (call := pipe.take_pending(call_id)) is not None:
             call.lost(may_have_run=False)
