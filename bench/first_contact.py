@@ -2,8 +2,9 @@
 
 Each op and composite of the table test is called on the GPU and on the CPU, forward and backward in
 float64; the line of each tells the largest error, relative to the largest number, and the time of a
-call once its kernels are compiled. They compile on all cores at first. Then come shares of the
-bandwidth of a copy, as `gpu` has them. It needs the tests beside it, so a checkout.
+call once its kernels are compiled. They compile on all cores at first. Those come first that call a
+library, which the tests replace by NumPy (library_calls.py). Then come shares of the bandwidth of a
+copy, as `gpu` has them. It needs the tests beside it, so a checkout.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from bench import gpu_bandwidth
 from bench.harness import Row, compare, table
+from bench.library_calls import PROVEN_BY
 from bench.on_gpu import machine, our_gpu, what_is_missing
 
 __all__ = ["machine", "run"]
@@ -56,8 +58,9 @@ def run(rounds: int) -> list[Row]:
         print(f"no figures: {reason}")
         return []
     failed = []
-    for verdict in checks(list(samples())):
-        print(verdict, flush=True)
+    print("first, calls of libraries that no GPU has run:", flush=True)
+    for verdict in checks(proofs_first(samples())):
+        print(f"{verdict}{what_it_proves(verdict.name)}", flush=True)
         if not verdict.passed:
             failed.append(verdict.name)
     ours = our_gpu()
@@ -98,6 +101,20 @@ def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
     yield Sample("masked_fill", fastdist.masked_fill, [x, chosen, y[0]], differentiable=True)
 
 
+def proofs_first(known: Iterable[Sample]) -> list[Sample]:
+    """Return samples with those first that come to a call of a library, in the list's order."""
+    places: dict[str, int] = {}
+    for place, (_, name) in enumerate(PROVEN_BY.values()):
+        places.setdefault(name, place)
+    return sorted(known, key=lambda one: places.get(one.name, len(PROVEN_BY)))
+
+
+def what_it_proves(name: str) -> str:
+    """Return the end of a sample's line: which calls of libraries it comes to first."""
+    calls = [f"{call} ({whose})" for call, (whose, sample) in PROVEN_BY.items() if sample == name]
+    return f"  by {', '.join(calls)}" if calls else ""
+
+
 def checks(known: Sequence[Sample], device: str = "cuda:0") -> Iterator[Verdict]:
     """Yield a verdict for each sample, and for streams and random numbers."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -114,8 +131,8 @@ def checks(known: Sequence[Sample], device: str = "cuda:0") -> Iterator[Verdict]
 def _agrees(one: Sample, device: str) -> tuple[Verdict, Callable[[], object] | None]:
     """Return whether a call is on the device what it is on the CPU, and the call there."""
     try:
-        expected = _values(one, "cpu")()
-        call = _values(one, device)
+        expected = values_on("cpu", one)()
+        call = values_on(device, one)
         found = call()
     except Exception as error:
         return _raised(one.name, error), None
@@ -131,7 +148,7 @@ def _raised(name: str, error: Exception) -> Verdict:
     return Verdict(name, False, f"{type(error).__name__}: {first}")
 
 
-def _values(one: Sample, device: str) -> Callable[[], list[Any]]:
+def values_on(device: str, one: Sample) -> Callable[[], list[Any]]:
     """Return the call on a device, whose values are results and gradients as arrays."""
     import fastdist
 

@@ -10,6 +10,7 @@ import pytest
 
 from bench import first_contact
 from bench.first_contact import Sample, checks, samples
+from bench.library_calls import PROVEN_BY
 from fastdist.devices.cuda import CudaBackend
 from fastdist.dispatch.composite import COMPOSITES
 from fastdist.dispatch.op import OPS
@@ -39,6 +40,15 @@ def test_what_is_right_passes_with_its_error_and_time(cuda: CudaBackend) -> None
     assert all("relative error" in str(v) and str(v).endswith("us there and back") for v in of_ops)
     assert str(stream).startswith("PASS  on a side stream")
     assert str(drawn).startswith("PASS  random numbers  normals to ")
+
+
+def test_calls_of_libraries_are_proven_before_all_else() -> None:
+    ordered = first_contact.proofs_first(samples())
+    proofs = list(dict.fromkeys(sample for _, sample in PROVEN_BY.values()))
+    assert [one.name for one in ordered[: len(proofs)]] == proofs
+    assert sorted(one.name for one in ordered) == sorted(one.name for one in samples())
+    told = first_contact.what_it_proves("linalg.svd-0")
+    assert told == "  by cupy.linalg.svd (cuSOLVER)" and first_contact.what_it_proves("exp") == ""
 
 
 def test_what_is_wrong_fails_and_says_how(cuda: CudaBackend) -> None:

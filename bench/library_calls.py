@@ -1,0 +1,137 @@
+"""Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and what shows each first.
+
+Our own texts are compiled by NVIDIA's compiler and run by fibres. What CuPy is asked for beside
+them, the tests answer with NumPy: whether cuBLAS, cuSOLVER or CuPy's own kernels give the same, and
+whether they are given what they expect, a GPU alone can tell. `python -m bench first_contact` looks
+at the samples below before all others. The calls are read off kernels/cuda; a test holds that each
+has its sample, which comes to it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+# By call: whose code it is, and the sample of the table that comes to it first.
+PROVEN_BY: Final = {
+    "cupy.matmul": ("cuBLAS", "matmul-3"),
+    "cupy.argsort": ("Thrust's or CUB's sort", "sort-0"),
+    "cupy.take": ("CuPy's own kernel", "index_put-0"),
+    "cupy.ascontiguousarray": ("CuPy's own kernel", "conv2d-0"),
+    "cupy.linalg.cholesky": ("cuSOLVER", "linalg.cholesky-0"),
+    "cupyx.scipy.linalg.solve_triangular": ("cuBLAS", "linalg.solve_triangular-0"),
+    "cupyx.scipy.linalg.lu_factor": ("cuSOLVER", "linalg.lu_factor-0"),
+    "cupy.linalg.solve": ("cuSOLVER or cuBLAS", "linalg.solve-0"),
+    "cupy.linalg.det": ("cuSOLVER or cuBLAS", "linalg.det-0"),
+    "cupy.linalg.slogdet": ("cuSOLVER or cuBLAS", "linalg.slogdet-0"),
+    "cupy.linalg.eigh": ("cuSOLVER", "linalg.eigh-0"),
+    "cupy.linalg.eigvalsh": ("cuSOLVER", "linalg.matrix_rank-1"),
+    "cupy.linalg.svd": ("cuSOLVER", "linalg.svd-0"),
+    "cupy.linalg.qr": ("cuSOLVER", "linalg.qr-0"),
+    "cupy.asnumpy": ("a copy: LAPACK on the CPU", "linalg.eig-0"),
+    "cupy.asarray": ("a copy: LAPACK on the CPU", "linalg.eig-0"),
+    "cupy.tril": ("CuPy's own kernel", "linalg.cholesky-0"),
+    "cupy.where": ("CuPy's own kernel", "linalg.cholesky-0"),
+    "cupy.diagonal": ("a view", "linalg.cholesky-0"),
+    "cupy.broadcast_to": ("a view", "linalg.solve_triangular-0"),
+    "cupy.empty_like": ("memory", "linalg.solve-0"),
+    "cupy.eye": ("CuPy's own kernel", "linalg.solve-0"),
+    "cupy.arange": ("CuPy's own kernel", "linalg.lu-0"),
+    "cupy.take_along_axis": ("CuPy's own kernel", "linalg.lu-0"),
+    "cupy.isfinite": ("CuPy's own kernel", "linalg.eigh-0"),
+    "cupy.maximum": ("CuPy's own kernel", "linalg.pinv-0"),
+}
+
+# Memory, and what compiles and launches our own texts: each sample comes to them.
+_EVERYWHERE: Final = {
+    "cupy.RawModule",
+    "cupy.array",
+    "cupy.cuda.compiler._NVRTCProgram",
+    "cupy.empty",
+}
+KERNELS: Final = Path(__file__).resolve().parents[1] / "kernels" / "cuda"
+
+
+def library_calls() -> set[str]:
+    """Return the functions of CuPy that kernels on CUDA call beside those that run our texts."""
+    return {call for calls in _by_function().values() for call in calls} - _EVERYWHERE
+
+
+def calls_of(kernel: tuple[str, str]) -> set[str]:
+    """Return what a kernel, (file's name without .py, function), calls of CuPy, itself or by what
+    it calls; nothing for one that has no twin here.
+    """
+    known = _by_function()
+    found: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    ahead = [kernel]
+    while ahead:
+        one = ahead.pop()
+        if one not in seen and one in known:
+            seen.add(one)
+            found |= known[one]
+            ahead += _uses(one)
+    return found - _EVERYWHERE
+
+
+@cache
+def _by_function() -> dict[tuple[str, str], set[str]]:
+    """Return what each function of each file calls of CuPy itself; methods are their class's."""
+    found = {}
+    for file, tree in _trees().items():
+        # A file imports CuPy in its functions.
+        names = _names_of_cupy(tree)
+        for one in tree.body:
+            if isinstance(one, ast.FunctionDef | ast.ClassDef):
+                calls = {
+                    dotted
+                    for node in ast.walk(one)
+                    if isinstance(node, ast.Call) and (dotted := _dotted(node.func, names))
+                }
+                found[file, one.name] = calls
+    return found
+
+
+@cache
+def _trees() -> dict[str, ast.Module]:
+    return {path.stem: ast.parse(path.read_text("utf-8")) for path in sorted(KERNELS.glob("*.py"))}
+
+
+def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
+    """Return what names mean that a file's functions import of CuPy."""
+    names = {"cupy": "cupy"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cupy"):
+            names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+    return names
+
+
+def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute) and (owner := _dotted(node.value, names)):
+        return f"{owner}.{node.attr}"
+    return None
+
+
+def _uses(kernel: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the functions and classes that a function names, of its file and of those beside it."""
+    file, name = kernel
+    tree = _trees()[file]
+    imported = {
+        one.asname or one.name: (node.module or "", one.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level == 1
+        for one in node.names
+    }
+    body = next(one for one in tree.body if getattr(one, "name", None) == name)
+    for node in ast.walk(body):
+        if isinstance(node, ast.Name):
+            yield imported.get(node.id, (file, node.id))
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module, attribute = imported.get(node.value.id, (None, ""))
+            if module == "":  # from . import indexing: indexing.gather
+                yield attribute, node.attr

@@ -1,0 +1,47 @@
+"""What a GPU is to prove first is what kernels really ask of CuPy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from bench.first_contact import Sample, samples, values_on
+from bench.library_calls import KERNELS, PROVEN_BY, calls_of, library_calls
+
+CPU = str(KERNELS.with_name("cpu"))
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, Sample]:
+    return {one.name: one for one in samples()}
+
+
+def kernels_of(one: Sample) -> set[tuple[str, str]]:
+    """Return the functions in kernels/cpu that a sample calls, backward too."""
+    found = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(CPU):
+            found.add((Path(frame.f_code.co_filename).stem, frame.f_code.co_name))
+
+    call = values_on("cpu", one)
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def test_every_call_of_a_library_has_a_sample_that_proves_it() -> None:
+    assert library_calls() == PROVEN_BY.keys()
+
+
+@pytest.mark.parametrize("name", sorted({sample for _, sample in PROVEN_BY.values()}))
+def test_a_sample_comes_to_the_calls_that_it_proves(name: str, known: dict[str, Sample]) -> None:
+    reached = set().union(*map(calls_of, kernels_of(known[name])))
+    assert {call for call, (_, sample) in PROVEN_BY.items() if sample == name} <= reached
