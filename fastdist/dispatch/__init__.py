@@ -8,10 +8,11 @@ general way, which reads as five steps: check, offer to the tracer, run, record 
 tangents.
 
 Every call costs, so the five steps are also written out for operands of which nothing needs a look:
-see Note [The short way] in `calls.py`, which writes it for all kinds of ops (`inplace_calls.py` for
-what is changed in place). A short way finds what the general way has worked out before, a `Way`
-(`way.py`, `pointwise_way.py`), with its operands' layouts, and goes back to the general way for all
-else. What a Node saves, and how a gradient passes it, is written by `node_writer.py`.
+see Note [The short way] in `calls.py`, which writes it for all kinds of ops, for what is written
+into their first operand (`inplace.py`) and for `out=` (`output.py`). A short way finds what the
+general way has worked out before, a `Way` (`way.py`, `pointwise_way.py`), with its operands'
+layouts, and goes back to the general way for all else. What a Node saves, and how a gradient passes
+it, is written by `node_writer.py`.
 
 Who else wants a call gets it in the general way, to which the short one sends whatever is not plain
 (see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is not

@@ -344,9 +344,7 @@ def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int)
 # ---- What changes a batch in place --------------------------------------------------------------
 
 
-def change_batch(
-    method: Callable[..., Any], operands: Sequence[Any], attributes: Sequence[Any] = ()
-) -> Tensor:
+def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: Any) -> Tensor:
     """Return the first operand, on whose value an in-place method was called with the others'.
 
     Raises  RuntimeError if another operand is a batch of more levels than it
@@ -362,7 +360,7 @@ def change_batch(
     if len(_shape(target)) < max(len(_shape(one)) for one in operands):
         raise NeedsNumbers(f"vmap: {method.__name__} cannot grow the tensor that it writes into")
     value, *others = _aligned(operands, level)
-    method(value, *others, *attributes)
+    method(value, *others, **named)
     return target
 
 

@@ -12,12 +12,13 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell
 from .constants import NUMBERS, constant
 from .gradients import CONDITIONS
+from .memory import may_overlap
 from .node_writer import NodeWriter, Recording
-from .op import PLAIN, recoded
+from .op import PLAIN, Op, recoded
 from .pointwise_form import PointwiseForm
 from .pointwise_way import find_way
 from .structured_form import StructuredForm
-from .way import NO_WAY, Way
+from .way import NO_WAY, OnDevice, Way
 
 # Note [The short way]
 # It is for operands of which nothing needs a look: plain Tensors, or numbers beside them, while no
@@ -35,6 +36,10 @@ from .way import NO_WAY, Way
 #   - with a Node's `save` as a call: 60 more with grad
 #   x.sum() 750 | 890, x @ y 650 | 800, x.exp() 470 | 980, where(mask, x, y) 1650 | 1890
 #
+# What is written into memory that is there, `x.add_(y)` and `add(x, y, out=z)`, is the same text
+# with a `target`, if nothing is to be recorded: the Way's `change` or `write` takes its array last.
+# x.add_(y) takes 890, add(x, y, out=z) 1040, the general way of both 10700 (Zen 4).
+#
 # Calls on a device are the same text: the Way's function is what the backend's `making` returned.
 # On CUDA that has the compiled kernel, its grid and its extents, see Note [Prepared launches] in
 # kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general way
@@ -46,12 +51,14 @@ from .way import NO_WAY, Way
 NAMES: Final[dict[str, Any]] = {
     "_PLAIN": PLAIN,
     "_NO_WAY": NO_WAY,
+    "_OnDevice": OnDevice,
     "_NUMBERS": NUMBERS,
     "_Tensor": Tensor,
     "_constant": constant,
     "_find": find_way,
     "_modes": modes,
     "_next": next_sequence_number,
+    "_overlap": may_overlap,
     "_shell": empty_shell,
     "_tls": tls,
     "storage_of": storage_of,
@@ -61,11 +68,13 @@ NAMES: Final[dict[str, Any]] = {
 class Call(NamedTuple):
     """What a short way is written from: names and expressions of the text, plain data.
 
-    `general` is the statement that goes the general way, `unusual` are more conditions for it than
-    those on the tensors. `given` is what the Way's function takes, `key` what a Way is found by
-    beside the layouts. `constants` are the lines that make tensors of numbers among the operands,
-    `numbers` those that do so of the op's own, and `number` is what a Node saves of one, `{}`.
-    `usual` are the conditions that all attributes are at their defaults, None where one has none.
+    `target` is the tensor that the result is written into, the first operand or `out`; empty where
+    the result is new. `op` is what the text calls the op. `general` is the statement that goes the
+    general way, `unusual` are more conditions for it than those on the tensors. `given` is what the
+    Way's function takes, `key` what a Way is found by beside the layouts. `constants` are the lines
+    that make tensors of numbers among the operands, `numbers` those that do so of the op's own, and
+    `number` is what a Node saves of one, `{}`. `usual` are the conditions that all attributes are
+    at their defaults, None where one has none.
     `more` results come after the first. `finding` makes the Way for a layout that is new to the op.
     """
 
@@ -82,6 +91,8 @@ class Call(NamedTuple):
     more: int = 0
     number: str = ""
     finding: str = "_NO_WAY"
+    op: str = "_op"
+    target: str = ""
 
 
 def lines_of(call: Call) -> list[str]:
@@ -98,14 +109,18 @@ def lines_of(call: Call) -> list[str]:
         else f"{name}.extra is not None"
         for name in call.tensors
     ]
-    strange = " or ".join([*given, *call.unusual])
     lines = []
+    if call.constants and call.target == call.tensors[0]:
+        lines, given = [f"if {given[0]}: {call.general}"], given[1:]
+    strange = " or ".join([*given, *call.unusual])
     if call.constants:
-        lines = [f"if {strange}:", *[f"    {line}" for line in call.constants]]
+        lines += [f"if {strange}:", *_deeper(call.constants)]
         lines.append(f"    if {strange}: {call.general}")
     else:
         lines.append(f"if {strange}: {call.general}")
     lines += call.numbers
+    if call.target:
+        return [*lines, f"if _modes.special: {call.general}", *_writing(call)]
     concerned = " or ".join(["_modes.tracers", *extras])
     found = ["out", *[f"_r{i}" for i in range(call.more)]]
     lines += [
@@ -129,6 +144,38 @@ def lines_of(call: Call) -> list[str]:
     return [*lines, *_recording(call, found)]
 
 
+def _writing(call: Call) -> list[str]:
+    """Return the lines that write into the target, if no gradient asks for a Node, and return it.
+
+    Note    no Way knows whether views of one tensor overlap, so each call looks
+    """
+    target, others = call.target, [name for name in call.tensors if name != call.target]
+    edges = [f"{target}.edge is not None"]
+    refused = [f"(_write.__class__ is not _OnDevice and not {target}.array.flags.writeable)"]
+    for name in others:
+        given = f"{name} is not None and " if name in call.optional else ""
+        edges.append(f"({given}{name}.edge is not None)" if given else f"{name}.edge is not None")
+        refused.append(
+            f"({given}{name}._storage is {target}._storage is not None and {name} is not {target}"
+            f" and _overlap({name}.array, {target}.array))"
+        )
+    if target == "out":
+        refused.append("out.facts is not _way.facts")
+    return [
+        f"if not (_modes.grad_off and not _tls.grad) and ({' or '.join(edges)}",
+        f"    or ({target}.extra is not None and {target}.extra.base is not None",
+        f"        and {target}.extra.base.edge is not None)): {call.general}",
+        *_looking_up(call),
+        f"_write = _way.{'write' if target == 'out' else 'change'}",
+        f"if _write is None or {' or '.join(refused)}: {call.general}",
+        f"_write({', '.join([*call.given, f'{target}.array'])})",
+        f"_s = {target}._storage",
+        f"if _s is None: _s = storage_of({target})",
+        "_s.bump()",
+        f"return {target}",
+    ]
+
+
 def _looking_up(call: Call) -> list[str]:
     """Return the lines that find the Way. That of one layout for all, with the attributes at their
     defaults, is found in half of the time.
@@ -138,13 +185,14 @@ def _looking_up(call: Call) -> list[str]:
         f"None if {name} is None else {name}.facts" if name in call.optional else f"{name}.facts"
         for name in others
     ]
-    get = [f"_way = _layout.plans.get(({', '.join(['_op', *layouts, *call.key])}), _NO_WAY)"]
+    key = ", ".join([call.op, *layouts, *call.key])
+    get = [f"_way = _layout.plans.get(({key}), _NO_WAY)"]
     if call.key:
         # A list among the attributes is no key.
         get = [f"try: {get[0]}", "except TypeError: _way = _NO_WAY"]
     if call.usual is None or call.optional:
         return [*lines, *get]
-    one = ["try: _way = _layout.ways[_op]", f"except KeyError: _way = {call.finding}"]
+    one = [f"try: _way = _layout.ways[{call.op}]", f"except KeyError: _way = {call.finding}"]
     usual = " and ".join([*(f"{layout} is _layout" for layout in layouts), *call.usual])
     if not usual:
         return [*lines, *one]
@@ -198,43 +246,62 @@ def pointwise_call(
     `order` is another one of its parameters: of `1 - x`, Python tells x first. `general` is a
     general way that also says what is wrong with a call.
     """
-    operands = "".join(f"{name}, " for name in op.tensors)
-    numbers = "".join(f"{name}, " for name in op.number_names)
-    lines = _pointwise_lines(op, f"return _general(({operands}), ({numbers}), None)")
+    lines = _pointwise_lines(op, _going(op, "None"))
     text = f"def {op.name}({', '.join(order or (*op.tensors, *op.number_names))}):\n"
     names = {**NAMES, "_op": op, "_general": general or op.general, "_Node": _node_class_of(op)}
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made
 
 
-def write_pointwise(op: PointwiseForm) -> None:
-    """Give op's public function its short way: with its numbers at their defaults, if it has any,
-    and else by a function that is made when it is first called so.
-    """
-    assert op.written is not None
-    function, head, tail = op.written
-    form = op.usual or op
-    names = {**NAMES, "_op": form, "_Node": _node_class_of(op)}
-    function.__globals__.update(names)
-    function.__globals__["_with_numbers"] = _with_numbers(op, function.__globals__)
-    lines = []
-    if op.number_names:
-        given = ", ".join([*op.tensors, *op.number_names])
-        others = " or ".join(f"{name} is not _default_{name}" for name in op.number_names)
-        condition = "out is None" if op.usual is None else f"out is None and ({others})"
-        lines = [f"if {condition}: return _with_numbers({given})"]
-    if op.usual is not None:
-        lines += _pointwise_lines(form, tail.strip(), unusual=("out is not None",))
-    recoded(function, f"{_indented(head, lines)}{tail}", op.name)
+def _going(op: PointwiseForm | StructuredForm, out: str) -> str:
+    """Return the statement of a text that goes op's general way."""
+    operands = "".join(f"{name}, " for name in op.tensors)
+    attributes = "".join(f"{name}, " for name in op.attributes)
+    return f"return _general(({operands}), ({attributes}), {out})"
 
 
-def _with_numbers(op: PointwiseForm, names: dict[str, Any]) -> Callable[..., Any]:
-    """Return what makes itself op's function of tensors and numbers, in names, when first called:
-    most programs leave most numbers as they are.
+def write_pointwise(called: Op, op: PointwiseForm) -> None:
+    """Give a public function its short way: that of op, or of its in-place twin."""
+    assert called.written is not None
+    function, head, tail = called.written
+    names: dict[str, Any] = function.__globals__
+    names.update(NAMES, _op=op, _usual=op.usual)
+    if called is not op:
+        lines = _forms(op, tail.strip(), op.tensors[0])
+    else:
+        names["_Node"] = _node_class_of(op)
+        names["_into"] = _made_later(
+            "_into", names, op, lambda: _forms(op, _going(op, "out"), "out")
+        )
+        lines = [_going_out(op), *_forms(op, tail.strip())]
+    recoded(function, f"{_indented(head, lines)}{tail}", called.name)
+
+
+def _forms(op: PointwiseForm, general: str, target: str = "") -> list[str]:
+    """Return the short ways of op: with its numbers at their defaults, and of any others."""
+    lines = _pointwise_lines(op, general, target=target)
+    if op.usual is None or op.usual is op:
+        return lines
+    usual = _pointwise_lines(op.usual, general, op="_usual", target=target)
+    defaults = " and ".join(f"{name} is _default_{name}" for name in op.number_names)
+    return [f"if {defaults}:", *_deeper(usual), *lines]
+
+
+def _going_out(op: PointwiseForm | StructuredForm) -> str:
+    """Return the statement that goes to what writes into an `out=`."""
+    return f"if out is not None: return _into({', '.join([*op.tensors, *op.attributes])}, out)"
+
+
+def _made_later(
+    name: str, names: dict[str, Any], op: Any, lines: Callable[[], list[str]]
+) -> Callable[..., Any]:
+    """Return a function that, first called, makes the one of op's parameters and `out` that stands
+    in names from then on: most programs give no out=.
     """
 
     def first(*given: Any) -> Any:
-        names["_with_numbers"] = made = pointwise_call(op, general=names["_general"])
+        text = f"def {op.name}({', '.join([*op.tensors, *op.attributes])}, out):\n"
+        names[name] = made = define_silent(_indented(text, lines()), op.name, names)
         return made(*given)
 
     return first
@@ -244,26 +311,30 @@ def _node_class_of(op: PointwiseForm) -> Any:
     return op.node_class if op.differentiable and op.dtype != "bool" else None
 
 
-def _pointwise_lines(op: PointwiseForm, general: str, unusual: tuple[str, ...] = ()) -> list[str]:
-    used = op.run_body.used
+def _pointwise_lines(
+    form: PointwiseForm, general: str, *, op: str = "_op", target: str = ""
+) -> list[str]:
+    used = form.run_body.used
+    given = [
+        f"{name}.array" if name in form.tensors else f"_{name}.array"
+        for name in form.body_names
+        if name in used
+    ]
+    records = not target and form.differentiable and form.dtype != "bool"
     return lines_of(
         Call(
-            op.tensors,
+            form.tensors,
             general,
-            tuple(
-                [
-                    f"{name}.array" if name in op.tensors else f"_{name}.array"
-                    for name in op.body_names
-                    if name in used
-                ]
-            ),
-            op.recording if op.differentiable and op.dtype != "bool" else None,
-            constants=tuple(_constants(op)),
-            numbers=tuple(_numbers(op, general)),
-            unusual=unusual,
+            tuple(given),
+            form.recording if records else None,
+            constants=tuple(_constants(form, target)),
+            numbers=tuple(_numbers(form, general)),
+            unusual=("out.__class__ not in _PLAIN",) if target == "out" else (),
             # The op with its numbers at their defaults saves none: no gradient asks for them.
-            number="_{}.array" if op.number_names else "None",
-            finding="_find(_op, _layout)",
+            number="_{}.array" if form.number_names else "None",
+            finding=f"_find({op}, _layout)",
+            op=op,
+            target=target,
         )
     )
 
@@ -272,20 +343,21 @@ def _indented(head: str, lines: Sequence[str]) -> str:
     return head + "".join(f"    {line}\n" for line in lines)
 
 
-def _constants(op: PointwiseForm) -> list[str]:
+def _constants(op: PointwiseForm, target: str) -> list[str]:
     values = [name for name in op.tensors if name not in CONDITIONS]
     if len(values) < 2:
         return []
     lines: list[str] = []
     for name in reversed(values):  # a number mostly comes last
-        if name in op.tensors_only:
+        if name in op.tensors_only or name == target:
             continue
         others = [other for other in values if other is not name]
         like = others[-1]
         for other in reversed(others[:-1]):
             like = f"({other} if {other}.__class__ in _PLAIN else {like})"
+        is_plain = "" if like == target else f" and {like}.__class__ in _PLAIN"
         lines += [
-            f"if {name}.__class__ in _NUMBERS and {like}.__class__ in _PLAIN:",
+            f"if {name}.__class__ in _NUMBERS{is_plain}:",
             f"    {name} = _constant({name}, {like})",
         ]
     return lines
@@ -302,10 +374,8 @@ def _numbers(op: PointwiseForm, refused: str) -> list[str]:
     return lines
 
 
-def structured_lines(op: StructuredForm, more: int, general: str, *, out: bool) -> list[str]:
-    """Return the short way through an op that gives `more` results after the first; `out` says
-    whether the text has a parameter of that name.
-    """
+def structured_lines(op: StructuredForm, more: int, general: str, *, target: str = "") -> list[str]:
+    """Return the short way through an op that gives `more` results after the first."""
     arrays = [
         f"None if {name} is None else {name}.array" if name in op.optional else f"{name}.array"
         for name in op.tensors
@@ -315,12 +385,13 @@ def structured_lines(op: StructuredForm, more: int, general: str, *, out: bool) 
             op.tensors,
             general,
             tuple(arrays),
-            op.recording() if op.vjps else None,
+            op.recording() if op.vjps and not target else None,
             optional=op.optional,
-            unusual=("out is not None",) if out else (),
+            unusual=("out.__class__ not in _PLAIN",) if target else (),
             key=tuple(op.key_text),
             usual=op.usual_text,
             more=more,
+            target=target,
         )
     )
 
@@ -329,18 +400,23 @@ def write_structured(op: StructuredForm, way: Way) -> None:
     """Give op's public function its short way; way says how many results there are."""
     assert op.written is not None
     function, head, tail = op.written
-    function.__globals__.update(NAMES)
+    names: dict[str, Any] = function.__globals__
+    names.update(NAMES)
     if op.vjps:
-        function.__globals__["_Node"] = op.node_class
-    lines = structured_lines(op, len(way.more), tail.strip(), out=op.has_out)
+        names["_Node"] = op.node_class
+    more, lines = len(way.more), []
+    if op.has_out:
+        into = lambda: structured_lines(op, more, _going(op, "out"), target="out")  # noqa: E731
+        names["_into"] = _made_later("_into", names, op, into)
+        lines.append(_going_out(op))
+    lines += structured_lines(op, more, tail.strip())
     recoded(function, _indented(head, lines), op.name)
 
 
 def structured_call(op: StructuredForm, general: Callable[..., Any]) -> Callable[..., Any]:
     """Return an op of one result, without attributes, as a function of its tensors: an operator."""
     names = {**NAMES, "_op": op, "_general": general, "_Node": op.node_class}
-    operands = "".join(f"{name}, " for name in op.tensors)
-    lines = structured_lines(op, 0, f"return _general(({operands}), ())", out=False)
+    lines = structured_lines(op, 0, _going(op, "None"))
     text = f"def {op.name}({', '.join(op.tensors)}):\n"
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made

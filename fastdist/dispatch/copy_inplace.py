@@ -27,8 +27,7 @@ from .batching import change_batch
 from .broadcast import broadcast_shapes, sum_array_to
 from .constants import held
 from .gradients import cast_array, reduce_recorded
-from .inplace import require_may_change, set_history, will_record
-from .inplace_calls import may_write_at_once
+from .inplace import may_write_at_once, require_may_change, set_history, will_record
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..core.overriding import NOT_TAKEN, mode_is_open, offer, offer_operator
-from ..core.time_ranges import time_ranges
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
@@ -21,16 +19,15 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .batched_tensor import level_of, levels
 from .batching import change_batch
-from .inplace_calls import inplace_way, remember_writer
-from .memory import each_place_once, may_write, require_apart, require_writable
-from .offering import nobody_takes
-from .op import OPS, common_device, dress
+from .memory import each_place_once, may_overlap, may_write, require_apart, require_writable
+from .offering import operator_of
+from .op import OPS, PLAIN, Op, common_device, public_function, refuse_devices
 from .pointwise import PointwiseOp, _operand, refused
 from .promotion import can_cast
 from .saved import SavedView
-from .sparse_rules import is_sparse, meet_sparse
+from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of, value_before
-from .timing import told
+from .timing import timed, to_be_timed
 from .tracing import listener, traced
 from .view import replay, replay_array
 
@@ -74,135 +71,137 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
         )
 
 
-def pointwise_inplace(op: PointwiseOp, *, operator: bool = False) -> Callable[..., Tensor]:
-    """Return op as a function that writes its result into its first operand.
+def may_write_at_once(target: Tensor, source: Any = None) -> bool:
+    """Return whether an in-place op on a CPU tensor may write without a further look: nothing will
+    be recorded, carried or refused, whatever Tensor it reads.
+    """
+    if target.__class__ not in PLAIN or modes.special:
+        return False
+    if not modes.grad_off or tls.grad:
+        extra = target.extra
+        if (
+            target.edge is not None
+            or (source is not None and source.edge is not None)
+            or (extra is not None and extra.base is not None and extra.base.edge is not None)
+        ):
+            return False
+    array = target.array
+    return array.__class__ is np.ndarray and array.flags.writeable
 
-    As an operator it returns NotImplemented for what no op takes: Python then asks that.
+
+class InPlace(Op):
+    """A pointwise op that writes its result into its first operand: `x.add_(y)`, and `x += y` for
+    one that stands for that operator.
     """
 
-    def general(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if (modes.tracers and mode_is_open()) or not nobody_takes((self, *args, *kwargs.values())):
-            found = offer(getattr(Tensor, f"{op.name}_", None), (self, *args), kwargs)
-            if found is not NOT_TAKEN:
-                return found
-        operands, attributes = _bind(op, self, args, kwargs)
-        if any(is_sparse(operand) for operand in operands):
-            return meet_sparse(f"{op.name}_", operands, attributes)
-        attributes = op.fitting(attributes)
-        if modes.tracers and levels.depth and level_of(operands):
-            return change_batch(getattr(Tensor, f"{op.name}_"), operands, attributes)
-        recorder = listener() if modes.tracers else None
-        if recorder is not None:
-            change = partial(_change_first, op)
-            return traced(recorder, f"{op.name}_", change, (operands, attributes))
-        if modes.tracers and time_ranges.on:
-            run_with = (op, self, operands, attributes)
-            return told(f"{op.name}_", operands, run_inplace, *run_with)
-        return run_inplace(op, self, operands, attributes)
+    kind = "in-place"
 
-    def as_operator(self: Tensor, other: Any, **numbers: Any) -> Any:
-        if (modes.tracers and mode_is_open()) or not nobody_takes((other,)):
-            found = offer_operator(getattr(Tensor, f"{op.name}_", None), (self, other), {})
-            if found is not NOT_TAKEN:
-                return found
-        if _operand(other) is NotImplemented and not is_sparse(other):
-            return NotImplemented
-        return general(self, other, **numbers)
+    def __init__(self, of: PointwiseOp, operator: str = "") -> None:
+        said = {name: value for name, value in vars(of).items() if name not in ("public", "doc")}
+        vars(self).update(said, name=f"{of.name}_", has_out=False, written=None, is_written=False)
+        self.of, self.operator = of, operator
 
-    inplace: Any = inplace_way(op, as_operator if operator else general)
-    dress(inplace, op)
-    inplace.__name__ = inplace.__qualname__ = f"{op.name}_"
-    inplace.__doc__ = (
-        f"In-place version of {op.name}: writes the result into this tensor and returns it."
-    )
-    return inplace  # type: ignore[no-any-return]
+    @cached_property
+    def public(self) -> Callable[..., Any]:
+        """The method; whoever asks for its signature is told the declaration's."""
+        made: Any = public_function(self)
+        made.__wrapped__ = self.declared
+        return made  # type: ignore[no-any-return]
 
-
-def _bind(
-    op: PointwiseOp, target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    values: dict[str, Any] = {}
-    positional = [p for p in op.parameters if p.kind is not p.KEYWORD_ONLY]
-    if len(args) + 1 > len(positional):
-        raise TypeError(
-            f"{op.name}_() takes {len(positional) - 1} arguments, {len(args)} were given"
+    @property
+    def doc(self) -> str:
+        """What help() says."""
+        return (
+            f"In-place version of {self.of.name}: writes the result into this tensor and returns "
+            "it."
         )
-    values.update(zip([p.name for p in positional], (target, *args), strict=False))
-    for name, value in kwargs.items():
-        if name in values or name not in (p.name for p in op.parameters):
-            raise TypeError(f"{op.name}_() got an unexpected or repeated argument {name!r}")
-        values[name] = value
-    for parameter in op.parameters:
-        if parameter.name not in values:
-            if parameter.default is parameter.empty:
-                raise TypeError(f"{op.name}_() is missing the argument {parameter.name!r}")
-            values[parameter.name] = parameter.default
-    return tuple(values[n] for n in op.tensors), tuple(values[n] for n in op.attributes)
 
+    def calling(self) -> Callable[..., Any]:
+        """Return the general way of the public function; as an operator, it returns NotImplemented
+        for what no op takes: Python then asks that.
+        """
+        return operator_of(self, self.operator) if self.operator else super().calling()
 
-def _change_first(op: PointwiseOp, operands: tuple[Any, ...], attributes: tuple[Any, ...]) -> Any:
-    return run_inplace(op, operands[0], operands, attributes)
+    def general(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+    ) -> Any:
+        """Check, offer to the tracer, write, record a Node, carry tangents."""
+        if modes.tracers:
+            if levels.depth and level_of(operands):
+                named = dict(zip(self.attributes, attributes, strict=True))
+                return change_batch(self.public, operands, **named)
+            recorder = listener()
+            if recorder is not None:
+                return traced(recorder, self.name, self.general, (operands, attributes))
+            if to_be_timed(self):
+                return timed(self, self.name, self.general, operands, attributes)
+        given, operands = operands, tuple([_operand(operand) for operand in operands])
+        if refused(operands):
+            return meet_sparse(self.name, given, attributes)
+        if attributes:
+            attributes = self.fitting(attributes)
+        of = self.of
+        if attributes and of.is_usual(attributes):
+            assert isinstance(of.usual, PointwiseOp)
+            of, attributes = of.usual, ()
+        return self._change(of, operands, attributes)
 
-
-def run_inplace(
-    op: PointwiseOp, target: Tensor, operands: tuple[Any, ...], attributes: tuple[Any, ...]
-) -> Tensor:
-    """Write op(target, ...) into target, record it, and carry tangents."""
-    given, operands = operands, tuple([_operand(operand) for operand in operands])
-    if refused(operands):
-        kinds = [type(one).__name__ for one in given]
-        raise TypeError(f"{op.name}_(): expected Tensors or numbers, got {kinds}")
-    if op.tensors_only:
-        op.require_tensors(f"{op.name}_", operands)
-    require_may_change(target)
-    require_apart(target, operands)
-    compute = op.compute_dtype(operands, attributes)
-    result_dtype = bool_ if op.dtype == "bool" else compute
-    layout = target.facts
-    shape = op.shape_of(f"{op.name}_", operands)
-    if shape != layout.shape:
-        raise ShapeError(
-            f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
-            f"{list(shape)}: {op.name}_ cannot grow the tensor that it writes into"
-        )
-    if not can_cast(result_dtype, layout.dtype):
-        raise DTypeError(
-            f"result type {result_dtype.name} can't be cast to the desired output type "
-            f"{layout.dtype.name}: {op.name}_ would lose values; use {op.name} and keep its result"
-        )
-    if compute.is_half and op.scales(operands):
-        return target.copy_(op.scaled(operands, compute))
-    device = common_device(op, operands)
-    recording = will_record(operands, layout)
-    special = modes.special and bool(levels_of(operands))
-    # What a gradient needs of the old value must be kept: the memory is about to be written over.
-    keeping = (recording or special) and op.gradient_needs_first
-    kept = [value_before(o) if keeping and o is target else o for o in operands]
-    backend = backend_of(device.type)
-    arrays = []
-    for name, operand in zip(op.body_names, (*operands, *attributes), strict=True):
-        if name in op.body.used:
-            array = op._array(operand, name, compute, device, backend)
-            if (
-                isinstance(operand, Tensor)
-                and operand is not target
-                and _may_overlap(array, target.array)
-            ):
-                array = backend.from_numpy(backend.to_numpy(array).copy(), device.index)
-            arrays.append(array)
-    if result_dtype is layout.dtype:
-        backend.pointwise(op.run_body, arrays, target.array)
-        remember_writer(op, operands, attributes, compute)
-    else:
-        room = backend.empty(shape, result_dtype.numpy, device.index)
-        backend.pointwise(op.run_body, arrays, room)
-        backend.copy_into(target.array, room)
-    storage_of(target).bump()
-    if recording:
-        op.record(target, kept, attributes, op.edges_of(kept), set_history)
-    if special:
-        carry_pointwise(op, target, operands, attributes, kept)
-    return target
+    def _change(
+        self, of: PointwiseOp, operands: tuple[Any, ...], attributes: tuple[Any, ...]
+    ) -> Tensor:
+        """Write of(target, ...) into target, record it, and carry tangents."""
+        target: Tensor = operands[0]
+        if of.tensors_only:
+            of.require_tensors(self.name, operands)
+        require_may_change(target)
+        require_apart(target, operands)
+        compute = of.compute_dtype(operands, attributes)
+        dtype = bool_ if of.dtype == "bool" else compute
+        layout = target.facts
+        shape = of.shape_of(self.name, operands)
+        if shape != layout.shape:
+            raise ShapeError(
+                f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
+                f"{list(shape)}: {self.name} cannot grow the tensor that it writes into"
+            )
+        if not can_cast(dtype, layout.dtype):
+            raise DTypeError(
+                f"result type {dtype.name} can't be cast to the desired output type "
+                f"{layout.dtype.name}: {self.name} would lose values; use {of.name} and keep its "
+                "result"
+            )
+        if compute.is_half and of.scales(operands):
+            return target.copy_(of.scaled(operands, compute))
+        device = common_device(of, operands)
+        if device is not layout.device:
+            refuse_devices(self, operands)
+        recording = will_record(operands, layout)
+        special = modes.special and bool(levels_of(operands))
+        # What a gradient needs of the old value must be kept: it is about to be written over.
+        keeping = (recording or special) and of.gradient_needs_first
+        kept = [value_before(o) if keeping and o is target else o for o in operands]
+        named = of.arrays(operands, attributes, compute, device)
+        backend = backend_of(device.type)
+        is_host = target.array.__class__ is np.ndarray
+        arrays = [
+            array.copy()
+            if is_host and array is not target.array and may_overlap(array, target.array)
+            else array
+            for _, array in named
+        ]
+        if dtype is layout.dtype:
+            backend.pointwise(of.run_body, arrays, target.array)
+            of.remember(operands, named, of.layout_of_new(operands, dtype, device, shape), self)
+        else:
+            room = backend.empty(shape, dtype.numpy, device.index)
+            backend.pointwise(of.run_body, arrays, room)
+            backend.copy_into(target.array, room)
+        storage_of(target).bump()
+        if recording:
+            of.record(target, kept, attributes, of.edges_of(kept), set_history)
+        if special:
+            carry_pointwise(of, target, operands, attributes, kept)
+        return target
 
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:
@@ -210,12 +209,6 @@ def will_record(operands: Sequence[Any], layout: Layout) -> bool:
     if not tls.grad or not layout.dtype.may_have_gradient:
         return False
     return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
-
-
-def _may_overlap(array: Any, target: Any) -> bool:
-    if isinstance(array, np.ndarray) and isinstance(target, np.ndarray):
-        return array is not target and np.may_share_memory(array, target)
-    return False
 
 
 def set_history(target: Tensor, node: Node) -> None:

@@ -60,6 +60,11 @@ def shares_memory(target: Tensor, other: Tensor) -> bool:
     return storage is not None and storage is target._storage and other is not target
 
 
+def may_overlap(array: Any, target: Any) -> bool:
+    """Return whether raw arrays may share places in memory: of a device's, nobody knows here."""
+    return target.__class__ is not np.ndarray or np.may_share_memory(array, target)
+
+
 def _overlaps_partly(target: Tensor, other: Tensor) -> bool:
     if not shares_memory(target, other):
         return False

@@ -63,7 +63,7 @@ class Op:
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.
         self.formatted: Callable[..., Any] | None = None
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
-        # The public function as _public_function wrote it, and the text before and of its last
+        # The public function as public_function wrote it, and the text before and of its last
         # statement, which calls `general`: an op may put a short way between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None
 
@@ -80,7 +80,7 @@ class Op:
     @functools.cached_property
     def public(self) -> Callable[..., Any]:
         """The function that users call; made at its first use, for many ops are given another."""
-        return _public_function(self)
+        return public_function(self)
 
     def fitting(self, attributes: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return attributes, tensors that stand for numbers as numbers.
@@ -98,6 +98,12 @@ class Op:
     ) -> Any:
         """Run the op the general way: check, offer to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
+
+    def calling(self) -> Callable[..., Any]:
+        """Return what the public function calls with operands, attributes and out: the general
+        way, offered to who takes calls over and held against the signature.
+        """
+        return _checked_general(self)
 
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name}>"
@@ -124,11 +130,11 @@ def register(op: Op, homes: str | None = None) -> Op:
     return op
 
 
-def _public_function(op: Op) -> Callable[..., Any]:
+def public_function(op: Op) -> Callable[..., Any]:
     """Write the function that users call, with their signature, so that Python itself checks the
     call.
     """
-    names: dict[str, Any] = {"_op": op, "_general": _checked_general(op)}
+    names: dict[str, Any] = {"_op": op, "_general": op.calling()}
     names |= {"_absent": ABSENT, "_one": _one_of_two, "_missing": _refuse_missing}
     taken, defaults = parameter_names(op.declared), defaults_of(op.declared)
     code = op.declared.__code__
@@ -304,11 +310,12 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
         elif found is CPU and zero_d_only:
             found, zero_d_only = layout.device, False
         elif layout.device is not CPU or layout.shape:
-            _refuse(op, operands)
+            refuse_devices(op, operands)
     return found or CPU
 
 
-def _refuse(op: Op, operands: tuple[Any, ...]) -> Any:
+def refuse_devices(op: Op, operands: tuple[Any, ...]) -> Any:
+    """Raise DeviceError for the devices of operands."""
     places = [
         f"{name} on {operand.facts.device}"
         for name, operand in zip(op.tensors, operands, strict=False)

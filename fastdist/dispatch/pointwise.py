@@ -17,7 +17,7 @@ from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, tls
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
-from ..tensor.layout import Layout, Shape
+from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .autocast import cast_operands
@@ -214,29 +214,51 @@ class PointwiseOp(PointwiseForm):
     ) -> Tensor:
         """Return a new result, or out where that could be filled at once."""
         backend = backend_of(device.type)
-        named = [
+        named = self.arrays(operands, attributes, compute, device)
+        dtype = bool_ if self.dtype == "bool" else compute
+        array = None if out is None else room_in(out, operands, dtype, device, shape)
+        if array is not None:
+            backend.pointwise(self.run_body, [one for _, one in named], array)
+            storage_of(out).bump()
+            facts = self.layout_of_new(operands, dtype, device, shape)
+            self.remember(operands, named, facts, self.whole)
+            return out  # type: ignore[no-any-return]
+        order = order_of(layouts_of(operands), shape)
+        kind = Result(shape, dtype.numpy, shape, order)
+        array = kind.made_by(partial(backend.empty, index=device.index))
+        backend.pointwise(self.run_body, [one for _, one in named], array)
+        result = wrap(array, layout_of(array, device))
+        self.remember(operands, named, result.facts, self.whole)
+        return result
+
+    def arrays(
+        self, operands: Sequence[Any], attributes: Sequence[Any], compute: DType, device: Any
+    ) -> list[tuple[str, Any]]:
+        """Return by their names the raw arrays, cast, that the body uses."""
+        backend = backend_of(device.type)
+        return [
             (name, self._array(operand, name, compute, device, backend))
             for name, operand in zip(self.body_names, (*operands, *attributes), strict=True)
             if name in self.body.used
         ]
-        dtype = bool_ if self.dtype == "bool" else compute
-        room = None if out is None else room_in(out, operands, dtype, device, shape)
-        array = room
-        if array is None:
-            order = order_of(layouts_of(operands), shape)
-            kind = Result(shape, dtype.numpy, shape, order)
-            array = kind.made_by(partial(backend.empty, index=device.index))
-        backend.pointwise(self.run_body, [one for _, one in named], array)
-        if room is not None:
-            storage_of(out).bump()
-            return out  # type: ignore[no-any-return]
-        result = wrap(array, layout_of(array, device))
-        remember_way(self, operands, named, result)
-        whole = self.whole
-        if whole.written is not None and not whole.is_written:
-            whole.is_written = True
-            write_pointwise(whole)
-        return result
+
+    def layout_of_new(
+        self, operands: Sequence[Any], dtype: DType, device: Any, shape: Shape
+    ) -> Layout:
+        """Return the layout that a new result has."""
+        order = order_of(layouts_of(operands), shape)
+        return Layout.of(dtype, device, shape, strides_of(shape, order))
+
+    def remember(
+        self, operands: Sequence[Any], named: Sequence[Any], facts: Layout, called: Any
+    ) -> None:
+        """Let later calls on such operands find their Way; `called` is the op that users called,
+        whose public function gets its short way with the first.
+        """
+        remember_way(self, operands, named, facts)
+        if called.written is not None and not called.is_written:
+            called.is_written = True
+            write_pointwise(called, self.whole)
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
         if not isinstance(operand, Tensor):

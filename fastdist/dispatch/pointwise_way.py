@@ -20,7 +20,7 @@ from ..tensor.tensor import Tensor, layout_of
 from .broadcast import axes_to_sum
 from .gradients import CONDITIONS, gathered, gradient_array, in_used_order, plain_gradient
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, Way, noting_stream
+from .way import NO_WAY, OnDevice, Way, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
@@ -41,13 +41,15 @@ def find_way(op: PointwiseForm, layout: Layout) -> Way:
     kernel, layouts = kernel_for(op.run_body), (layout,) * len(op.tensors)
     way = _new_way(op, layouts, facts)
     way.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
+    way.writes_by(_writing(op, facts))
     way.gradients = gradients_of(op, layouts, facts)
     layout.ways[op] = way
     return way
 
 
-def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, result: Tensor) -> None:
-    """Let calls of op on such layouts find their way; arrays are what the kernel was given.
+def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, facts: Layout) -> None:
+    """Let calls of op on such layouts find their way; arrays are what the kernel was given, facts
+    the layout of a new result.
 
     Note    whether NumPy gives a result the layout that the general path gives it is tried once for
             each way, not reasoned out
@@ -68,13 +70,15 @@ def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, result
         for name, layout in zip(op.tensors, layouts, strict=True)
         if name not in CONDITIONS
     )
-    way, device = _new_way(op, layouts, result.facts), result.facts.device
-    way.gradients = gradients_of(op, layouts, result.facts)
+    way, device = _new_way(op, layouts, facts), facts.device
+    way.gradients = gradients_of(op, layouts, facts)
     if len(compute) == 1 and same:
         if device is not CPU:
-            way.run = _on_device(op.run_body, result.facts, memory_order(result.facts))
+            way.run = _on_device(op.run_body, facts, memory_order(facts))
+            way.writes_by(OnDevice(op.run_body, device))
         elif all(layout.device is CPU for layout in layouts):
-            way.run = _tried(op, [array for _, array in arrays], result.facts)
+            way.run = _tried(op, [array for _, array in arrays], facts)
+            way.writes_by(_writing(op, facts))
     if is_one:
         first.ways[op] = way
     else:
@@ -116,6 +120,19 @@ def _on_device(
     result, index = Result(facts.shape, facts.dtype.numpy, facts.shape, order), facts.device.index
     backend = backend_of(facts.device.type)
     return backend.making(body, [result], index=index, of_any_layout=of_any_layout)
+
+
+def _writing(op: PointwiseForm, facts: Layout) -> Callable[..., Any]:
+    """Return what writes into memory of facts' shape and dtype."""
+    kernel, is_half = kernel_for(op.run_body), facts.dtype.is_half
+    if facts.numel <= kernel.limit and isinstance(kernel.small, np.ufunc) and not is_half:
+        return kernel.small  # whose last positional argument is `out`
+    run = kernel.run if is_half else kernel.compute
+
+    def write(*arrays: Any) -> None:
+        run(arrays[:-1], arrays[-1])
+
+    return write
 
 
 @silent  # type: ignore[untyped-decorator]

@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from ..core.device import CPU, Device
 from ..core.dtypes import DType
+from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.short import Facts
+from ..kernels.cpu.silence import silent
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
@@ -42,15 +46,18 @@ class Way:
     """How one op runs on operands of known layouts with known attributes.
 
     `run` takes the operands' raw arrays (None for an operand that is not given) and returns a fresh
-    result of `facts`, or a tuple of results of `facts` and `more`; it is None where only the
-    general path will do. `gradients` are functions that make raw gradients by the inputs; None
-    where the op's vjps do. `records` says whether a result may need a Node.
+    result of `facts`, or a tuple of results of `facts` and `more`; `write` takes behind them raw
+    memory of that shape and dtype, that of an `out=`, and fills it; `change` is the same where that
+    may be the first operand's. Each is None where only the general path will do. `gradients` are
+    functions that make raw gradients by the inputs; None where the op's vjps do. `records` says
+    whether a result may need a Node.
 
     Thread  immutable
     """
 
     __slots__ = (
         "attributes",
+        "change",
         "derivatives",
         "facts",
         "gradients",
@@ -60,6 +67,7 @@ class Way:
         "records",
         "run",
         "steps",
+        "write",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +80,8 @@ class Way:
         self.layouts = layouts
         self.plan = plan
         self.run: Callable[..., Any] | None = None
+        self.write: Callable[..., Any] | None = None
+        self.change: Callable[..., Any] | None = None
         # The Tensor expressions by the inputs, where they are not the op's own.
         self.derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]] | None = None
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
@@ -80,6 +90,23 @@ class Way:
         self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
         # Where a Node is of a device, what notes the stream that it is recorded on.
         self.records: bool | Callable[[Any], None] = plan is None or plan.dtype.may_have_gradient
+
+    def writes_by(self, write: Callable[..., Any]) -> None:
+        """Let results be written so into memory of the shape and dtype of facts."""
+        self.write, facts, first = write, self.facts, self.layouts[0]
+        assert facts is not None and first is not None
+        if (facts.dtype, facts.shape, facts.device) == (first.dtype, first.shape, first.device):
+            self.change = write
+
+
+class OnDevice:
+    """A `write` of a device's, where no memory is read-only."""
+
+    def __init__(self, body: Body, device: Device) -> None:
+        self._body, self._run = body, backend_of(device.type).pointwise
+
+    def __call__(self, *arrays: Any) -> None:
+        self._run(self._body, arrays[:-1], arrays[-1])
 
 
 # That of a call of which is not known how it runs.
@@ -141,6 +168,15 @@ def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:
         for dtype, result in zip(kinds, _results(plan, order), strict=True)
     ]
     way.facts, way.more = seen[0], tuple(seen[1:])
+    if device is CPU and way.run is not None and not way.more:
+        way.write = _copying(way.run)
+
+
+@silent  # type: ignore[untyped-decorator]
+def _copying(run: Callable[..., Any]) -> Callable[..., None]:
+    """Return what writes a result that run makes: into memory that may be an operand's."""
+    copyto = np.copyto
+    return lambda *arrays: copyto(arrays[-1], run(*arrays[:-1]))
 
 
 def order_of(layouts: Sequence[Layout | None], shape: Shape) -> list[int] | None:

@@ -13,7 +13,7 @@ from ..core.missing import MissingMethod
 from ..core.overriding import NOT_TAKEN, offer_operator
 from ..dispatch.calls import pointwise_call, structured_call
 from ..dispatch.copy_inplace import inplace_of
-from ..dispatch.inplace import pointwise_inplace
+from ..dispatch.inplace import InPlace
 from ..dispatch.offering import operator_of
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.structured import StructuredOp
@@ -52,10 +52,10 @@ def attach_pointwise(op: PointwiseOp) -> None:
     if "method" in op.homes:
         setattr(TensorMethods, op.name, op.public)
     if "inplace" in op.homes:
-        setattr(TensorMethods, f"{op.name}_", pointwise_inplace(op))
+        setattr(TensorMethods, f"{op.name}_", InPlace(op).public)
         names = OPERATORS.get(op.name)
         if names is not None and names[2]:
-            setattr(TensorMethods, names[2], pointwise_inplace(op, operator=True))
+            setattr(TensorMethods, names[2], InPlace(op, names[2]).public)
 
 
 def _attach_operators(op: PointwiseOp) -> None:

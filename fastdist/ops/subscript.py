@@ -17,8 +17,7 @@ from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand, held
 from ..dispatch.copy_inplace import copy_, value_of
-from ..dispatch.inplace import require_may_change, will_record
-from ..dispatch.inplace_calls import may_write_at_once
+from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
 from ..dispatch.memory import shares_memory
 from ..dispatch.op import PLAIN
 from ..dispatch.rules import DimError

@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import forward_ad
-from fastdist.dispatch import inplace
+from fastdist.dispatch.inplace import InPlace
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "add_": lambda x, y: x.add_(y),
@@ -38,13 +38,13 @@ every_call = pytest.mark.parametrize("name", CALLS)
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list of the ops that went the general way."""
     went: list[str] = []
-    run = inplace.run_inplace
+    general = InPlace.general
 
     def spy(op: Any, *args: Any) -> Any:
-        went.append(op.name)
-        return run(op, *args)
+        went.append(op.of.name)
+        return general(op, *args)
 
-    monkeypatch.setattr(inplace, "run_inplace", spy)
+    monkeypatch.setattr(InPlace, "general", spy)
     return went
 
 
@@ -260,3 +260,17 @@ def test_nothing_is_written_at_once_into_a_leaf_of_a_device(slow: list[str]) -> 
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         x.mul_(2.0)
     assert x.tolist() == [4.0] * 3 and len(slow) == 2
+
+
+def test_a_tensor_of_another_device_is_refused_each_time() -> None:
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="input on cpu, other on sim:0"):
+            fd.tensor(1.0).add_(fd.tensor(2.0, device="sim"))
+
+
+def test_an_operand_that_is_repeated_out_of_place_grows_nothing_in_place() -> None:
+    column, whole = fd.zeros(3, 1), fd.ones(3, 3)
+    for _ in range(2):
+        assert (column + whole).shape == (3, 3)
+        with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+            column.add_(whole)

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from fastdist.dispatch.pointwise import PointwiseOp
+from fastdist.dispatch.structured import StructuredOp
+from tests.dispatch.ways import general_calls
 
 WARNING = (
     r"An output with one or more elements was resized since it had shape \[2\], which does not "
@@ -118,5 +121,55 @@ def test_an_out_for_places_is_of_their_dtype(write: Any) -> None:
 
 
 def test_what_no_op_takes_is_named_in_place_too() -> None:
-    with pytest.raises(TypeError, match=r"add_\(\): expected .* got \['Tensor', 'str'\]"):
+    with pytest.raises(
+        TypeError, match=r"add_\(\): argument types \(Tensor, str\) .* expected Tensors"
+    ):
         fd.ones(2).add_("a")  # type: ignore[arg-type]
+
+
+_WRITING: dict[str, Any] = {
+    "add": lambda x, y, out: fd.add(x, y, out=out),
+    "add(alpha)": lambda x, y, out: fd.add(x, y, alpha=0.5, out=out),
+    "mul(number)": lambda x, y, out: fd.mul(x, 2.0, out=out),
+    "exp": lambda x, y, out: fd.exp(x, out=out),
+    "over itself": lambda x, y, out: fd.sub(out, y, out=out),
+    "row": lambda x, y, out: fd.add(x, y[0], out=out),
+    "matmul": lambda x, y, out: fd.matmul(x, y, out=out),
+    "matmul over itself": lambda x, y, out: fd.matmul(out, y, out=out),
+    "cumsum": lambda x, y, out: fd.cumsum(x, 1, out=out),
+}
+
+
+@pytest.mark.parametrize("name", _WRITING)
+def test_a_later_out_goes_the_short_way_and_holds_the_same(name: str) -> None:
+    x, y = fd.arange(9.0).reshape(3, 3), fd.arange(1.0, 10.0).reshape(3, 3)
+    write, expected = _WRITING[name], fd.ones(3, 3)
+    write(x, y, expected)
+    for _ in range(3):
+        write(x, y, fd.ones(3, 3))
+    out = fd.ones(3, 3)
+    before = out._version
+    with general_calls(PointwiseOp, StructuredOp) as went:
+        assert write(x, y, out) is out
+    assert went == [] and out._version == before + 1
+    assert out.tolist() == expected.tolist()
+
+
+def test_a_later_out_is_looked_at_each_time() -> None:
+    x, y = fd.ones(3), fd.ones(3)
+    for _ in range(3):
+        fd.add(x, y, out=fd.zeros(3))
+    shared = fd.zeros(5)
+    with pytest.raises(RuntimeError, match="single memory location"):
+        fd.add(shared[:3], y, out=shared[1:4])
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        fd.add(x, y, out=fd.zeros(3, requires_grad=True))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        fd.add(x.clone().requires_grad_(), y, out=fd.zeros(3))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        fd.add(x, y, out=fd.zeros(3, dtype=fd.int64))
+    with pytest.raises(TypeError, match="'out' must be a Tensor"):
+        fd.add(x, y, out="z")
+    wide = fd.zeros(3, dtype=fd.float64)
+    assert fd.add(x, y, out=wide) is wide and wide.tolist() == [2.0] * 3
+    assert fd.add(x, fd.ones(2, 3), out=fd.zeros(0)).shape == (2, 3)
