@@ -102,10 +102,13 @@ class SimDevice:
         if first is not None:
             raise first
 
-    def stop(self) -> None:
-        """End all streams; what is queued is dropped."""
+    def stop(self, together: object = None) -> None:
+        """End all streams, with those of other devices to which the same is given; what is queued
+        is dropped.
+        """
+        together = together or object()
         for stream in self.streams():
-            stream.stop()
+            stream.stop(together)
 
 
 class SimArray:

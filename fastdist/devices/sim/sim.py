@@ -56,8 +56,9 @@ class SimBackend:
         self.behaviour.clear()
         with self._devices_lock:
             devices, self._devices = self._devices, {}
+        together = object()
         for device in devices.values():
-            device.stop()
+            device.stop(together)
 
     def device(self, index: int | None = None) -> SimDevice:
         """Return a device.

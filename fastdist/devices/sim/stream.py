@@ -28,7 +28,18 @@ from .faults import Behaviour
 # Memory is released by finalizers, which run anywhere, even inside append or put of the same
 # thread. deque.append and SimpleQueue.put may be entered so; a lock may not. Therefore queueing
 # takes no lock.
+
+# Note [Streams that end together]
+# All streams end at once, at exit or in a reset, one after the other: what one has queued is
+# dropped, and another that waits for it has not ended yet. That is no error that anybody missed, so
+# whoever ends them gives all of them one thing, which what was dropped carries.
 _log: Final = logging.getLogger(__name__)
+
+
+class _Dropped(DeviceError):
+    """A stream was stopped before it came to an event; `together` is what it was stopped with."""
+
+    together: object = None
 
 
 class _Ticket:
@@ -115,6 +126,8 @@ class SimStream:
         self._failure: Exception | None = None
         self._working = False
         self._stopping = threading.Event()
+        # See Note [Streams that end together].
+        self._together: object = None
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -182,9 +195,13 @@ class SimStream:
         if not self._behaviour.lazy:
             self.flush()
 
-    def stop(self) -> None:
-        """End the thread after the task that it is in; drop the rest. Waits for the thread."""
+    def stop(self, together: object = None) -> None:
+        """End the thread after the task that it is in; drop the rest. Waits for the thread.
+
+        Streams that end together are given the same thing.
+        """
         with self._thread_lock:
+            self._together = together or object()
             self._stopping.set()
             thread = self._thread
         if thread is None:
@@ -193,7 +210,7 @@ class SimStream:
         self._tickets.put(_END)
         if thread is not threading.current_thread():
             thread.join()
-        if self._failure is not None:
+        if self._failure is not None and not self._ended_with(self._failure):
             _log.error("%s ends with an error that nobody waited for: %s", self.name, self._failure)
 
     def __enter__(self) -> Self:
@@ -301,6 +318,9 @@ class SimStream:
         # A copy for every catcher: a traceback belongs to one raise.
         raise type(failure)(*failure.args) from failure.__cause__
 
+    def _ended_with(self, failure: Exception) -> bool:
+        return isinstance(failure, _Dropped) and failure.together is self._together
+
     def _abandon(self) -> None:
         while True:
             try:
@@ -308,7 +328,9 @@ class SimStream:
             except IndexError:
                 return
             if not isinstance(task, _Ticket) and task[0] == self._reach:
-                task[1][0]._pass(DeviceError(f"{self.name} was stopped with work queued"))
+                dropped = _Dropped(f"{self.name} was stopped with work queued")
+                dropped.together = self._together
+                task[1][0]._pass(dropped)
 
     def _require_running(self) -> None:
         if self.is_stopped:

@@ -209,6 +209,33 @@ def test_error_that_nobody_waited_for_is_logged_at_the_end(
     assert "nobody waited for: sim:0: kernel 'copy_from_host' failed" in record.getMessage()
 
 
+def test_streams_that_wait_for_each_other_end_without_an_error_that_none_is(
+    sim: SimBackend, caplog: pytest.LogCaptureFixture
+) -> None:
+    # One of another device waits for what is dropped, and is ended after that.
+    first, second, third = sim.stream(0), sim.stream(0), sim.stream(1)
+    begun = threading.Event()
+    first.launch_host_function(lambda: begun.set() or first._stopping.wait(WAIT_S))
+    waited_for = first.record_event()
+    for stream in (second, third):
+        stream.wait_event(waited_for)
+        waited_for = stream.record_event()
+    assert begun.wait(WAIT_S)
+    sim.reset()
+    assert caplog.records == []
+    # Whoever waits for it hears of it all the same, and so does the log where it came before.
+    with pytest.raises(DeviceError, match="was stopped with work queued"):
+        waited_for.synchronize()
+    later = sim.stream(0)
+    later.wait_event(waited_for)
+    called = threading.Event()
+    later.launch_host_function(called.set)
+    assert called.wait(WAIT_S)
+    sim.reset()
+    (record,) = caplog.records
+    assert "was stopped with work queued" in record.getMessage()
+
+
 def test_kernels_are_handed_in_as_time_ranges_of_their_stream(sim: SimBackend) -> None:
     with Recording() as recording:
         sim.to_numpy(sim.from_numpy(np.zeros(3)))
