@@ -66,6 +66,10 @@ class GraphError(FastdistError, RuntimeError):
     """A backward or forward pass that the recorded graph does not allow."""
 
 
+class TransformError(GraphError):
+    """A function of functions, such as vmap or func.grad, does not go on where this leads."""
+
+
 class VersionError(GraphError):
     """A saved tensor was changed in place before its gradient was computed."""
 

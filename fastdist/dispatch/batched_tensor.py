@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Final
 
+from ..core.errors import TransformError
 from ..core.overriding import disabled_torch_function
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
@@ -31,6 +32,13 @@ class Batched(Tensor):
         raise NeedsNumbers(
             "vmap: a function that has no batching rule reads the numbers of a tensor; call it "
             "outside of the function that vmap is given"
+        )
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TransformError(
+            "vmap: a batch can be neither pickled nor sent to another worker; make one call with "
+            "the whole batch, outside of the function that vmap is given, and apply vmap in the "
+            "function that it calls, or make a call for each in a loop"
         )
 
     def detach(self) -> Tensor:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from ...core.device import Device
-from ...core.errors import GraphError, WorkerLostError
+from ...core.errors import TransformError, WorkerLostError
 from ...graph.differentiated import is_differentiated
 from ...graph.modes import tls
 from ...graph.node import Edge
@@ -64,15 +64,14 @@ class AutogradInterceptor:
     def request_out(self, request: Message) -> None:
         """Wrap a request made inside a context.
 
-        Raises  GraphError where a function of functions would find no gradient
+        Raises  TransformError where a function of functions would find no gradient
         """
         if tls.differentiated and tls.grad and is_differentiated(request.tensors):
-            raise GraphError(
-                f"worker {request.peer.name!r} would be given a tensor by which func.grad, "
-                "func.vjp, func.jacrev or a function of autograd.functional differentiates "
-                "backwards, and their passes do not go on there: call distributed.autograd.hvp "
-                "or jvp, or func.jvp or jacfwd, or backward(context_id, [loss]) in a "
-                "distributed.autograd.context()"
+            raise TransformError(
+                "it would be given a tensor by which func.grad, func.vjp, func.jacrev or a "
+                "function of autograd.functional differentiates backwards, and their passes do not "
+                "go on there: call distributed.autograd.hvp or jvp, or func.jvp or jacfwd, or "
+                "backward(context_id, [loss]) in a distributed.autograd.context()"
             )
         if current_context_id() < 0 or request.effective_type not in _WRAPPED:
             return

@@ -261,7 +261,8 @@ def test_what_differentiates_backwards_in_one_process_refuses_a_call_to_another(
     x = leaf(1).detach()
     # As for torch, nothing would tell that the zeros are wrong.
     with pytest.raises(
-        GraphError, match=r"worker 'w1' would be given a tensor by which func\.grad"
+        GraphError,
+        match=r"^rpc: doubled on worker 'w1' \(rank 1\): it would be given a tensor by which func",
     ):
         BACKWARDS[name](_times_two_there, x)
     with pytest.raises(GraphError, match="would be given a tensor by which"), da.context():
@@ -284,7 +285,32 @@ def test_forward_mode_goes_through_a_call_to_another() -> None:
     assert fastdist.allclose(tangent, 2.0 * x.cos())
 
 
+MAPPED = {
+    "rpc_sync": lambda x: rpc.rpc_sync("w1", doubled, (x,)),
+    "rpc_async": lambda x: rpc.rpc_async("w1", doubled, (x,)).wait(),
+    "remote": lambda x: rpc.remote("w1", doubled, (x,)).to_here(),
+    "of a list": lambda x: rpc.rpc_sync("w1", doubled, kwargs={"x": [x.sin(), {"x": x}]}),
+    "of this worker": lambda x: rpc.rpc_sync("w0", doubled, (x,)),
+    "under grad": fastdist.func.grad(lambda t: _times_two_there(t).sum()),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
 @on_worker(0)
-def test_vmap_refuses_a_call_to_another() -> None:
-    with pytest.raises(RuntimeError, match="vmap"):
-        fastdist.vmap(_times_two_there)(leaf(1).detach())
+def test_vmap_refuses_a_call_to_another(name: str) -> None:
+    x, there = leaf(1).detach(), 0 if name == "of this worker" else 1
+    refused = (
+        rf"^rpc: doubled on worker 'w{there}' \(rank {there}\): vmap: a batch can be neither "
+        "pickled nor sent to another worker; make one call with the whole batch, outside of"
+    )
+    with pytest.raises(GraphError, match=refused):
+        fastdist.vmap(MAPPED[name])(x)
+    with pytest.raises(GraphError, match=refused), da.context():
+        fastdist.vmap(MAPPED[name])(x)
+
+
+@on_worker(0)
+def test_inside_of_vmap_a_call_may_take_what_is_no_batch() -> None:
+    x, w = leaf(1).detach(), leaf(2).detach()
+    found = fastdist.vmap(lambda t: t * _times_two_there(w[0]))(x)
+    assert fastdist.allclose(found, x * 2.0 * w[0].sin())

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fastdist.core.errors import RpcTimeoutError, WorkerLostError
+from fastdist.core.errors import RpcTimeoutError, TransformError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
@@ -303,7 +303,8 @@ def pack_request(
 ) -> None:
     """Fill in the frames of a call; value is (function, args, kwargs) where its type asks for it.
 
-    Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError
+    Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError;
+            TransformError where it is called in what does not go on there
     """
     message, peer = call.message, call.peer
     # What is being pickled may make a call itself.
@@ -319,8 +320,10 @@ def pack_request(
         call.frames = message.encode(peer.lender, device_map_to, limits=peer.record.limits)
         call.lent_bytes = message.lent_bytes
         message.body = b""  # the frames have it
-    except BaseException:
+    except BaseException as error:
         undo(call)
+        if isinstance(error, TransformError):
+            raise TransformError(f"rpc: {call.describe()}: {error}") from None
         raise
     finally:
         packing.parcel = outer
