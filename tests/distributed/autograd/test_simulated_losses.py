@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -246,6 +247,37 @@ def begin_and_be_interrupted(function: Callable[[int], Tensor]) -> None:
     calls = [(agent.get_worker_info("w1"), function, (20_000,))] * 2
     with pytest.raises(KeyboardInterrupt):
         agent.call_each(calls, interrupt)
+
+
+def test_memory_that_gradients_lent_comes_back_when_the_request_for_them_counts_as_lost() -> None:
+    for seed in range(0, 160, 8):
+        caller, callee = Calls(seed, quiet=True).group.workers[:2]
+        for number in range(3):
+            caller.world.soon(caller, call_for_much, number)
+            run_for(1.0)
+        caller.world.soon(caller, lose_a_pass)
+        run_for(1.0)
+        gc.collect()  # what failed is held by its own error
+        run_for(100.0)
+        assert callee.num_lent() == 0, f"seed {seed}"
+
+
+def lose_a_pass() -> None:
+    x = fastdist.ones(20_000, requires_grad=True)
+    with da.context() as context_id:
+        y = rpc.rpc_sync("w1", twice, (x,))
+        waits = mock.patch.object(LaneCall, "_receive_answer", lose)
+        with waits, pytest.raises(WorkerLostError, match="broke and came back"):
+            da.backward(context_id, [y.sum()])
+
+
+def lose(call: LaneCall, deadline: float | None) -> None:
+    pause(groups[-1].world.rng.uniform(0.0, 0.04))
+    raise call.lost_error(may_have_run=False)
+
+
+def twice(x: Tensor) -> Tensor:
+    return x * 2
 
 
 def interrupt(*waiting: object) -> None:

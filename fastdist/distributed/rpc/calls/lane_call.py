@@ -173,7 +173,7 @@ class LaneCall(Call):
                 if self.message_id in never_came:
                     again = self.frames_again()
                     if not again:
-                        raise self.lost_error(may_have_run=False)
+                        raise self.lost_error(may_have_run=self.was_taken())
                     own.lane.send(again, deadline)
                 elif self.message_id in gone:
                     raise self.lost_error(may_have_run=True)

@@ -172,6 +172,13 @@ class Call:
         lender = self.peer.lender
         return frames if lender is not None and lender.renew(self.message_id) else ()
 
+    def was_taken(self) -> bool:
+        """Return whether what of the request is not in its frames may have been taken.
+
+        Note    then it came after all, by a copy or behind the question what became of it
+        """
+        return bool(self.lent_bytes)
+
     def describe(self) -> str:
         """Return what was called where, for errors."""
         what = self.what

@@ -151,7 +151,13 @@ OURS_ALONE: Final = frozenset(
 # Requests whose callee is sure to hear of it when they are given up: they may bring references, or
 # their answers may, or tensors in memory that is lent.
 TOLD_IF_GIVEN_UP: Final = frozenset(
-    {_T.SCRIPT_CALL, _T.PYTHON_CALL, _T.PYTHON_REMOTE_CALL, _T.PYTHON_RREF_FETCH_CALL}
+    {
+        _T.SCRIPT_CALL,
+        _T.PYTHON_CALL,
+        _T.PYTHON_REMOTE_CALL,
+        _T.PYTHON_RREF_FETCH_CALL,
+        _T.BACKWARD_AUTOGRAD_REQ,  # gradients come back in its answer
+    }
 )
 # What there is: to ask a MessageType for another number raises.
 KINDS: Final = frozenset(MessageType)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Waiting(Protocol):
-    """A call that waits for its answer on lane 0. Each method but `frames_again` ends it."""
+    """A call that waits for its answer on lane 0. The first three end it."""
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
         """Take the answer."""
@@ -39,6 +39,9 @@ class Waiting(Protocol):
 
     def frames_again(self) -> Sequence[Buffer]:
         """Return the frames of a request that never came; none if it is not here any more."""
+
+    def was_taken(self) -> bool:
+        """Return whether what of the request is not in its frames may have been taken."""
 
 
 def ask_about(serial: int, call_ids: Sequence[int]) -> list[Buffer]:
@@ -96,7 +99,7 @@ def act_on_findings(word: Message, session: Session, pipe: Pipe[Waiting], name: 
             debug_log.worker(call_id >> RANK_SHIFT, text, id_text(call_id), name)
             pipe.notify(list(frames))
         elif (call := pipe.take_pending(call_id)) is not None:
-            call.lost(may_have_run=False)
+            call.lost(may_have_run=call.was_taken())
     for call_id in gone:
         if (call := pipe.take_pending(call_id)) is not None:
             call.lost(may_have_run=True)

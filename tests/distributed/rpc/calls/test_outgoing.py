@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcError, RpcTimeoutError
+from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.calls.outgoing import FutureCall, open_answer, whole_ms
@@ -144,6 +144,22 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
     findings = decode(tell(serial, Findings([], [5], [])))
     act_on_findings(findings, session, notified, "w1")
     assert sent == [[b"head", b"tensor"]]
+
+
+@pytest.mark.parametrize(("lent_bytes", "may_have_run"), [(0, False), (1, True)])
+def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
+    pipe: Pipe, lent_bytes: int, may_have_run: bool
+) -> None:
+    call: Any = call_under_way(pipe, [])
+    call._client.give_up = lambda call: None
+    call.frames, call.lent_bytes = (b"head",) * lent_bytes, lent_bytes
+    call.peer.info.id = 1
+    call.peer.lender = SimpleNamespace(renew=lambda _: False, end=lambda _: None)
+    session = Session(0.0)
+    findings = decode(tell(session.asks_about([5]), Findings([], [5], [])))
+    act_on_findings(findings, session, pipe, "w1")
+    error = call._future.exception()
+    assert isinstance(error, WorkerLostError) and error.may_have_run is may_have_run
 
 
 def test_an_answer_without_a_value_is_a_reply_that_holds_nothing() -> None:
