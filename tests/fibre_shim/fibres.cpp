@@ -37,6 +37,8 @@ struct Fibre {
     unsigned int mask = 0;     // of the warp barrier where it waits; 0 at one of the block
     bool done = false, started = false;
     unsigned char sent[16], received[16];
+    bool asks_same = false;  // which lanes sent the same 8 bytes
+    unsigned int same = 0;
     ucontext_t context;
     jmp_buf place;
 };
@@ -89,6 +91,10 @@ bool open_warp(Fibre* warp, int lanes, int first) {
         const int from = warp[i].source;
         fill(warp[i].received, 16);
         if (from < lanes && named(from)) memcpy(warp[i].received, warp[from].sent, 16);
+        if (!warp[i].asks_same) continue;
+        warp[i].same = 0;
+        for (int j = 0; j < lanes; ++j)
+            if (named(j) && memcmp(warp[i].sent, warp[j].sent, 8) == 0) warp[i].same |= 1u << j;
     }
     for (int i = 0; i < lanes; ++i)
         if (named(i)) warp[i].line = 0, warp[i].mask = 0;
@@ -171,6 +177,14 @@ void exchange(unsigned int mask, void* value, size_t bytes, int source, int line
     current->source = source;
     wait(line, mask);
     memcpy(value, current->received, bytes);
+}
+
+unsigned int same(unsigned int mask, unsigned long long value, int line) {
+    Fibre* self = current;
+    self->asks_same = true;
+    exchange(mask, &value, sizeof value, self->lane, line);
+    self->asks_same = false;
+    return self->same;
 }
 
 const char* run(void (*thread_body)(), const unsigned int* geometry, size_t shared_bytes,

@@ -25,6 +25,7 @@ dim3 thread();
 int lane();
 void wait(int line, unsigned int mask);  // mask 0: for the whole block
 void exchange(unsigned int mask, void* value, size_t bytes, int source, int line);
+unsigned int same(unsigned int mask, unsigned long long value, int line);
 void* dynamic_shared();
 const char* run(void (*body)(), const unsigned int* geometry, size_t shared_bytes,
                 unsigned long long seed);
@@ -82,8 +83,25 @@ T __shfl_xor_sync(unsigned int mask, T value, int by, int width = 32, int line =
     const int lane = fibres::lane(), other = lane ^ by;
     return fibres::shuffle(mask, value, other / width <= lane / width ? other : lane, line);
 }
+template <typename T>
+unsigned int __match_any_sync(unsigned int mask, T value, int line = __builtin_LINE()) {
+    unsigned long long bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    return fibres::same(mask, bits, line);
+}
+static inline unsigned int __ballot_sync(unsigned int mask, int told, int line = __builtin_LINE()) {
+    const unsigned int same = fibres::same(mask, told != 0, line);
+    return told ? same : mask & ~same;
+}
 
 // Device functions that the C library lacks.
+static inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
+// Fibres do not switch in the midst of one.
+template <typename T> T atomicAdd(T* at, T value) {
+    const T old = *at;
+    *at = old + value;
+    return old;
+}
 static inline double __longlong_as_double(long long bits) {
     double value;
     memcpy(&value, &bits, sizeof value);

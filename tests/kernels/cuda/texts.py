@@ -29,6 +29,7 @@ from fastdist.kernels.cuda.multi_tensor import source_of_program
 from fastdist.kernels.cuda.normalization import source_of_normalization
 from fastdist.kernels.cuda.patches import source_of_patches
 from fastdist.kernels.cuda.pointwise_source import Operand, pack_size, source_of
+from fastdist.kernels.cuda.radix import source_of_radix
 from fastdist.kernels.cuda.random import source_of_random
 from fastdist.kernels.cuda.recurrent import source_of_recurrent
 from fastdist.kernels.cuda.reduce import source_of_reduce
@@ -184,6 +185,13 @@ def texts_of_places() -> Iterator[tuple[str, str]]:
     for dtype in [*C_TYPES, BF16]:
         yield f"places of {dtype}", source_of_indexing(dtype, 2, I32)
         yield f"moves of {dtype}", source_of_move(dtype, 3)
+
+
+def texts_of_orders() -> Iterator[tuple[str, str]]:
+    """Yield the orders of every dtype, and of numbers of few digits."""
+    for dtype in [*C_TYPES, BF16]:
+        yield f"order of {dtype}", source_of_radix(dtype, max(32, 8 * dtype.itemsize))
+    yield "order of few numbers", source_of_radix(I64, 32)
 
 
 def texts_of_random_numbers() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,131 @@
+"""Stable orders by digits, run on the CPU by fibres, against NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.core.dtypes import bfloat16
+from fastdist.kernels.cuda import radix
+from fastdist.kernels.cuda.launch import Scratch
+from fastdist.kernels.cuda.radix import plan_order, plan_order_of_numbers
+from tests.fibre_shim.driver import SEEDS, run
+
+RNG = np.random.default_rng(0)
+
+
+def numbers_in_order(numbers: np.ndarray, high: int, seed: int) -> int:
+    """Hold an order to NumPy's; return the number of launches."""
+    values, order = np.full((2, len(numbers)), -7)
+    launches = plan_order_of_numbers(numbers, values, order, high)
+    run(launches, seed)
+    expected = np.argsort(numbers, kind="stable")
+    np.testing.assert_array_equal(order, expected)
+    np.testing.assert_array_equal(values, numbers[expected])
+    return len(launches)
+
+
+@pytest.mark.parametrize("length", [1, 2, 32, 33, 256, 1000, 4096])
+@pytest.mark.parametrize("high", [0, 3, 254, 255, 70_000])
+def test_numbers_of_one_tile_are_ordered_in_one_launch(length: int, high: int) -> None:
+    numbers = RNG.integers(-1, high + 1, length)
+    for seed in SEEDS:
+        assert numbers_in_order(numbers, high, seed) == 1
+
+
+@pytest.mark.parametrize(("high", "digits"), [(254, 1), (255, 2), (50_000, 2), (2**24, 4)])
+def test_longer_numbers_take_three_launches_for_each_digit_that_they_have(
+    high: int, digits: int
+) -> None:
+    numbers = RNG.integers(-1, high + 1, 9000)
+    numbers[::7] = high
+    for seed in SEEDS:
+        assert numbers_in_order(numbers, high, seed) == 3 * digits
+
+
+def test_words_of_64_bits_are_ordered_by_all_of_them() -> None:
+    high = 2**40
+    numbers = RNG.choice(np.array([-1, 0, 5, 2**33, 2**33 + 1, high]), 5000)
+    for seed in SEEDS:
+        assert numbers_in_order(numbers, high, seed) == 18
+
+
+def test_chunks_of_several_tiles_are_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(radix, "_ENOUGH_BLOCKS", 2)
+    for numbers in (RNG.integers(0, 9, 21_000), np.arange(21_000)[::-1] // 100):
+        for seed in SEEDS:
+            numbers_in_order(numbers, 255, seed)
+
+
+def test_many_chunks_are_added_up_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A block of `begin` takes 256 of them at a time.
+    monkeypatch.setattr(radix, "_TILES", {32: 16, 64: 8})
+    launches = plan_order_of_numbers(*[Scratch((5000,), np.dtype(np.int64))] * 3, 9)
+    assert [one.grid for one in launches] == [(313, 1), (256, 1), (313, 1)]
+    counted = RNG.integers(0, 5, (256, 313)).astype(np.uint32)
+    totals = np.zeros(256, np.uint32)
+    found = counted.copy()
+    step = launches[1]
+    for seed in SEEDS:
+        found[:] = counted
+        run([step._replace(args=(found, totals, step.args[-1]))], seed)
+        np.testing.assert_array_equal(totals, counted.sum(1))
+        np.testing.assert_array_equal(found, counted.cumsum(1) - counted)
+
+
+DTYPES = [
+    *("float16", "float32", "float64", "int8", "int16", "int32", "int64", "bool"),
+    *("uint8", "uint16", "uint32", "uint64", bfloat16.numpy),
+]
+
+
+def values_of(dtype: Any, shape: tuple[int, int]) -> np.ndarray:
+    """Return values with equals among them, and all that a dtype has of extremes."""
+    dtype = np.dtype(dtype)
+    x = RNG.integers(-40, 40, shape).astype(np.float64)
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        x = RNG.integers(max(-40, bounds.min), 40, shape).astype(dtype)
+        x.flat[::5], x.flat[1::5] = bounds.min, bounds.max
+    elif dtype.kind != "b":
+        x = (x / 4).astype(np.float32).astype(dtype)
+        special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, np.copysign(np.nan, -1)])
+        x.flat[::3] = np.resize(special, x.flat[::3].size).astype(dtype)
+    return x.astype(dtype)
+
+
+def in_order(x: np.ndarray, *, descending: bool) -> np.ndarray:
+    """Return what NumPy finds: its stable sort has NaN last, and -0 equal to 0."""
+    plain = x.astype(np.float64) if np.dtype(x.dtype).kind not in "iub" else x
+    if not descending:
+        return np.argsort(plain, -1, kind="stable")
+    turned = np.argsort(plain[:, ::-1], -1, kind="stable")[:, ::-1]
+    return x.shape[1] - 1 - turned
+
+
+ROWS = [
+    *[(dtype, shape) for dtype in DTYPES for shape in ((9, 7), (3, 32))],
+    *[(dtype, (2, 300)) for dtype in ("float16", "float32", "int64")],
+    *[("float32", (2, 5000)), ("float64", (1, 2100))],
+]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(("dtype", "shape"), ROWS)
+def test_rows_of_every_dtype_are_ordered(
+    dtype: Any, shape: tuple[int, int], descending: bool
+) -> None:
+    x = values_of(dtype, shape)
+    expected = in_order(x, descending=descending)
+    for seed in SEEDS:
+        order = np.full(shape, -7)
+        run(plan_order(x, order, descending=descending), seed)
+        np.testing.assert_array_equal(order, expected)
+
+
+def test_rows_without_elements_launch_nothing() -> None:
+    for shape in ((0, 5), (5, 0)):
+        x = np.zeros(shape)
+        assert plan_order(x, np.zeros(shape, np.int64), descending=False) == []
