@@ -25,7 +25,7 @@ from ..dispatch.promotion import dtype_of_number, dtype_or_default
 from ..dispatch.sparse_rules import refusal
 from ..tensor.dlpack import from_dlpack
 from ..tensor.layout import Shape, memory_order
-from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
+from ..tensor.tensor import Tensor, from_array, from_users_array, layout_of, wrap
 from .listed_numbers import array_of_lists, dtype_among, require_real
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -130,6 +130,15 @@ def _filled(
     # Kernels of devices take no complex numbers.
     how = None if dtype.is_complex and number is not None else write
     return made(values, how, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+def number_beside(input: Tensor, value: Any) -> Tensor:
+    """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
+    dtype, where = input.facts.dtype, input.facts.device
+    number = held(value, dtype)
+    if where is CPU:
+        return from_array(number)
+    return _filled(number, (), dtype, where, False, None, False)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import zeros_like
 from ..tensor.layout import Layout, Shape
-from ..tensor.tensor import Tensor, from_array
+from ..tensor.tensor import Tensor
 
 
 def require_index(name: str, index: Tensor) -> None:
@@ -163,22 +163,25 @@ def scatter(
     """Return input with src, a tensor or a number, written at index along dim; with reduce "add" or
     "multiply" it meets what stands there.
     """
+    from .creation import number_beside
+
     given = value if src is None else src
     if reduce is not None:
         return given_out("scatter", out, _met(input, dim, index, given, reduce), (input,))
     if isinstance(src, Tensor) and not src.facts.shape:
         _require_source(index.facts.shape, (), input.facts.shape, dim)
     elif not isinstance(given, Tensor):
-        given = from_array(held(given, input.facts.dtype))
+        given = number_beside(input, given)
     return given_out("scatter", out, scatter_src.general((input, index, given), (dim,)), (input,))
 
 
 def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
+    from .creation import number_beside
+
     if reduce not in ("add", "multiply"):
         raise ShapeError(f"reduce argument must be either add or multiply., got {reduce!r}")
     if not isinstance(given, Tensor):
-        number = from_array(held(given, input.facts.dtype)).to(input.facts.device)
-        given = OPS["expand"].public(number, index.facts.shape)
+        given = OPS["expand"].public(number_beside(input, given), index.facts.shape)
     return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]
         input, dim, index, given, "sum" if reduce == "add" else "prod"
     )

@@ -15,7 +15,7 @@ from ..dispatch.batched_tensor import levels
 from ..dispatch.batching import assign_batch, indexed_batch
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
-from ..dispatch.constants import as_operand, held
+from ..dispatch.constants import as_operand
 from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
 from ..dispatch.memory import shares_memory
@@ -308,11 +308,13 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool) -> Tensor:
     """Write value at places of target, or add it there."""
+    from .creation import number_beside
+
     require_may_change(target)
     dtype: DType = target.facts.dtype
     value = _fitted(value, places.shape)
     if not isinstance(value, Tensor):
-        value = from_array(held(value, dtype))
+        value = number_beside(target, value)
     elif value.facts.dtype is not dtype:
         if value.facts.numel != 1:
             raise DTypeError(

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastdist.core.scalar import parse
+
 from .copying import cast
 from .launch import (
     C_TYPES,
@@ -32,8 +34,12 @@ from .launch import (
     text_of,
 )
 from .layout import broadcast_strides, element_strides
+from .pointwise import plan, pointwise
 from .prepared import on_device_of_out, only_launches
+from .radix import plan_order_of_numbers
 
+_ZERO: Final = parse("T(0)", ())
+_SAME: Final = parse("x", ("x",))
 # How many entries a thread adds up at most.
 CHUNK: Final = 256
 
@@ -41,6 +47,7 @@ DType = np.dtype[Any]
 Steps = Sequence[int]
 # One array, or None for "all of this axis", for each axis of what is indexed.
 Places = tuple[Any, ...]
+_NUMBER: Final = np.dtype(np.int64)
 
 
 @only_launches
@@ -65,67 +72,71 @@ def plan_gather(x: Any, index: Any, out: Any, axis: int, steps: Steps) -> list[L
     return _launch("gather", (x, index, out), out, (axis, length, read[axis]), (along, steps))
 
 
-@on_device_of_out
+@only_launches
 def scatter(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
     """Write x into out, and src at index along axis over it; src has index's axes or none."""
     cast(x, out)
     _put_elements(index, src, out, axis, added=False)
 
 
-@on_device_of_out
+@only_launches
 def scatter_add(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
     """Write x into out, and add src at index along axis. Half types are added in float32."""
     cast(x, out)
     _put_elements(index, src, out, axis, added=True)
 
 
-@on_device_of_out
+@only_launches
 def scatter_zeros(x: Any, index: Any, out: Any, axis: int) -> None:
     """Write zeros into out, and add x at index along axis."""
-    out.fill(0)
+    launch(plan(_ZERO, [], out))
     _put_elements(index, x, out, axis, added=True)
 
 
-@on_device_of_out
+@only_launches
 def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
     """Write x into out, and add the slices of src, times alpha, at index along axis.
 
     alpha is a number of x's dtype.
     """
     cast(x, out)
-    if not src.size:
+    if not src.size or not out.size:
         return
-    sorted_, order = sorted_with_order(index.reshape((index.size,)))
+    length = out.shape[axis] if out.ndim else 1
+    step = element_strides(index)[0] if index.ndim else 0
+    named = Scratch((index.size,), _NUMBER)
+    numbered = _launch("number", (index, named), index, (axis, length, 1), ([0], [step]), named)
+    ordered, sorted_, order = plan_sorted(named, length)
     runs = runs_of_slices(src, out, axis, index.size)
-    launch(plan_add(runs, src, sorted_, order, out, alpha))
+    launch([*numbered, *ordered, *plan_add(runs, src, sorted_, order, out, alpha)])
 
 
 def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> None:
-    if not index.size:
+    if not index.size or not out.size:
         return
-    sorted_, order = sorted_with_order(elements_of(index, out, axis))
+    ordered, sorted_, order = plan_sorted_elements(index, out, axis)
     runs = runs_of_elements(index, src, out)
-    plan = plan_add if added else plan_put
-    launch(plan(runs, src, sorted_, order, out))
+    written = (plan_add if added else plan_put)(runs, src, sorted_, order, out)
+    launch([*ordered, *written])
 
 
-def elements_of(index: Any, out: Any, axis: int) -> Any:
-    """Return the number of the element of out, in C order, that each of an index along axis names;
-    -1 for what the axis has not.
+def plan_sorted_elements(index: Any, out: Any, axis: int) -> tuple[list[Launch], Scratch, Scratch]:
+    """Return the launches that find which element of out, in C order, each of an index along axis
+    names, and where there will be these numbers in order, -1 for what the axis has not, and where
+    each stood.
     """
-    import cupy
+    named = Scratch((index.size,), _NUMBER)
+    numbered = plan_numbers(index, named, out, axis)
+    ordered, sorted_, order = plan_sorted(named, out.size)
+    return [*numbered, *ordered], sorted_, order
 
-    numbers = cupy.empty((index.size,), np.int64)
-    launch(plan_numbers(index, numbers, out, axis))
-    return numbers
 
-
-def sorted_with_order(numbers: Any) -> tuple[Any, Any]:
-    """Return numbers in order, and where each stood; equals keep their order."""
-    import cupy
-
-    order = cupy.argsort(numbers)
-    return cupy.take(numbers, order).astype(np.int64), order
+def plan_sorted(numbers: Any, places: int) -> tuple[list[Launch], Scratch, Scratch]:
+    """Return the launches that order numbers of so many places, and where there will be the numbers
+    in order and where each stood; equals keep their order.
+    """
+    sorted_, order = [Scratch(numbers.shape, _NUMBER) for _ in range(2)]
+    return plan_order_of_numbers(numbers, sorted_, order, places - 1), sorted_, order
 
 
 def plan_numbers(index: Any, numbers: Any, out: Any, axis: int) -> list[Launch]:
@@ -240,8 +251,8 @@ def take(x: Any, out: Any, places: Places) -> None:
     if not out.size:
         return
     runs = runs_of_places(x, out, out.shape, places)
-    numbers = _numbers_of(x, places, runs.entries[0])
-    launch([runs.launch("take", out.dtype, (x, numbers, out))])
+    located, named = _plan_numbers_of(x, places, runs.entries[0])
+    launch([*located, runs.launch("take", out.dtype, (x, named, out))], out)
 
 
 @on_device_of_out
@@ -257,11 +268,12 @@ def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
     if not out.size or not math.prod(shape):
         return
     if isinstance(x, np.ndarray):
-        x = _uploaded(x)
+        x = _on_device(x)
     runs = runs_of_places(out, x, shape, places)
-    sorted_, order = sorted_with_order(_numbers_of(out, places, met))
-    plan = plan_add if accumulate else plan_put
-    launch(plan(runs, x, sorted_, order, out))
+    located, named = _plan_numbers_of(out, places, met)
+    ordered, sorted_, order = plan_sorted(named, math.prod(runs.places[0]))
+    written = (plan_add if accumulate else plan_put)(runs, x, sorted_, order, out)
+    launch([*located, *ordered, *written], out)
 
 
 @on_device_of_out
@@ -278,15 +290,17 @@ def replace(x: Any, src: Any, out: Any, places: Places, accumulate: bool) -> Non
     put(src, out, places, accumulate)
 
 
-def _numbers_of(indexed: Any, places: Places, met: Steps) -> Any:
-    """Return the number of the place that each entry names, in C order over the indexed axes."""
-    import cupy
-
-    numbers = cupy.empty((math.prod(met),), np.dtype(np.int64))
+def _plan_numbers_of(indexed: Any, places: Places, met: Steps) -> tuple[list[Launch], Scratch]:
+    """Return the launches that find the number of the place that each entry names, in C order over
+    the indexed axes, and where there will be these numbers.
+    """
+    named = Scratch((math.prod(met),), _NUMBER)
     used = [axis for axis, place in enumerate(places) if place is not None]
-    for nth, axis in enumerate(used):
-        launch(plan_locate(places[axis], numbers, met, indexed.shape[axis], nth))
-    return numbers
+    located = [
+        plan_locate(places[axis], named, met, indexed.shape[axis], nth)
+        for nth, axis in enumerate(used)
+    ]
+    return list(itertools.chain(*located)), named
 
 
 def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> list[Launch]:
@@ -300,10 +314,13 @@ def plan_locate(index: Any, numbers: Any, met: Steps, length: int, nth: int) -> 
     return [Launch(source, "locate", (-(-count // THREADS), 1), (index, numbers, task))]
 
 
-def _uploaded(number: Any) -> Any:
+def _on_device(number: Any) -> Any:
+    """Return a number of the CPU in the device's memory; it gets there as a kernel's argument."""
     import cupy
 
-    return cupy.array(number)
+    made = cupy.empty((), number.dtype)
+    pointwise(_SAME, [number], made)
+    return made
 
 
 def _launch(

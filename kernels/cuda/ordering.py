@@ -1,25 +1,24 @@
-"""Sorting along an axis, on CUDA arrays: CuPy's. NaN is the largest, equals keep their order.
+"""Sorting along an axis, on CUDA arrays. NaN is the largest, equals keep their order.
 
-Thread  any; queued on the current stream of out's device
+Thread  any; queued on the current stream of out's device, and waits for nothing
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
 from .indexing import gather
-from .launch import is_real
+from .launch import launch
 from .pointwise import pointwise
 from .prepared import on_device_of_out
+from .radix import plan_order
 
 _SAME: Final = parse("x", ("x",))
-_COMPARED: Final = parse("where(isnan(x), T(nan), x + T(0))", ("x",))
-_MIRRORED: Final = parse("n - x", ("x", "n"))
 
 
 @on_device_of_out
@@ -48,20 +47,18 @@ def _choose(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) ->
 
 
 def _in_order(x: Any, axis: int, largest: bool) -> Any:
-    """Return the places along axis in order; equals keep theirs."""
+    """Return the places along axis in order, or from the largest on; equals keep theirs."""
     import cupy
 
-    if is_real(x.dtype):
-        # CuPy sorts no bfloat16, and floating numbers of one axis by their bits: a NaN may have a
-        # sign there, and -0 lie below 0.
-        plain = cupy.empty(x.shape, WIDE.get(x.dtype, x.dtype))
-        pointwise(_COMPARED, [x], plain)
-        x = plain
-    if not largest:
-        return cupy.argsort(x, axis)
-    # Sorting the mirrored axis and mirroring back keeps the order of equals.
-    turned = (*[slice(None)] * axis, slice(None, None, -1))
-    mirrored = cupy.argsort(x[turned], axis)[turned]
-    places = cupy.empty(x.shape, np.dtype(np.int64))
-    pointwise(_MIRRORED, [mirrored, np.asarray(x.shape[axis] - 1)], places)
-    return places
+    others = [each for each in range(x.ndim) if each != axis]
+    rows = x.transpose((*others, axis))
+    if not rows.flags.c_contiguous:
+        packed = cupy.empty(rows.shape, x.dtype)
+        pointwise(_SAME, [rows], packed)
+        rows = packed
+    length = x.shape[axis]
+    flat = (math.prod(rows.shape[:-1]), length)
+    order = cupy.empty(flat, np.dtype(np.int64))
+    launch(plan_order(rows.reshape(flat), order, descending=largest))
+    back = [others.index(each) if each != axis else x.ndim - 1 for each in range(x.ndim)]
+    return order.reshape(rows.shape).transpose(back)

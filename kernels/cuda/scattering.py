@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from .copying import cast
-from .indexing import CHUNK, elements_of, sorted_with_order
+from .indexing import CHUNK, plan_sorted_elements
 from .launch import C_TYPES, THREADS, Launch, Scratch, headers_for, int64_fields, launch, text_of
 from .layout import element_strides
-from .prepared import on_device_of_out
+from .prepared import only_launches
 
 
-@on_device_of_out
+@only_launches
 def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_self: bool) -> None:
     """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
     mean, prod, amax or amin, with what stood there if include_self.
@@ -25,8 +25,8 @@ def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_
     cast(x, out)
     if not out.size or not index.size:
         return
-    sorted_, order = sorted_with_order(elements_of(index, out, axis))
-    launch(plan_reduce(index, src, sorted_, order, out, way, include_self))
+    ordered, sorted_, order = plan_sorted_elements(index, out, axis)
+    launch([*ordered, *plan_reduce(index, src, sorted_, order, out, way, include_self)])
 
 
 def plan_reduce(

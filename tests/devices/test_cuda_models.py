@@ -10,7 +10,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import nn
-from tests.fibre_shim.installed import cuda_on_fibres
+from tests.fibre_shim.installed import cuda_on_fibres, uploads, waits
 
 F = fd.nn.functional
 
@@ -93,6 +93,54 @@ def test_a_step_copies_nothing_to_or_from_the_host(monkeypatch: pytest.MonkeyPat
         with pytest.raises(TypeError, match="NoneType"):
             loss.item()
     assert np.isfinite(loss.item()) and norm.item() > 0.1
+
+
+@pytest.mark.parametrize("reads", [{}, {"padding_idx": 3}, {"scale_grad_by_freq": True}])
+def test_a_step_with_an_embedding_waits_for_nothing_and_is_captured_whole(
+    reads: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made() -> tuple[Any, Any]:
+        fd.manual_seed(0)
+        model = nn.Sequential(nn.Embedding(40, 6, **reads), nn.Linear(6, 5)).to("cuda")
+        return model, fd.optim.SGD(model.parameters(), lr=0.5)
+
+    def step(model: Any, optimizer: Any, words: Any, y: Any) -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(model(words), y).backward()
+        optimizer.step()
+
+    # Words that are met more than once, and more words than a warp orders.
+    words = fd.arange(50, device="cuda") % 7
+    y = fd.arange(50, device="cuda") % 5
+    eager, ours = made(), made()
+    step(*eager, words, y), step(*ours, words, y)
+    with monkeypatch.context() as patch:
+        waited, copied = waits(patch), uploads(patch)
+        step(*eager, words, y)
+        assert waited == copied == []
+        captured = fd.cuda.CUDAGraph()
+        with fd.cuda.graph(captured):
+            step(*ours, words, y)
+    captured.replay()
+    words.copy_(words * 5)
+    captured.replay()
+    step(*eager, words, y)
+    for one, other in zip(eager[0].parameters(), ours[0].parameters(), strict=True):
+        assert one.equal(other)
+
+
+def test_what_is_ordered_written_and_added_to_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = fd.arange(24.0, device="cuda").reshape(4, 6)
+    rows, wide = fd.arange(9, device="cuda") % 4, fd.arange(24, device="cuda").reshape(4, 6) % 4
+    src = fd.ones(9, 6, device="cuda")
+    waited, copied = waits(monkeypatch), uploads(monkeypatch)
+    x.sort(), x.argsort(0, descending=True), x.topk(2)
+    x.index_add(0, rows, src), x.scatter_add(0, wide, x), x.scatter(0, wide, 2.0)
+    x.index_put((rows,), src, accumulate=True), x.scatter_reduce(0, wide, x, "amax")
+    x[rows] = 3.0
+    assert waited == copied == []
 
 
 @pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])

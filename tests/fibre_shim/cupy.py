@@ -257,18 +257,6 @@ def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
     return values._view(np.broadcast_to(values.host, shape))
 
 
-def argsort(x: ndarray, axis: int = -1) -> ndarray:
-    made = ndarray(x.shape, np.dtype(np.int64))
-    queue(lambda: np.copyto(made.host, np.argsort(x.host, axis, kind="stable")))
-    return made
-
-
-def take(x: ndarray, index: ndarray) -> ndarray:
-    made = ndarray(index.shape, x.dtype)
-    queue(lambda: np.copyto(made.host, np.take(x.host, index.host)))
-    return made
-
-
 def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:
     if out is None:
         batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])

@@ -39,6 +39,16 @@ def be_on_fibres() -> None:
 
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows by a name whenever the host waits for the device from now on."""
+    kinds = (cupy.Device, cupy.Event, cupy.Stream)
+    return _calls(monkeypatch, (cupy, "asnumpy"), *[(kind, "synchronize") for kind in kinds])
+
+
+def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by a name whenever values of the CPU are copied from now on."""
+    return _calls(monkeypatch, (cupy, "array"), (cupy.MemoryPointer, "copy_from_host_async"))
+
+
+def _calls(monkeypatch: pytest.MonkeyPatch, *places: tuple[object, str]) -> list[str]:
     told: list[str] = []
 
     def counted(owner: object, name: str) -> None:
@@ -50,9 +60,8 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(cupy, "asnumpy")
-    for kind in (cupy.Device, cupy.Event, cupy.Stream):
-        counted(kind, "synchronize")
+    for owner, name in places:
+        counted(owner, name)
     return told
 
 
