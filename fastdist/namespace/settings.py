@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.caller_warning import is_warn_always_enabled as is_warn_always_enabled
 from ..core.caller_warning import set_warn_always as set_warn_always
+from ..core.determinism import determinism
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
 from ..core.precision import PRECISIONS, products
@@ -15,7 +16,6 @@ from ..graph.anomaly import anomaly, set_anomaly_mode
 from ..graph.modes import is_inference_mode_enabled as is_inference_mode_enabled
 
 _MODES = ("default", "warn", "error")
-_mode = 0
 _interop_threads = 1
 
 
@@ -40,21 +40,29 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Note that results must be the same each time, as they are here in any case: sums run in one
-    order, whatever the number of threads.
+    """Say whether results must be the same bits each time. They are unless this is called with
+    False: sums run in one order, whatever the number of threads, and nothing here warns or raises.
+
+    With False, in so many words, a GPU adds at places (scatter_add, index_add, index_put with
+    accumulate, gradients of indexing and embeddings) by atomics in whatever order threads come, and
+    of several values that are written to one place any may stay. float16 and bfloat16 are added in
+    float32. Nothing changes on the CPU.
+
+    Thread  any; for the whole process, from the next call on
     """
-    global _mode
-    _mode = (1 if warn_only else 2) if mode else 0
+    determinism.choose((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Return what use_deterministic_algorithms was given."""
-    return _mode > 0
+    """Return what use_deterministic_algorithms was given, False at first: as in PyTorch, though
+    results repeat without it.
+    """
+    return determinism.mode > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Return whether use_deterministic_algorithms was to warn only."""
-    return _mode == 1
+    return determinism.mode == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -62,7 +70,6 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
     Raises  RuntimeError for another one
     """
-    global _mode
     if debug_mode in _MODES:
         debug_mode = _MODES.index(str(debug_mode))
     if isinstance(debug_mode, str):
@@ -74,12 +81,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
         raise RuntimeError(
             f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
         )
-    _mode = debug_mode
+    determinism.choose(debug_mode)
 
 
 def get_deterministic_debug_mode() -> int:
     """Return 0, 1 or 2."""
-    return _mode
+    return determinism.mode
 
 
 def set_default_tensor_type(t: Any) -> None:

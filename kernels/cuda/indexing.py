@@ -1,7 +1,9 @@
 """Reading and writing at places that tensors name, on CUDA arrays.
 
 Where several values go to one place, additions happen in the order in which the values lie, and of
-plain writes the last one stays: the same result on each run. What an axis has not raises nothing
+plain writes the last one stays: the same result on each run. Places are sorted for that, unless the
+user waived it by use_deterministic_algorithms(False): then atomics add, where a dtype has them, and
+any of several writes stays. What an axis has not raises nothing
 here: reading it gives NaN, or the integer that is farthest out, and writing there is passed over.
 
 Thread  any; queued on the current stream of out's device
@@ -12,11 +14,13 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastdist.core.determinism import determinism
+from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
 from .copying import cast
@@ -35,7 +39,7 @@ from .launch import (
 )
 from .layout import broadcast_strides, element_strides
 from .pointwise import plan, pointwise
-from .prepared import on_device_of_out, only_launches
+from .prepared import heeds_determinism, on_device_of_out, only_launches
 from .radix import plan_order_of_numbers
 
 _ZERO: Final = parse("T(0)", ())
@@ -72,6 +76,7 @@ def plan_gather(x: Any, index: Any, out: Any, axis: int, steps: Steps) -> list[L
     return _launch("gather", (x, index, out), out, (axis, length, read[axis]), (along, steps))
 
 
+@heeds_determinism
 @only_launches
 def scatter(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
     """Write x into out, and src at index along axis over it; src has index's axes or none."""
@@ -79,6 +84,7 @@ def scatter(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
     _put_elements(index, src, out, axis, added=False)
 
 
+@heeds_determinism
 @only_launches
 def scatter_add(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
     """Write x into out, and add src at index along axis. Half types are added in float32."""
@@ -86,6 +92,7 @@ def scatter_add(x: Any, index: Any, src: Any, out: Any, axis: int) -> None:
     _put_elements(index, src, out, axis, added=True)
 
 
+@heeds_determinism
 @only_launches
 def scatter_zeros(x: Any, index: Any, out: Any, axis: int) -> None:
     """Write zeros into out, and add x at index along axis."""
@@ -93,6 +100,7 @@ def scatter_zeros(x: Any, index: Any, out: Any, axis: int) -> None:
     _put_elements(index, x, out, axis, added=True)
 
 
+@heeds_determinism
 @only_launches
 def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
     """Write x into out, and add the slices of src, times alpha, at index along axis.
@@ -106,18 +114,47 @@ def add(x: Any, index: Any, src: Any, out: Any, axis: int, alpha: Any) -> None:
     step = element_strides(index)[0] if index.ndim else 0
     named = Scratch((index.size,), _NUMBER)
     numbered = _launch("number", (index, named), index, (axis, length, 1), ([0], [step]), named)
-    ordered, sorted_, order = plan_sorted(named, length)
-    runs = runs_of_slices(src, out, axis, index.size)
-    launch([*numbered, *ordered, *plan_add(runs, src, sorted_, order, out, alpha)])
+    written = plan_written(
+        lambda to: runs_of_slices(src, to, axis, index.size), src, named, out, added=True, by=alpha
+    )
+    launch([*numbered, *written])
 
 
 def _put_elements(index: Any, src: Any, out: Any, axis: int, *, added: bool) -> None:
     if not index.size or not out.size:
         return
-    ordered, sorted_, order = plan_sorted_elements(index, out, axis)
-    runs = runs_of_elements(index, src, out)
-    written = (plan_add if added else plan_put)(runs, src, sorted_, order, out)
-    launch([*ordered, *written])
+    named = Scratch((index.size,), _NUMBER)
+    written = plan_written(
+        lambda to: runs_of_elements(index, src, to), src, named, out, added=added
+    )
+    launch([*plan_numbers(index, named, out, axis), *written])
+
+
+def plan_written(
+    runs_of: Callable[[Any], Runs], src: Any, named: Any, out: Any, *, added: bool, by: Any = 1
+) -> list[Launch]:
+    """Return the launches that write src, or add it, times by, at numbered places of out: in the
+    order in which it lies, or at once where repeatable results are waived.
+
+    runs_of returns the runs of src at places of what is written to.
+    """
+    runs = runs_of(out)
+    if not determinism.is_waived or (added and out.dtype not in _ADDED_AT_ONCE):
+        ordered, sorted_, order = plan_sorted(named, math.prod(runs.places[0]))
+        if added:
+            return [*ordered, *plan_add(runs, src, sorted_, order, out, by)]
+        return [*ordered, *plan_put(runs, src, sorted_, order, out)]
+    if not added:
+        return [runs.launch("put_at_once", out.dtype, (src, named, out), at_once=True)]
+    real = _ADDED.get(computing_type(out.dtype), np.int64)(by)
+    if out.dtype not in WIDE:
+        args = (src, named, real, out)
+        return [runs.launch("add_at_once", out.dtype, args, at_once=True)]
+    # Half types would round each sum.
+    copy = Scratch(out.shape, np.dtype(np.float32))
+    args = (src, named, real, copy)
+    added_up = runs_of(copy).launch("add_at_once", out.dtype, args, at_once=True)
+    return [*plan(_SAME, [out], copy), added_up, *plan(_SAME, [copy], out)]
 
 
 def plan_sorted_elements(index: Any, out: Any, axis: int) -> tuple[list[Launch], Scratch, Scratch]:
@@ -162,7 +199,13 @@ class Runs(NamedTuple):
     entries: tuple[Steps, Steps]
 
     def launch(
-        self, name: str, dtype: DType, args: tuple[Any, ...], entries: int | None = None
+        self,
+        name: str,
+        dtype: DType,
+        args: tuple[Any, ...],
+        entries: int | None = None,
+        *,
+        at_once: bool = False,
     ) -> Launch:
         """Return the launch of a kernel over all columns of all entries, or of so many."""
         dims = max(1, *[len(one[0]) for one in self])
@@ -170,7 +213,7 @@ class Runs(NamedTuple):
         task = int64_fields(self.num_entries, self.width, math.prod(self.places[0]), *fields)
         threads = self.width * (self.num_entries if entries is None else entries)
         most = max(self.width * self.num_entries, math.prod(self.places[0]))
-        source = source_of_indexing(dtype, dims, wide=most >= 2**32)
+        source = source_of_indexing(dtype, dims, wide=most >= 2**32, at_once=at_once)
         return Launch(source, name, (-(-threads // THREADS), 1), (*args, task))
 
     @property
@@ -269,11 +312,11 @@ def put(x: Any, out: Any, places: Places, accumulate: bool) -> None:
         return
     if isinstance(x, np.ndarray):
         x = _on_device(x)
-    runs = runs_of_places(out, x, shape, places)
     located, named = _plan_numbers_of(out, places, met)
-    ordered, sorted_, order = plan_sorted(named, math.prod(runs.places[0]))
-    written = (plan_add if accumulate else plan_put)(runs, x, sorted_, order, out)
-    launch([*located, *ordered, *written], out)
+    written = plan_written(
+        lambda to: runs_of_places(to, x, shape, places), x, named, out, added=accumulate
+    )
+    launch([*located, *written], out)
 
 
 @on_device_of_out
@@ -343,15 +386,27 @@ def _launch(
 
 
 _ADDED: Final[dict[str, Any]] = {"float": np.float32, "double": np.float64}
+# What atomics add: half types in float32.
+_ADDED_AT_ONCE: Final = frozenset(
+    {*WIDE, *map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "uint64"))}
+)
 
 
 @functools.lru_cache(maxsize=256)
 def source_of_indexing(
-    dtype: DType, dims: int = 1, index: DType | None = None, *, wide: bool = False
+    dtype: DType,
+    dims: int = 1,
+    index: DType | None = None,
+    *,
+    wide: bool = False,
+    at_once: bool = False,
 ) -> str:
     """Return the text for elements of a dtype, a number of axes, and an index of a dtype, int64
-    unless given. One that is not wide counts elements in 32 bits, which divides faster.
+    unless given. One that is not wide counts elements in 32 bits, which divides faster; one that
+    writes at once has the kernels of at_once.cu besides.
     """
+    files = ("indexing.cu", "at_once.cu") if at_once else ("indexing.cu",)
+    added = "Real" if dtype in WIDE else "Stored"
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {adding_type(dtype)} Real;
@@ -360,4 +415,5 @@ typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int DIMS = {dims};
 constexpr bool IS_REAL = {str(is_real(dtype)).lower()};
 constexpr long long CHUNK = {CHUNK};
-{text_of("indexing.cu")}"""
+typedef {added} Added;
+{text_of(*files)}"""

@@ -130,7 +130,9 @@ def int64_fields(*numbers: int) -> Struct:
 
 
 def address_of(array: Any) -> int:
-    """Return where an array of CuPy's or NumPy's begins."""
+    """Return where an array of CuPy's or NumPy's begins; of Scratch only that it is aligned."""
+    if isinstance(array, Scratch):
+        return 0
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
     return int(array.data.ptr)

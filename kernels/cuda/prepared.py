@@ -17,8 +17,9 @@ from .launch import THREADS, ByValue, Launch, Scratch, Slot, Struct, kernel_of
 # its arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So it is asked
 # once for each of these, with slots in the place of arrays: `launch` hands what it is given for
 # slots to whoever made them. What is kept holds no memory, and a later call fills in its arrays.
-# A kernel that does more than launch, one that looks at values or at a switch, asks cuBLAS or takes
-# parts of its arrays, is not marked by `only_launches`, and runs each time.
+# A kernel that does more than launch, one that looks at values, asks cuBLAS or takes parts of its
+# arrays, is not marked by `only_launches`, and runs each time. One that heeds whether repeatable
+# results were waived is asked once for each answer.
 _BLOCK: Final = (THREADS,)
 # Of one kernel.
 _MOST: Final = 256
@@ -27,6 +28,12 @@ _MOST: Final = 256
 def only_launches(kernel: Callable[..., None]) -> Callable[..., None]:
     """Mark a kernel of which nothing is to be known but the launches that it makes of layouts."""
     kernel.only_launches = True  # type: ignore[attr-defined]
+    return kernel
+
+
+def heeds_determinism(kernel: Callable[..., None]) -> Callable[..., None]:
+    """Mark a kernel whose launches depend on whether the user waived repeatable results, too."""
+    kernel.heeds_determinism = True  # type: ignore[attr-defined]
     return kernel
 
 

@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.core.determinism import determinism
 from fastdist.core.dtypes import bfloat16
+from fastdist.kernels.cuda.indexing import plan_written, runs_of_elements
+from tests.fibre_shim import cupy
+from tests.fibre_shim.driver import SEEDS
 from tests.fibre_shim.installed import cuda_on_fibres
 
 RNG = np.random.default_rng(11)
@@ -89,6 +93,74 @@ def test_many_values_for_one_place_are_added_in_chunks(counts: list[int], dtype:
         return made
 
     both(compute)
+
+
+@pytest.fixture
+def waiving() -> Iterator[None]:
+    """Let a test waive repeatable results."""
+    yield
+    determinism.forget()
+
+
+@pytest.mark.usefixtures("waiving")
+def test_places_are_sorted_unless_repeatable_results_are_waived_in_so_many_words() -> None:
+    def launched(dtype: Any, *, added: bool) -> list[str]:
+        index, src, out = np.zeros(9, np.int64), np.zeros(9, dtype), np.zeros(4, dtype)
+        steps = plan_written(
+            lambda to: runs_of_elements(index, src, to), src, index, out, added=added
+        )
+        return [step.name for step in steps]
+
+    assert not fd.are_deterministic_algorithms_enabled()
+    assert launched(np.float32, added=True) == ["order_in_warps", "add"]
+    fd.use_deterministic_algorithms(False)
+    assert launched(np.float32, added=True) == ["add_at_once"]
+    assert launched(np.float32, added=False) == ["put_at_once"]
+    assert launched(np.float16, added=True)[1:-1] == ["add_at_once"]
+    assert launched(np.int8, added=True) == ["order_in_warps", "add"]
+    for warn_only in (True, False):
+        fd.use_deterministic_algorithms(True, warn_only=warn_only)
+        assert launched(np.float32, added=True) == ["order_in_warps", "add"]
+        assert launched(np.float32, added=False) == ["order_in_warps", "put"]
+
+
+@pytest.mark.usefixtures("waiving")
+@pytest.mark.parametrize("order", SEEDS)
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.float16, bfloat16.numpy, np.int32, np.int64, np.uint8]
+)
+def test_what_is_added_and_written_at_once_is_the_same_but_for_its_order(
+    dtype: Any, order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cupy, "schedule", [order])
+    rows, apart = RNG.integers(-4, 4, 300), RNG.permutation(9)
+    values = RNG.integers(0, 2, (300, 3)).astype(dtype)
+
+    def compute(on: Callable[[np.ndarray], Any]) -> Any:
+        x, index, src = on(np.ones((5, 3), dtype)), on(rows % 5), on(values)
+        made = [x.index_add(0, index, src, alpha=2), x.scatter_add(1, on(WIDE % 3)[:, :5].T, x)]
+        made.append(x.index_put((on(rows),), src, accumulate=True))
+        made.append(x.T.index_put((on(rows % 3), on(rows)), src[:, 1], accumulate=True))
+        long = on(np.ones((9, 3), dtype))
+        long[on(apart)] = src[:9]
+        made.append(long.scatter(0, on(np.c_[apart, apart[::-1]]), src[9:18, 1:]))
+        return made
+
+    fd.use_deterministic_algorithms(False)
+    both(compute)
+
+
+@pytest.mark.usefixtures("waiving")
+def test_waiving_holds_for_calls_that_were_prepared_before() -> None:
+    index, src = on("cuda")(np.zeros(5, np.int64)), fd.ones(5, device="cuda")
+    names: list[str] = []
+    for choose in (lambda: None, lambda: fd.use_deterministic_algorithms(False)):
+        choose()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cupy, "run_text", lambda text, name, *_, **__: names.append(name))
+            fd.zeros(4, device="cuda").scatter_add(0, index, src)
+    assert "add" in names and "add_at_once" in names
+    assert names.index("add") < names.index("add_at_once")
 
 
 def test_places_that_are_not_there_are_passed_over_among_many() -> None:

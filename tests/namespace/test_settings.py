@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 import fastdist as fd
+from fastdist.core.determinism import determinism
 
 
-def test_settings_without_effect_are_kept_and_checked() -> None:
+@pytest.fixture
+def waiving() -> Iterator[None]:
+    """Let a test waive repeatable results."""
+    yield
+    determinism.forget()
+
+
+@pytest.mark.usefixtures("waiving")
+def test_settings_are_kept_and_checked() -> None:
     assert fd.get_float32_matmul_precision() == "highest"
     fd.set_float32_matmul_precision("high")
     assert fd.get_float32_matmul_precision() == "high"
@@ -20,7 +30,9 @@ def test_settings_without_effect_are_kept_and_checked() -> None:
     assert fd.are_deterministic_algorithms_enabled() and fd.get_deterministic_debug_mode() == 2
     fd.set_deterministic_debug_mode("warn")
     assert fd.is_deterministic_algorithms_warn_only_enabled()
-    fd.use_deterministic_algorithms(False)
+    assert not determinism.is_waived
+    fd.set_deterministic_debug_mode("default")
+    assert determinism.is_waived and not fd.are_deterministic_algorithms_enabled()
     with pytest.raises(RuntimeError, match="invalid value of debug_mode, expected one of `defau"):
         fd.set_deterministic_debug_mode("x")
     with pytest.raises(RuntimeError, match="set_num_interop_threads expects a positive integer"):

@@ -184,6 +184,7 @@ def texts_of_places() -> Iterator[tuple[str, str]]:
     """Yield reads and writes at places, and moves along axes."""
     for dtype in [*C_TYPES, BF16]:
         yield f"places of {dtype}", source_of_indexing(dtype, 2, I32)
+        yield f"places of {dtype} at once", source_of_indexing(dtype, 2, at_once=True)
         yield f"moves of {dtype}", source_of_move(dtype, 3)
 
 
