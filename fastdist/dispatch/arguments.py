@@ -35,14 +35,21 @@ UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warni
 NUMPY_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
-def checked(function: F, cast: Callable[..., Any] | None = None, *, early: bool = True) -> F:
+def checked(
+    function: F,
+    cast: Callable[..., Any] | None = None,
+    *,
+    early: bool = True,
+    known_as: str | None = None,
+) -> F:
     """Return function with errors that name the argument at fault; cast, if there is one, may
-    change the arguments of a call while modes.tracers is not zero.
+    change the arguments of a call while modes.tracers is not zero, and a profile tells of it as of
+    what it is known as.
 
     early=False looks for faults after a failure alone: for a function whose ops look first
     """
     fitted: set[Any] = set()
-    event = event_of_function(function.__name__)
+    event = event_of_function(known_as or function.__name__)
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:

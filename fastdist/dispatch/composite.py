@@ -62,7 +62,7 @@ def composite(
         if linalg:
             known = f"linalg.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
-        made = checked(call, casting(known), early=early)
+        made = checked(call, casting(known), early=early, known_as=known)
         if takes_out:
             made = _with_out(known, made)
         only = not linalg

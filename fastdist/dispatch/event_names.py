@@ -22,11 +22,12 @@ def event_of(name: str, operands: Any, attributes: Any = ()) -> str:
 
 def event_of_function(name: str) -> str | None:
     """Return the name of the event of a function that is made of ops; None for one that has none,
-    as it only asks, or is another name of one op, which tells by itself.
+    as it only asks, is another name of one op, which tells by itself, or is written in Python in
+    PyTorch as well. Functions of linalg are given with that in front.
     """
-    return (
-        None if name in _UNTOLD or name.startswith("is_") else f"aten::{_FUNCTIONS.get(name, name)}"
-    )
+    if name in _UNTOLD or name.startswith("is_"):
+        return None
+    return f"aten::{_FUNCTIONS.get(name, name).replace('.', '_')}"
 
 
 def _product(operands: Any, attributes: Any) -> str:
@@ -46,12 +47,62 @@ def _subscript(operands: Any, attributes: Any) -> str:
     return "slice" if any(isinstance(part, slice) for part in parts) else "unsqueeze"
 
 
+def _weighed(operands: Any, attributes: Any) -> str:
+    recipes, is_adjoint = attributes
+    maker, axes = recipes[0][0], len(recipes)
+    if maker == "windows":
+        name = f"avg_pool{max(axes, 2)}d"
+    elif maker == "parts":
+        name = f"_adaptive_avg_pool{max(axes, 2)}d"
+    else:
+        name = _upsampled(recipes[0], axes)
+    return f"{name}_backward" if is_adjoint else name
+
+
+def _upsampled(recipe: Any, axes: int) -> str:
+    maker, more = recipe[0], recipe[4:]
+    if maker == "filtered":
+        return f"_upsample_{'bicubic' if more[1] == 'bicubic' else 'bilinear'}2d_aa"
+    if maker == "nearest_exact":
+        return f"_upsample_nearest_exact{axes}d"
+    known = {"linear": ("linear", "bilinear", "trilinear")[axes - 1], "cubic": "bicubic"}
+    return f"upsample_{known.get(maker, maker)}{axes}d"
+
+
+def _pooled(operands: Any, attributes: Any) -> str:
+    return f"max_pool{max(len(attributes[0]), 2)}d_with_indices"
+
+
+def _spread(operands: Any, attributes: Any) -> str:
+    return f"{_pooled(operands, attributes)}_backward"
+
+
 _BY_CALL: Final[dict[str, Callable[[Any, Any], str]]] = {
     "matmul": _product,
     "linear_kernel": _linear,
     "basic_index": _subscript,
+    "weigh": _weighed,
+    "largest": _pooled,
+    "spread": _spread,
 }
 _NAMES: Final = {
+    "absolute_difference": "l1_loss",
+    "averages_back": "avg_pool2d_backward",
+    "binary_entropy": "binary_cross_entropy",
+    "gamma_of": "_standard_gamma",
+    "gather_add": "_sparse_addmm",
+    "huber_difference": "huber_loss",
+    "logit_entropy": "binary_cross_entropy_with_logits",
+    "permutation": "lu_unpack",
+    "pick": "gather",
+    "place_diagonal": "diagonal_backward",
+    "put_zeros": "index_put",
+    "recurrent_sequence": "mkldnn_rnn_layer",
+    "recurrent_sequence_gradient": "mkldnn_rnn_layer_backward",
+    "reflectors": "geqrf",
+    "scatter_zeros": "gather_backward",
+    "smooth_difference": "smooth_l1_loss",
+    "squared_difference": "mse_loss",
     "add_patches": "col2im",
     "add_slices": "index_add",
     "attention_gradient": "_scaled_dot_product_flash_attention_backward",
@@ -87,7 +138,6 @@ _NAMES: Final = {
     "i1": "special_i1",
     "i1e": "special_i1e",
     "inverse_parts": "linalg_inv_ex",
-    "largest": "max_pool2d_with_indices",
     "lay_out_patches": "im2col",
     "layer_norm_gradient": "native_layer_norm_backward",
     "layer_norm_rows": "native_layer_norm",
@@ -132,12 +182,32 @@ _NAMES: Final = {
     "zeta": "special_zeta",
 }
 _FUNCTIONS: Final = {
+    "adaptive_max_pool1d_with_indices": "adaptive_max_pool1d",
+    "adaptive_max_pool2d_with_indices": "adaptive_max_pool2d",
+    "adaptive_max_pool3d_with_indices": "adaptive_max_pool3d",
+    "affine_grid": "affine_grid_generator",
     "cross_entropy": "cross_entropy_loss",
+    "dropout1d": "feature_dropout",
+    "dropout2d": "feature_dropout",
+    "dropout3d": "feature_dropout",
+    "fold": "col2im",
+    "fractional_max_pool2d_with_indices": "fractional_max_pool2d",
+    "fractional_max_pool3d_with_indices": "fractional_max_pool3d",
+    "grid_sample": "grid_sampler",
+    "lu": "_lu_with_info",
+    "max_unpool1d": "max_unpool2d",
+    "to_sparse_coo": "to_sparse",
+    "unique": "_unique2",
 }
 _UNTOLD: Final = (
     "as_tensor", "asarray", "bfloat16", "bmm", "bool", "broadcast_shapes", "byte", "can_cast",
-    "cdouble", "cfloat", "char", "clamp", "cpu", "cuda", "cummax", "cummin", "div", "dot", "double",
-    "float", "gelu", "get_rng_state", "half", "index_select", "int", "logit", "long", "max", "min",
-    "mm", "mv", "nan_to_num", "numel", "promote_types", "result_type", "set_rng_state", "short",
-    "sort", "std", "tensor", "topk", "type", "var", "where",
+    "cdouble", "cfloat", "char", "clamp", "cpu", "cuda", "cummax", "cummin", "div", "dot",
+    "double", "float", "gaussian_nll_loss", "gelu", "get_rng_state", "gumbel_softmax", "half",
+    "index_select", "int", "interpolate", "linear_cross_entropy", "local_response_norm",
+    "logit", "long", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max", "min", "mm",
+    "multi_head_attention_forward", "multilabel_soft_margin_loss", "mv", "nan_to_num",
+    "normalize", "numel", "pca_lowrank", "promote_types", "result_type", "set_rng_state",
+    "short", "sort", "spmm", "std", "svd_lowrank", "tensor", "topk",
+    "triplet_margin_with_distance_loss", "type", "unravel_index", "upsample",
+    "upsample_bilinear", "upsample_nearest", "var", "where",
 )  # fmt: skip

@@ -47,7 +47,7 @@ def to_be_timed(op: Any) -> bool:
 
 def timed(op: Any, name: str, call: Callable[..., Any], *args: Any) -> Any:
     """Return call(*args), which asks to_be_timed(op) first, and hand in the time that it took; the
-    first of args are the op's operands.
+    first of args are the op's operands, the second its attributes.
     """
     _within.op = op
     try:
@@ -99,7 +99,7 @@ def told(name: str, operands: Any, call: Callable[..., Any], *args: Any) -> Any:
     """Return call(*args), and hand in the time that it took, and what else is wanted."""
     before = next_sequence_number()
     # A guess until the call is over: other threads record Nodes as well.
-    event = event_of(name, operands)
+    event = event_of(name, operands, args[1] if len(args) > 1 else ())
     known = time_range(event, "op", sequence_nr=before + 1 if tls.grad else -1)
     device, wanted = device_of_operands(operands), time_ranges.wanted
     if device is not CPU:

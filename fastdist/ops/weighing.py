@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.device import CPU
 from ..core.dtypes import DType, float64
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor, from_array
@@ -59,7 +60,9 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
     recipes = tuple(recipes)
     table, weights = _arrays(recipes, adjoint, input.facts.dtype)
     device = input.facts.device
-    given = [from_array(one).to(device) for one in (table, weights)]
+    given = [from_array(one) for one in (table, weights)]
+    if device is not CPU:
+        given = [one.to(device) for one in given]
     return weigh.public(input, *given, recipes, adjoint)
 
 

@@ -17,6 +17,8 @@ from fastdist.profiler import profile
 A = fd.ones(8, 8, requires_grad=True)
 V = fd.ones(8)
 ONE = fd.tensor([1])
+EYE = fd.eye(2)
+VOLUME = fd.ones(1, 1, 2, 2, 2)
 IMAGE = fd.ones(1, 1, 8, 8)
 TARGET = fd.zeros(8, dtype=fd.int64)
 
@@ -87,6 +89,38 @@ ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "arange": (lambda: fd.arange(3), "arange"),
     "dropout": (lambda: F.dropout(V), "dropout(bernoulli(rand lt to(_to_copy)) mul mul)"),
     "max_pool2d": (lambda: F.max_pool2d(IMAGE, 2), "max_pool2d(max_pool2d_with_indices)"),
+    "max_pool1d": (
+        lambda: F.max_pool1d(V[None], 2),
+        "unsqueeze max_pool1d(max_pool2d_with_indices)",
+    ),
+    "max_pool3d": (
+        lambda: F.max_pool3d(VOLUME, 2),
+        "max_pool3d(max_pool3d_with_indices)",
+    ),
+    "adaptive_max_pool2d": (
+        lambda: F.adaptive_max_pool2d(IMAGE, 2),
+        "adaptive_max_pool2d(max_pool2d_with_indices)",
+    ),
+    "interpolate": (lambda: F.interpolate(IMAGE, scale_factor=2), "upsample_nearest2d"),
+    "interpolate exactly": (
+        lambda: F.interpolate(IMAGE, scale_factor=2, mode="nearest-exact"),
+        "_upsample_nearest_exact2d",
+    ),
+    "interpolate linearly": (
+        lambda: F.interpolate(IMAGE[0], 4, mode="linear"),
+        "select upsample_linear1d",
+    ),
+    "interpolate by cubics": (
+        lambda: F.interpolate(IMAGE, 4, mode="bicubic"),
+        "upsample_bicubic2d",
+    ),
+    "mse_loss": (lambda: F.mse_loss(A, A), "mse_loss(mse_loss mean)"),
+    "normalize": (
+        lambda: F.normalize(A),
+        "norm(linalg_vector_norm) clamp_min(clamp) expand_as(expand) div",
+    ),
+    "inv": (lambda: fd.linalg.inv(EYE), "linalg_inv(linalg_inv_ex)"),
+    "solve": (lambda: fd.linalg.solve(EYE, EYE), "linalg_solve(linalg_solve_ex)"),
     "batch_norm": (
         lambda: F.batch_norm(A, V, V, training=True, momentum=0.0),
         "batch_norm(native_batch_norm detach detach mul reshape(view) lerp_ reshape(view) lerp_)",
@@ -113,6 +147,43 @@ def test_events_have_the_names_that_pytorchs_have(name: str) -> None:
     assert told(p) == expected
 
 
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: F.avg_pool2d(IMAGE, 2), {"avg_pool2d"}),
+        (lambda: F.avg_pool3d(VOLUME, 2), {"avg_pool3d"}),
+        (lambda: F.adaptive_avg_pool2d(IMAGE, 3), {"adaptive_avg_pool2d", "_adaptive_avg_pool2d"}),
+        (lambda: fd.nn.GRU(8, 3)(A[None]), {"gru", "linear", "mkldnn_rnn_layer"}),
+        (lambda: fd.nn.LSTM(8, 3)(A[None]), {"lstm", "linear", "mkldnn_rnn_layer"}),
+        (
+            lambda: F.scaled_dot_product_attention(A[None], A[None], A[None]),
+            {"scaled_dot_product_attention", "bmm", "softmax"},
+        ),
+    ],
+)
+def test_what_is_made_of_kernels_of_our_own_is_told_in_pytorchs_words(
+    call: Callable[[], object], expected: set[str]
+) -> None:
+    with profile() as p:
+        call()
+    names = {str(event.name).removeprefix("aten::") for event in p.events()}
+    assert expected <= names and not names & {"weigh", "recurrent_sequence", "largest"}
+
+
+def test_gradients_of_pooling_and_resizing_have_their_names() -> None:
+    image = IMAGE.clone().requires_grad_()
+    pooled = F.max_pool2d(F.interpolate(F.avg_pool2d(image, 2), scale_factor=2), 2)
+    with profile() as p:
+        pooled.sum().backward()
+    names = [str(event.name).removeprefix("aten::") for event in p.events()]
+    wanted = {
+        "max_pool2d_with_indices_backward",
+        "upsample_nearest2d_backward",
+        "avg_pool2d_backward",
+    }
+    assert wanted <= {*names}
+
+
 def test_methods_are_what_they_were_after_a_profile() -> None:
     names = ("item", "detach", "copy_", "fill_", "zero_", "reshape", "__bool__")
     before = [getattr(fd.Tensor, name) for name in names]
@@ -131,9 +202,5 @@ def test_a_failure_inside_of_a_function_ends_its_event() -> None:
 
 def test_each_name_stands_for_something_that_there_is() -> None:
     assert {*event_names._NAMES, *event_names._BY_CALL} <= {*OPS}
-    functions = {known.rpartition(".")[2] for known in COMPOSITES} | {
-        "as_tensor",
-        "asarray",
-        "tensor",
-    }
+    functions = {*COMPOSITES, "as_tensor", "asarray", "tensor"}
     assert {*event_names._FUNCTIONS, *event_names._UNTOLD} <= functions
