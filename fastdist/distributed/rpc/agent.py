@@ -6,34 +6,31 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fastdist.core.device import Device
 from fastdist.core.errors import RpcNotRunningError
 from fastdist.core.future import Future, outcome_of
 from fastdist.core.late_rooms import load_late_rooms
+from fastdist.core.thread_pool import ThreadPool
+from fastdist.tensor.tensor import Tensor
 
+from .calls.client import Client
 from .calls.lane_call import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
 from .durations import seconds
 from .handlers import Reply
 from .message.ids import random_first_number
+from .message.metadata import Value
 from .message.types import MessageType, call_type_of
+from .metrics import CallCounts
+from .options import TensorPipeRpcBackendOptions
+from .references.context import RRefContext
+from .telling import Teller
 from .workers.hooks import lost_hooks
 from .workers.record import Record, WorkerInfo
-
-if TYPE_CHECKING:
-    from fastdist.core.device import Device
-    from fastdist.core.thread_pool import ThreadPool
-    from fastdist.tensor.tensor import Tensor
-
-    from .calls.client import Client
-    from .message.metadata import Value
-    from .metrics import CallCounts
-    from .options import TensorPipeRpcBackendOptions
-    from .references.context import RRefContext
-    from .telling import Teller
-    from .workers.worker import Worker
-    from .workers.workers import Workers
+from .workers.worker import Worker
+from .workers.workers import Workers
 
 
 class RpcAgent(ABC):

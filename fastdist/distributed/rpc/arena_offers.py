@@ -13,7 +13,6 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
 from fastdist.core.future import Future
@@ -23,17 +22,15 @@ from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.arena.owner import TRIM_S, Arena
 from fastdist.distributed.pipe.host import process_lives
 
+from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
+from .message.metadata import Value
 from .message.types import MessageType
 from .message.words import number
-
-if TYPE_CHECKING:
-    from .agent import RpcAgent
-    from .message.metadata import Value
-    from .workers.progress import Progress
-    from .workers.record import Record
-    from .workers.worker import Worker
+from .workers.progress import Progress
+from .workers.record import Record
+from .workers.worker import Worker
 
 _OFFER_TIMEOUT_S = 30.0
 _PROOF_BYTES = 32

@@ -6,7 +6,7 @@ import functools
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future
@@ -19,10 +19,8 @@ from .init import make_agent
 from .message.metadata import Value
 from .message.types import MessageType
 from .options import TensorPipeRpcBackendOptions
+from .workers.worker import Worker
 from .zmq_agent import ZmqAgent
-
-if TYPE_CHECKING:
-    from .workers.worker import Worker
 
 DEFAULT_MESSAGES_TO_FAIL = (
     "RREF_FORK_REQUEST",

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+from fastdist.core.future import Future
+from fastdist.tensor.tensor import Tensor
 
 from .message.message import Message
-
-if TYPE_CHECKING:
-    from fastdist.core.future import Future
-    from fastdist.tensor.tensor import Tensor
-
-    from .message.metadata import Value
+from .message.metadata import Value
 
 
 class Reply(NamedTuple):

@@ -32,18 +32,16 @@ import enum
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import ShutdownIncomplete
 from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants
+from .agent import RpcAgent
 from .shutdown_barrier import ShutdownBarrier
 from .shutdown_notice import ShutdownNotice
-
-if TYPE_CHECKING:
-    from .agent import RpcAgent
-    from .workers.worker import Worker
+from .workers.worker import Worker
 
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5

@@ -18,7 +18,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fastdist.core.errors import (
     RpcError,
@@ -29,16 +29,14 @@ from fastdist.core.errors import (
 )
 from fastdist.core.future import Future
 
+from .agent import RpcAgent
 from .constants import INIT_TIMEOUT_S, SHUTDOWN_TIMEOUT_S
 from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
+from .message.metadata import Value
 from .message.types import MessageType
 from .message.words import flag, number, text
-
-if TYPE_CHECKING:
-    from .agent import RpcAgent
-    from .message.metadata import Value
-    from .workers.worker import Worker
+from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
 # A member with calls under way holds up its next report for so long, unless they end, so that

@@ -14,17 +14,15 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastdist.core.errors import RpcError, RpcNotRunningError
 from fastdist.core.future import Future
 
 from .handlers import Reply
+from .message.metadata import Value
 from .message.types import MessageType
-
-if TYPE_CHECKING:
-    from .message.metadata import Value
-    from .workers.worker import Worker
+from .workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
 

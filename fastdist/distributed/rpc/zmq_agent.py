@@ -6,7 +6,6 @@ import functools
 import logging
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from fastdist.core.errors import (
     RankTakenError,
@@ -16,10 +15,13 @@ from fastdist.core.errors import (
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.sockets import Security
+from fastdist.distributed.store import Store
 
 from .agent import RpcAgent, first_number
 from .arena_offers import ArenaOffers
 from .calls.client import Client
+from .calls.outgoing import Call
 from .calls.serving import Server
 from .channels import ARENA, channels
 from .debug_log import debug_log
@@ -33,18 +35,12 @@ from .telling import Teller
 from .workers import twins
 from .workers.callers import Callers
 from .workers.descriptors import require_descriptors
+from .workers.group import Group
 from .workers.joining import join_dynamic, join_static
 from .workers.progress import Progress
 from .workers.record import Record, new_incarnation, require_name
 from .workers.store_keeper import keeper_of
 from .workers.workers import Workers
-
-if TYPE_CHECKING:
-    from fastdist.distributed.sockets import Security
-    from fastdist.distributed.store import Store
-
-    from .calls.outgoing import Call
-    from .workers.group import Group
 
 _logger = logging.getLogger(__name__)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from fastdist.core.device import Device
 from fastdist.core.errors import RpcError, RpcNotRunningError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.frames import Buffer
+from fastdist.tensor.tensor import Tensor
 
 from ..debug_log import debug_log
 from ..handlers import Reply
@@ -18,18 +20,13 @@ from ..message.arrival import arrival_of
 from ..message.body import reads_plainly
 from ..message.layout import PICKLE
 from ..message.message import Message
+from ..message.metadata import Value
 from ..message.types import NOT_COUNTED, OURS_ALONE, TOLD_IF_GIVEN_UP, USER_WORK, MessageType
 from ..metrics import CallCounts
+from ..workers.worker import Worker
+from ..workers.workers import Workers
 from .lane_call import LaneCall
 from .outgoing import Call, FutureCall, open_answer, pack_request, undo
-
-if TYPE_CHECKING:
-    from fastdist.core.device import Device
-    from fastdist.tensor.tensor import Tensor
-
-    from ..message.metadata import Value
-    from ..workers.worker import Worker
-    from ..workers.workers import Workers
 
 # Callers that block are few: what they hold together is little where each holds little.
 _UNCHARGED_BYTES: Final = 64 << 10

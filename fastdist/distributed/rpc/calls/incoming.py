@@ -6,8 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from fastdist.core.device import Device
 from fastdist.core.errors import MessageError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
@@ -21,14 +22,10 @@ from ..message.layout import INLINE_BYTES
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, pack_error
 from ..message.types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK, MessageType
+from ..metrics import CallCounts
+from ..workers.received_calls import Caller, CallerLane
+from ..workers.record import Record
 from .outgoing import packing, serving, undo
-
-if TYPE_CHECKING:
-    from fastdist.core.device import Device
-
-    from ..metrics import CallCounts
-    from ..workers.received_calls import Caller, CallerLane
-    from ..workers.record import Record
 
 _logger = logging.getLogger(__name__)
 

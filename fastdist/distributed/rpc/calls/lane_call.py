@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastdist.core.errors import GivenUpError, RpcError, WorkerLostError
 from fastdist.core.thread_pool import hand_on_lead
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
+from fastdist.distributed.pipe.pipe import OwnLane
 
 from ..message.error_parts import fresh
 from ..message.layout import NO_CALL
@@ -15,9 +16,6 @@ from ..message.message import Message
 from ..message.types import MessageType
 from ..workers.inquiry import ask_about, decode_answer, read_findings
 from .outgoing import Call, bytes_of, open_answer, undo
-
-if TYPE_CHECKING:
-    from fastdist.distributed.pipe.pipe import OwnLane
 
 ASK_EVERY_S: Final = 2.0
 

@@ -6,8 +6,9 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from fastdist.core.device import Device
 from fastdist.core.errors import RpcTimeoutError, TransformError, WorkerLostError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
@@ -17,19 +18,15 @@ from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
 from ..durations import seconds
 from ..handlers import Reply
+from ..message.arrival import Arrival
 from ..message.body import serialize, serialize_call
 from ..message.error_parts import fresh
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
 from ..message.types import NOT_COUNTED, USER_WORK, MessageType
-
-if TYPE_CHECKING:
-    from fastdist.core.device import Device
-
-    from ..message.arrival import Arrival
-    from ..metrics import CallCounts
-    from ..workers.timeouts import Timeouts
-    from ..workers.worker import Worker
+from ..metrics import CallCounts
+from ..workers.timeouts import Timeouts
+from ..workers.worker import Worker
 
 
 class _Serving(threading.local):

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import FastdistError, MessageError, RpcError
 from fastdist.core.thread_pool import Work
@@ -27,15 +27,13 @@ from ..debug_log import debug_log
 from ..message.message import Message, decode
 from ..message.types import KINDS, NOT_COUNTED, REQUEST, USER_WORK, MessageType
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
+from ..workers.callers import Callers
 from ..workers.inquiry import bytes_told, calls_asked_about, tell
 from ..workers.received_calls import Caller, CallerLane
 from ..workers.twins import refuse_twin
+from ..workers.worker import Worker
 from .incoming import Incoming
 from .outgoing import bytes_of
-
-if TYPE_CHECKING:
-    from ..workers.callers import Callers
-    from ..workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
 

@@ -21,22 +21,20 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from fastdist.core.errors import MessageError
 
+from ..calls.outgoing import Call, Parcel
 from ..handlers import Reply
+from ..message.message import Message
+from ..message.metadata import Value
 from ..message.types import MessageType
 from ..message.words import lists_of, numbers
 from ..telling import Teller
+from ..workers.worker import Worker
 from .owned import OwnedValues, remember
-
-if TYPE_CHECKING:
-    from ..calls.outgoing import Call, Parcel
-    from ..message.message import Message
-    from ..message.metadata import Value
-    from ..workers.worker import Worker
-    from .rref import RRef
+from .rref import RRef
 
 _logger = logging.getLogger(__name__)
 

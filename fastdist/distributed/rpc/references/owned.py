@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 
 from ..message.ids import RANK_SHIFT, id_text
+from ..workers.worker import Worker
+from ..workers.workers import Workers
 from .rref import OwnedValue
-
-if TYPE_CHECKING:
-    from ..workers.worker import Worker
-    from ..workers.workers import Workers
 
 _REMEMBERED: Final = 8192
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fastdist.core.errors import FastdistError, RpcError
 from fastdist.distributed.pipe.listener import Listener, Route
 
 from ..message.remote_errors import pack_error
 from .received_calls import Caller, CallerLane, Request
-
-if TYPE_CHECKING:
-    from .record import Record
+from .record import Record
 
 
 class Callers:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import RpcError, StoreError
 from fastdist.distributed.store import PrefixStore, Store
 
 from . import group_log
 from .record import Record
-
-if TYPE_CHECKING:
-    from .worker import Worker
+from .worker import Worker
 
 TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
 # And where somebody wants to call a worker, or to let others know of its loss.

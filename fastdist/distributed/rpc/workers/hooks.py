@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .record import WorkerInfo
-    from .worker import Worker
+from .record import WorkerInfo
+from .worker import Worker
 
 _logger = logging.getLogger(__name__)
 

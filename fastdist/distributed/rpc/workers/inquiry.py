@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.frames import Buffer
@@ -16,13 +16,11 @@ from fastdist.distributed.pipe.pipe import Pipe
 
 from ..debug_log import debug_log
 from ..message.ids import RANK_SHIFT, id_text
+from ..message.limits import Limits
 from ..message.message import Message, decode
 from ..message.types import MessageType
 from .received_calls import Findings
 from .session import Session
-
-if TYPE_CHECKING:
-    from ..message.limits import Limits
 
 
 class Waiting(Protocol):

@@ -15,20 +15,16 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import RpcError, StoreTimeoutError
 from fastdist.distributed.pipe.host import process_lives
 from fastdist.distributed.sockets import knock
-from fastdist.distributed.store import PrefixStore
+from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.waiting_line import WaitingLine
 
 from .group import GIVEN_UP
-
-if TYPE_CHECKING:
-    from fastdist.distributed.store import Store
-
-    from .record import Record
+from .record import Record
 
 _TRY_AGAIN_S: Final = 1.0
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+from fastdist.core.device import Device
+from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.pipe.frames import Buffer
+from fastdist.distributed.pipe.listener import Route
 
 from ..message.limits import DEFAULT
-
-if TYPE_CHECKING:
-    from fastdist.core.device import Device
-    from fastdist.distributed.arena.lender import Lender
-    from fastdist.distributed.pipe.frames import Buffer
-    from fastdist.distributed.pipe.listener import Route
-
-    from .record import Record
+from .record import Record
 
 # Answers of asynchronous calls that are kept. Who blocks has one call at a time on its lane, and
 # with its next one the answer to the last is known to have come.

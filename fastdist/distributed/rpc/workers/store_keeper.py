@@ -12,20 +12,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import FastdistError, RpcError, StoreError
 from fastdist.distributed.store import PrefixStore, Store, TCPStore
 from fastdist.distributed.store.environment import store_is_hosted
 
-from .group import LOOK_S
+from .group import LOOK_S, Group
 from .group_number import note_again
 from .joining import be_in_again
-
-if TYPE_CHECKING:
-    from .group import Group
-    from .record import Record
-    from .worker import Worker
+from .record import Record
+from .worker import Worker
 
 _AGAIN_S: Final = 0.5
 

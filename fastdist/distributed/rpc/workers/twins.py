@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fastdist.core.errors import FastdistError, RankTakenError, StoreError
+from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.sockets import Doorbell
+from fastdist.distributed.store import Store
 
 from ..message.message import Message
 from ..message.types import MessageType
 from .record import Record
-
-if TYPE_CHECKING:
-    from fastdist.distributed.pipe.context import Context
-    from fastdist.distributed.store import Store
 
 # The one that works answers at once, unless it has ended.
 _ANSWERS_S: Final = 1.5

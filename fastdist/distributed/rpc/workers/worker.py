@@ -15,15 +15,19 @@ import math
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
+from fastdist.distributed.arena.borrower import BorrowedArena
+from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.host import process_start
 from fastdist.distributed.pipe.lane import Lane
 from fastdist.distributed.pipe.pipe import Pipe
+from fastdist.distributed.pipe.shared_lane import SharedLane
 from fastdist.distributed.sockets import Doorbell, monitor
 
 from ..debug_log import debug_log
@@ -34,8 +38,10 @@ from ..message.types import MessageType
 from .descriptors import own_lanes_between
 from .inquiry import Waiting, act_on_findings, ask_about, decode_answer, tell_read
 from .probing import Prober
+from .progress import Progress
 from .pulse_taker import PulseTaker
 from .received_calls import UNREAD_STEP_BYTES, CallerLane
+from .record import Record, WorkerInfo
 from .session import (
     Die,
     Event,
@@ -48,15 +54,6 @@ from .session import (
     Suspect,
     Unresponsive,
 )
-
-if TYPE_CHECKING:
-    from fastdist.distributed.arena.borrower import BorrowedArena
-    from fastdist.distributed.arena.lender import Lender
-    from fastdist.distributed.pipe.context import Context
-    from fastdist.distributed.pipe.shared_lane import SharedLane
-
-    from .progress import Progress
-    from .record import Record, WorkerInfo
 
 _logger = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fastdist.core.device import Device
 from fastdist.core.errors import (
@@ -20,26 +19,22 @@ from fastdist.core.errors import (
     WorkerLostError,
 )
 from fastdist.core.future import Future
+from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.restarts import run_restart_hooks
 from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
 
 from ..message.error_parts import fresh
 from ..message.types import MessageType
-from .group import LOOK_S
+from .callers import Callers
+from .group import LOOK_S, Group
 from .hooks import lost_hooks, tell_silence
+from .progress import Progress
 from .received_calls import Caller
+from .record import Record, WorkerInfo
 from .session import Patience
 from .standing import Standing
 from .worker import Worker
-
-if TYPE_CHECKING:
-    from fastdist.distributed.arena.lender import Lender
-    from fastdist.distributed.pipe.context import Context
-
-    from .callers import Callers
-    from .group import Group
-    from .progress import Progress
-    from .record import Record, WorkerInfo
 
 _logger = logging.getLogger(__name__)
 
