@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Final, Protocol
+from typing import Final
 
 from .message.ids import RANK_SHIFT, id_text
 from .message.message import Message
@@ -19,19 +19,6 @@ _CALLS: Final = logging.getLogger("fastdist.distributed.rpc.calls")
 _WORKERS: Final = logging.getLogger("fastdist.distributed.rpc.workers")
 _CONTEXTS: Final = logging.getLogger("fastdist.distributed.autograd.contexts")
 _PASSES: Final = logging.getLogger("fastdist.distributed.autograd.passes")
-
-
-class Call(Protocol):
-    """What is told of a call."""
-
-    message: Message
-
-    @property
-    def message_id(self) -> int:
-        """Its number, in the whole group."""
-
-    def describe(self) -> str:
-        """Return what was called where."""
 
 
 class DebugLog:
@@ -47,11 +34,11 @@ class DebugLog:
         self.of_calls = _CALLS.isEnabledFor(logging.DEBUG)
         self.of_autograd = any(one.isEnabledFor(logging.DEBUG) for one in (_CONTEXTS, _PASSES))
 
-    def call(self, call: Call, what: str) -> None:
+    def call(self, request: Message, name: str, what: str) -> None:
         """Say what became of a call that this worker makes."""
-        rank = call.message_id >> RANK_SHIFT
-        kind, which = _name_of(call.message.effective_type), id_text(call.message_id)
-        _CALLS.debug("rank %d: call %s (%s), %s: %s", rank, which, kind, call.describe(), what)
+        number, kind = request.message_id, _name_of(request.effective_type)
+        rank, which = number >> RANK_SHIFT, id_text(number)
+        _CALLS.debug("rank %d: call %s (%s), %s: %s", rank, which, kind, name, what)
 
     def request(self, rank: int, kind: int, message_id: int, peer: int, what: str) -> None:
         """Say what became of a call that another worker makes."""

@@ -9,6 +9,7 @@ import pytest
 
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.rpc.message.message import Message
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.references.forks import Forks
 from fastdist.distributed.rpc.references.owned import OwnedValues
 from tests.distributed.lives import Life
@@ -114,6 +115,6 @@ def test_calls_that_the_former_life_gave_up_are_not_those_of_the_next(agent: Age
     forks.given_up(Message(0, peer=former, metadata=words))
     parent: Any = SimpleNamespace(_id=VALUE)
     for life, number in ((former, 0), (later, 1)):
-        answer: Any = SimpleNamespace(goes_to=life, message_id=7, is_answer=True, undo=None)
+        answer = Message(MessageType.PYTHON_RET, 7, peer=life)
         forks.leave(FORK, parent, answer)
         assert len(forks) == number

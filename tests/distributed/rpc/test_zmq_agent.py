@@ -82,7 +82,7 @@ def ids_are_counted() -> None:
 
     def note(call: Any) -> None:
         number(call)
-        ids.append(call.message_id)
+        ids.append(call.message.message_id)
 
     agent.client._number = note
     try:
@@ -282,7 +282,7 @@ def look_into_the_store() -> tuple[list[str], list[str], int]:
     addresses = [json.loads(addrs.get(name)) for name in found]
     assert addresses[agent.me.rank] == of_their_own
     rpc.shutdown()
-    return found, [entry["uv"] for entry in addresses], first_call.message_id
+    return found, [entry["uv"] for entry in addresses], first_call.message.message_id
 
 
 @pytest.mark.seed("T16", "T18")

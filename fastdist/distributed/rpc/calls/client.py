@@ -26,7 +26,7 @@ from ..metrics import CallCounts
 from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .lane_call import LaneCall
-from .outgoing import Call, FutureCall, open_answer, pack_request, undo
+from .outgoing import Call, FutureCall, open_answer, pack_request
 
 # Callers that block are few: what they hold together is little where each holds little.
 _UNCHARGED_BYTES: Final = 64 << 10
@@ -166,14 +166,14 @@ class Client:
             source=self._me.rank,
             incarnation=self._me.incarnation,
             tensors=tensors,
-            metadata=dict(metadata) if metadata else None,
+            metadata=dict(metadata) if metadata else {},
         )
 
     def _number(self, call: Call) -> None:
         """Give a call its id, when it has its lane: ids that come by a lane of its own grow."""
-        call.message_id = call.message.message_id = self._me.rank << 48 | next(self._numbers)
+        call.message.message_id = self._me.rank << 48 | next(self._numbers)
         if debug_log.of_calls:
-            debug_log.call(call, "begins")
+            debug_log.call(call.message, call.describe(), "begins")
 
     def _send_on_lane(self, call: LaneCall, value: Any) -> bool:
         """Send a call on a lane of its own; False if none is free, and nothing was done then."""
@@ -219,9 +219,9 @@ class Client:
             call.frames = ()
         try:
             # Before the send: the answer may arrive before it returns.
-            pipe.add_pending(call.message_id, call)
+            pipe.add_pending(call.message.message_id, call)
         except Exception as error:
-            undo(call)
+            call.message.was_lost()
             call.fail(error)
             return future
         if call.deadline is not None:
@@ -232,8 +232,8 @@ class Client:
         try:
             self.write(call, frames)
         except Exception as error:
-            if pipe.take_pending(call.message_id) is not None:
-                undo(call)
+            if pipe.take_pending(call.message.message_id) is not None:
+                call.message.was_lost()
                 call.fail(error)
         return future
 

@@ -17,7 +17,7 @@ from fastdist.distributed.pipe.listener import Route
 from .. import interceptors
 from ..debug_log import debug_log
 from ..handlers import Reply, ValueReply, handler_of
-from ..message.body import must_be_read, serialize
+from ..message.body import must_be_read
 from ..message.layout import INLINE_BYTES
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, pack_error
@@ -25,7 +25,7 @@ from ..message.types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK, MessageT
 from ..metrics import CallCounts
 from ..workers.received_calls import Caller, CallerLane
 from ..workers.record import Record
-from .outgoing import packing, serving, undo
+from .outgoing import serving
 
 _logger = logging.getLogger(__name__)
 
@@ -52,19 +52,7 @@ class Incoming:
     Thread  run once, by one thread; answered by that one, or by the one that ends its Future
     """
 
-    __slots__ = (
-        "caller",
-        "came",
-        "deadline",
-        "lane",
-        "message",
-        "received_bytes",
-        "sent_bytes",
-        "server",
-        "undo",
-    )
-
-    is_answer = True  # this is the Parcel of its answer
+    sent_bytes = 0
 
     def __init__(
         self, server: Host, lane: CallerLane, message: Message, received_bytes: int
@@ -76,21 +64,8 @@ class Incoming:
         # Not who the message says that it comes from, but who has greeted by its connection.
         message.peer = lane.caller
         self.received_bytes = received_bytes
-        self.sent_bytes = 0
-        self.undo: list[Callable[[], None]] | None = None
-        self.came: list[Callable[[], None]] | None = None
         timeout_ms = message.timeout_ms
         self.deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
-
-    @property
-    def goes_to(self) -> Caller:
-        """The life to which the answer goes."""
-        return self.caller
-
-    @property
-    def message_id(self) -> int:
-        """The call that is answered."""
-        return self.message.message_id
 
     def run(self) -> None:
         """Run the request, and answer it: now, or when its Future is done."""
@@ -126,7 +101,7 @@ class Incoming:
             self._answer(result)
 
     def _drop(self) -> None:
-        """Do what the end of a request that does not run asks for; see outgoing.Note [Parcels]."""
+        """Do what the end of a request that does not run asks for; see Note [Packing]."""
         message = self.message
         kind = message.effective_type
         is_remote = kind == MessageType.PYTHON_REMOTE_CALL
@@ -184,16 +159,13 @@ class Incoming:
     def _answer(self, result: Any, *, was_async: bool = False) -> None:
         """Send what a function returned, or what a handler did."""
         request = self.message
+        kind = request.effective_type
+        answer = Message(
+            RESPONSE_OF.get(kind, MessageType.UNKNOWN), request.message_id, request.peer
+        )
         try:
-            kind = request.effective_type
-            answer = Message(RESPONSE_OF[kind], peer=request.peer)
             if kind in CALLS or isinstance(result, ValueReply):
-                value = result if kind in CALLS else result.value
-                packing.parcel = self
-                try:
-                    answer.body, answer.encoding = serialize(value, answer.tensors, "the result")
-                finally:
-                    packing.parcel = None
+                answer.pack(result if kind in CALLS else result.value, "the result")
             elif isinstance(result, Reply):
                 answer.tensors, answer.metadata = list(result.tensors), dict(result.metadata)
             elif result is not None:
@@ -204,34 +176,30 @@ class Incoming:
                 interceptors.response_out(answer, request)
             self._send(answer)
         except BaseException as error:
+            answer.was_lost()
             self._answer_error(error, was_async=was_async)
             return
         self._has_ended(was_async=was_async)
 
     def _answer_error(self, error: BaseException, *, was_async: bool = False) -> None:
-        me = self.server.me.name
-        undo(self)
+        me, request = self.server.me.name, self.message
+        answer = pack_error(error, me, request)
         try:
-            packing.parcel = self
-            answer = pack_error(error, me)
             if not answer.body:
-                undo(self)  # it travels as text
-            if not self.message.is_read:
+                answer.was_lost()  # it travels as text
+            if not request.is_read:
                 answer.metadata[UNREAD] = True
             self._send(answer)
         except Exception as failure:
             # It pickles, and is too large for a message, say. Its caller must hear of it all the
             # same.
-            undo(self)
+            answer.was_lost()
             failure.__context__ = error
-            self._send(pack_error(failure, me, text_only=True))
-        finally:
-            packing.parcel = None
+            self._send(pack_error(failure, me, request, text_only=True))
         self._has_ended(was_async=was_async)
 
     def _send(self, answer: Message) -> None:
-        server, caller, message_id = self.server, self.caller, self.message.message_id
-        answer.message_id = message_id
+        server, caller, message_id = self.server, self.caller, answer.message_id
         answer.source, answer.incarnation = server.me.rank, server.me.incarnation
         may_be_large = answer.tensors or len(answer.body) > INLINE_BYTES
         lender = caller.lender if may_be_large else None

@@ -15,7 +15,7 @@ from ..message.layout import NO_CALL
 from ..message.message import Message
 from ..message.types import MessageType
 from ..workers.inquiry import ask_about, decode_answer, read_findings
-from .outgoing import Call, bytes_of, open_answer, undo
+from .outgoing import Call, bytes_of, open_answer
 
 ASK_EVERY_S: Final = 2.0
 
@@ -28,26 +28,17 @@ class LaneCall(Call):
     Thread  one at a time
     """
 
-    __slots__ = (
-        "_answer",
-        "_asked_at",
-        "_error",
-        "_is_broken",
-        "_is_over",
-        "_is_sent",
-        "_own",
-        "_size",
-    )
+    _answer: Message | None = None
+    _size = 0
+    _error: Exception | None = None
+    # Whether the lane cannot be used again: nobody knows what it will bring.
+    _is_broken = False
+    _is_sent = _is_over = False
+    _asked_at = 0.0
 
     def send(self, own: OwnLane, size_bytes: int) -> None:
         """Send the request; what the lane runs into is heard by who waits."""
         self._own = own
-        self._answer: Message | None = None
-        self._size = 0
-        self._error: Exception | None = None
-        # Whether the lane cannot be used again: nobody knows what it will bring.
-        self._is_broken = self._is_sent = self._is_over = False
-        self._asked_at = 0.0
         self._client.counts.call_sent(self.peer.info.name, size_bytes)
         hand_on_lead()
         try:
@@ -56,7 +47,7 @@ class LaneCall(Call):
             own.lane.send(self.frames, self.deadline)
             self._is_sent = True
         except LaneTimeout:
-            undo(self)
+            self.message.was_lost()
             self._error = self.timeout_error()
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
@@ -115,7 +106,8 @@ class LaneCall(Call):
             if answer is None:
                 raise self._take_error()
             if is_refused:
-                undo(self)  # the peer does not know this worker, and has not taken the call in
+                # The peer does not know this worker, and has not taken the call in.
+                self.message.was_lost()
             value = open_answer(answer, self)
             failed = False
             return value
@@ -157,7 +149,7 @@ class LaneCall(Call):
                 self._ask()
                 continue
             answer = decode_answer(frames, self.peer)
-            if answer.message_id == self.message_id:
+            if answer.message_id == self.message.message_id:
                 if answer.type != MessageType.GREET_FIRST:
                     return answer, bytes_of(answer, frames)
                 self._ask()
@@ -168,12 +160,12 @@ class LaneCall(Call):
                 if serial != own.serial:
                     continue
                 own.serial += 1  # used up: a copy does not know of a call that went again since
-                if self.message_id in never_came:
+                if self.message.message_id in never_came:
                     again = self.frames_again()
                     if not again:
                         raise self.lost_error(may_have_run=self.was_taken())
                     own.lane.send(again, deadline)
-                elif self.message_id in gone:
+                elif self.message.message_id in gone:
                     raise self.lost_error(may_have_run=True)
             # Else it is of a call that took too long, whose caller has been told so.
 
@@ -183,7 +175,7 @@ class LaneCall(Call):
         own.serial += 1
         # What cannot leave now would be asked for nothing: the connection has broken again.
         if own.lane.try_send(own.greet()):
-            own.lane.try_send(ask_about(own.serial, [self.message_id]))
+            own.lane.try_send(ask_about(own.serial, [self.message.message_id]))
 
     def _closed_error(self) -> Exception:
         error = self.peer.pipe.error

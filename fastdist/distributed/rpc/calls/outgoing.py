@@ -19,11 +19,10 @@ from ..debug_log import debug_log
 from ..durations import seconds
 from ..handlers import Reply
 from ..message.arrival import Arrival
-from ..message.body import serialize, serialize_call
 from ..message.error_parts import fresh
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
-from ..message.types import NOT_COUNTED, USER_WORK, MessageType
+from ..message.types import NOT_COUNTED, MessageType
 from ..metrics import CallCounts
 from ..workers.timeouts import Timeouts
 from ..workers.worker import Worker
@@ -36,49 +35,6 @@ class _Serving(threading.local):
 
 
 serving = _Serving()
-
-
-class Parcel(Protocol):
-    """A message that is being packed: whom it goes to, what must be undone if it is lost, and what
-    is to be done when it is known to have been read, which only requests may ask for.
-    """
-
-    undo: list[Callable[[], None]] | None
-    came: list[Callable[[], None]] | None
-
-    @property
-    def goes_to(self) -> Any:
-        """The life at the other end: a Worker, or what a Server knows of one."""
-
-    @property
-    def message_id(self) -> int:
-        """The call that it is, or answers."""
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether it answers a call."""
-
-
-class _Packing(threading.local):
-    """What this thread packs: an RRef in it will live where it goes."""
-
-    parcel: Parcel | None = None
-
-
-# Note [Parcels]
-# To pack an RRef is to promise its owner one more reference, which the receiver keeps by reading
-# it, whatever it then does with it. So a message that is not sent, or comes to nobody, undoes what
-# packing it did; a request that nobody wants when it comes is read all the same, if it holds
-# references, and a receiver that cannot read it says so. A caller that wants an answer no more says
-# so as well (references/forks.py), and does not read it.
-packing = _Packing()
-
-
-def undo(parcel: Parcel) -> None:
-    """Take back what packing a message did: nobody has read it, and nobody will."""
-    steps, parcel.undo, parcel.came = parcel.undo, None, None
-    for step in steps or ():
-        step()
 
 
 class Caller(Protocol):
@@ -100,22 +56,10 @@ class Call:
     Thread  made by the caller
     """
 
-    __slots__ = (
-        "_client",
-        "came",
-        "charged_bytes",
-        "deadline",
-        "frames",
-        "lent_bytes",
-        "message",
-        "message_id",
-        "peer",
-        "timeout_s",
-        "undo",
-        "what",
-    )
-
-    is_answer = False  # this is the Parcel of its request
+    # What the call holds of the peer's credit; -1 if it needs none.
+    charged_bytes = -1
+    # Of the request; none once it cannot be sent again.
+    frames: Sequence[Buffer] = ()
 
     def __init__(
         self, client: Caller, peer: Worker, message: Message, timeout_s: float, what: object
@@ -125,27 +69,14 @@ class Call:
         self._client = client
         self.peer = peer
         self.message = message
-        self.message_id = message.message_id
         self.timeout_s = timeout_s
         self.deadline, timeout_ms = deadline_of(timeout_s)
         message.timeout_ms = min(timeout_ms, 0xFFFFFFFF)
         self.what = what
-        self.frames: Sequence[Buffer] = ()
-        self.undo: list[Callable[[], None]] | None = None
-        self.came: list[Callable[[], None]] | None = None
-        # What of the request is not in its frames but in memory lent to the peer.
-        self.lent_bytes = 0
-        # What the call holds of the peer's credit; -1 if it needs none.
-        self.charged_bytes = -1
-
-    @property
-    def goes_to(self) -> Worker:
-        """The life that is called."""
-        return self.peer
 
     def size_bytes(self) -> int:
         """Return the bytes of the request."""
-        return self.lent_bytes + sum(map(len, self.frames))
+        return self.message.lent_bytes + sum(map(len, self.frames))
 
     def charge(self, size_bytes: int) -> None:
         """Take so much of the peer's credit; wait for it, until the call's deadline.
@@ -158,23 +89,23 @@ class Call:
 
     def was_not_sent(self) -> None:
         """Undo what packing the request did."""
-        undo(self)
+        self.message.was_lost()
         self._take_back()
 
     def frames_again(self) -> Sequence[Buffer]:
         """Return the frames of a request that never came; none if it is not here any more."""
         frames = self.frames
-        if not frames or not self.lent_bytes:
+        if not frames or not self.message.lent_bytes:
             return frames
         lender = self.peer.lender
-        return frames if lender is not None and lender.renew(self.message_id) else ()
+        return frames if lender is not None and lender.renew(self.message.message_id) else ()
 
     def was_taken(self) -> bool:
         """Return whether what of the request is not in its frames may have been taken.
 
         Note    then it came after all, by a copy or behind the question what became of it
         """
-        return bool(self.lent_bytes)
+        return bool(self.message.lent_bytes)
 
     def describe(self) -> str:
         """Return what was called where, for errors."""
@@ -185,7 +116,7 @@ class Call:
     def timeout_error(self) -> RpcTimeoutError:
         """Return the error of a call that ran for too long."""
         if debug_log.of_calls:
-            debug_log.call(self, "timed out")
+            debug_log.call(self.message, self.describe(), "timed out")
         return RpcTimeoutError(
             f"RPC ran for more than set timeout ({whole_ms(self.timeout_s)} ms) and will now be "
             f"marked with an error: {self.describe()}; raise timeout=, or look for what keeps it "
@@ -195,7 +126,7 @@ class Call:
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
         """Return the error where a broken connection took the call, before or after it had run."""
         if not may_have_run:
-            undo(self)
+            self.message.was_lost()
         what = "its answer is lost, and it has run" if may_have_run else "it has not run"
         return WorkerLostError(
             f"the connection to worker {self.peer.info.name!r} (rank {self.peer.info.id}) broke "
@@ -205,21 +136,15 @@ class Call:
 
     def cancel(self) -> list[Buffer]:
         """Return the word that nobody waits for the call any more."""
-        return Message(MessageType.CANCEL, self.message_id).encode()
-
-    def was_read(self) -> None:
-        """Take note that the request was read: it has been answered."""
-        steps, self.came = self.came, None
-        for step in steps or ():
-            step()
+        return Message(MessageType.CANCEL, self.message.message_id).encode()
 
     def _settle(self, received_bytes: int, *, failed: bool) -> None:
         """Give back what the call holds, and count its end."""
         if debug_log.of_calls:
-            debug_log.call(self, "failed" if failed else "answered")
+            debug_log.call(self.message, self.describe(), "failed" if failed else "answered")
         if self.charged_bytes >= 0:
             self.peer.credit.give_back(self.charged_bytes)
-        if self.lent_bytes:
+        if self.message.lent_bytes:
             self._take_back()
         if self.message.type not in NOT_COUNTED:
             self._client.counts.call_ended(self.peer.info.name, received_bytes, failed=failed)
@@ -227,7 +152,7 @@ class Call:
     def _take_back(self) -> None:
         """Take back what was lent and not taken: the call is over."""
         if self.peer.lender is not None:
-            self.peer.lender.end(self.message_id)
+            self.peer.lender.end(self.message.message_id)
 
 
 class FutureCall(Call):
@@ -237,11 +162,11 @@ class FutureCall(Call):
             and a break may come at once
     """
 
-    __slots__ = ("_future", "_timeouts", "is_over")
+    is_over = False
 
     def await_in(self, future: Future[Any], timeouts: Timeouts[Any]) -> None:
         """Let the call end in a Future; its deadline, if it has one, is among the timeouts."""
-        self._future, self._timeouts, self.is_over = future, timeouts, False
+        self._future, self._timeouts = future, timeouts
 
     def let_follow(self, arrival: Arrival) -> None:
         """Let who takes the value wait, on streams, for what is on its way to devices."""
@@ -271,7 +196,7 @@ class FutureCall(Call):
     def expire(self) -> None:
         """End the call, whose time is over, unless something else has."""
         # Once it is taken out its id is unknown: a late answer is dropped.
-        if self.peer.pipe.take_pending(self.message_id) is not None:
+        if self.peer.pipe.take_pending(self.message.message_id) is not None:
             self.peer.pipe.notify(self.cancel())
             self.end(None, self.timeout_error())
             self._client.give_up(self)
@@ -311,26 +236,17 @@ def pack_request(
             TransformError where it is called in what does not go on there
     """
     message, peer = call.message, call.peer
-    # What is being pickled may make a call itself.
-    outer, packing.parcel = packing.parcel, call
     try:
-        if message.type in USER_WORK:
-            function, args, kwargs = value
-            packed = serialize_call(function, args, kwargs, message.tensors)
-        else:
-            packed = serialize(value, message.tensors)
-        message.body, message.encoding = packed
+        if value is not None:
+            message.pack(value)
         interceptors.request_out(message)
         call.frames = message.encode(peer.lender, device_map_to, limits=peer.record.limits)
-        call.lent_bytes = message.lent_bytes
         message.body = b""  # the frames have it
     except BaseException as error:
-        undo(call)
+        message.was_lost()
         if isinstance(error, TransformError):
             raise TransformError(f"rpc: {call.describe()}: {error}") from None
         raise
-    finally:
-        packing.parcel = outer
 
 
 def open_answer(answer: Message, call: Call) -> Any:
@@ -338,10 +254,11 @@ def open_answer(answer: Message, call: Call) -> Any:
 
     Raises  what the callee raised, with its type where that can be had here
     """
-    if call.undo is not None and answer.metadata.get(UNREAD):
-        undo(call)
-    elif call.came is not None:
-        call.was_read()
+    request = call.message
+    if request.if_lost and answer.metadata.get(UNREAD):
+        request.was_lost()
+    elif request.if_read:
+        request.was_read()
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(answer)
     if answer.is_bare and answer.type in _WITH_VALUE:
@@ -350,7 +267,7 @@ def open_answer(answer: Message, call: Call) -> Any:
             answer.open_leaves()
         return answer.value()
     answer.open()
-    interceptors.response_in(answer, call.message)
+    interceptors.response_in(answer, request)
     answer.make_leaves()
     if answer.effective_type in _WITH_VALUE:
         return answer.value()

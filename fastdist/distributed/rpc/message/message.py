@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fastdist.core.errors import MessageError
@@ -11,7 +13,7 @@ from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
-from .body import deserialize, deserialize_call
+from .body import deserialize, deserialize_call, serialize, serialize_call
 from .layout import (
     AUTOGRAD,
     AUTOGRAD_BLOCK,
@@ -33,9 +35,25 @@ from .lone_tensor import lone_table, read_lone
 from .metadata import Value, encode_metadata
 from .tables import Tables, pack_tables, read_tables
 from .tensors import DeviceMap, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
-from .types import USER_WORK
+from .types import RESPONSE, USER_WORK
 
 
+class _Packing(threading.local):
+    """What this thread packs: an RRef in it will live where it goes."""
+
+    message: Message | None = None
+
+
+# Note [Packing]
+# To pack an RRef is to promise its owner one more reference, which the receiver keeps by reading
+# it, whatever it then does with it. So a message that is not sent, or comes to nobody, undoes what
+# packing it did; a request that nobody wants when it comes is read all the same, if it holds
+# references, and a receiver that cannot read it says so. A caller that wants an answer no more says
+# so as well (references/forks.py), and does not read it.
+packing = _Packing()
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Message:
     """One request, answer or notice, on its way out or as it came in.
 
@@ -45,73 +63,35 @@ class Message:
     Units   timeout_ms is what is left for the call; 0 means it has no deadline
     """
 
-    __slots__ = (
-        "autograd",
-        "body",
-        "buffers",
-        "encoding",
-        "entries",
-        "incarnation",
-        "inner_type",
-        "is_read",
-        "lane",
-        "lent_bytes",
-        "message_id",
-        "metadata",
-        "peer",
-        "refusal",
-        "requires_grad",
-        "source",
-        "tangents",
-        "tensors",
-        "timeout_ms",
-        "type",
-    )
-
-    def __init__(
-        self,
-        type: int,
-        message_id: int = NO_CALL,
-        peer: Any = None,
-        source: int = 0,
-        incarnation: int = 0,
-        body: Buffer = b"",
-        encoding: int = EMPTY,
-        tensors: list[Tensor] | None = None,
-        entries: Sequence[TensorEntry] = (),
-        buffers: Sequence[Buffer] = (),
-        timeout_ms: int = 0,
-        lane: int = 0,
-        inner_type: int = 0,
-        metadata: dict[str, Value] | None = None,
-        tangents: Sequence[TangentEntry] = (),
-        autograd: AutogradBlock | None = None,
-    ) -> None:
-        self.type = type
-        self.inner_type = inner_type
-        self.message_id = message_id
-        # The life at the other end: a Worker, which stands above this file; None of a message to
-        # nobody yet. `source` is the rank that the sender says it has: a life has none on the wire.
-        self.peer = peer
-        self.source = source
-        self.incarnation = incarnation
-        self.body = body
-        self.encoding = encoding
-        self.tensors: list[Tensor] = [] if tensors is None else tensors
-        # On arrival: whether the sender's tensor required grad. Empty on the way out.
-        self.requires_grad: Sequence[bool] = ()
-        self.entries = entries
-        self.buffers = buffers
-        self.timeout_ms = timeout_ms
-        self.lane = lane
-        # How much of it is not in its frames.
-        self.lent_bytes = 0
-        self.metadata: dict[str, Value] = {} if metadata is None else metadata
-        self.tangents = tangents
-        self.autograd = autograd
-        self.is_read = False
-        # What whoever reads the value is told instead, once it has been read.
-        self.refusal: Exception | None = None
+    type: int
+    message_id: int = NO_CALL
+    # The life at the other end: a Worker, which stands above this file; None of a message to
+    # nobody yet. `source` is the rank that the sender says it has: a life has none on the wire.
+    peer: Any = None
+    source: int = 0
+    incarnation: int = 0
+    body: Buffer = b""
+    encoding: int = EMPTY
+    tensors: list[Tensor] = field(default_factory=list)
+    entries: Sequence[TensorEntry] = ()
+    buffers: Sequence[Buffer] = ()
+    timeout_ms: int = 0
+    lane: int = 0
+    inner_type: int = 0
+    metadata: dict[str, Value] = field(default_factory=dict)
+    tangents: Sequence[TangentEntry] = ()
+    autograd: AutogradBlock | None = None
+    # On arrival: whether the sender's tensor required grad. Empty on the way out.
+    requires_grad: Sequence[bool] = ()
+    # How much of it is not in its frames.
+    lent_bytes: int = 0
+    is_read: bool = False
+    # What whoever reads the value is told instead, once it has been read.
+    refusal: Exception | None = None
+    # On the way out: what takes back what packing it did, and what is to be done when it is known
+    # to have been read, which only requests may ask for. See Note [Packing].
+    if_lost: Sequence[Callable[[], None]] = ()
+    if_read: Sequence[Callable[[], None]] = ()
 
     def wrap(self, type: int) -> None:
         """Become a message of another type around the one it was."""
@@ -123,6 +103,11 @@ class Message:
     def effective_type(self) -> int:
         """The type of what is inside the wrapping, if there is one."""
         return self.inner_type or self.type
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it answers a request."""
+        return bool(self.type & RESPONSE)
 
     @property
     def is_bare(self) -> bool:
@@ -154,6 +139,35 @@ class Message:
     def make_leaves(self) -> None:
         """Let tensors that required grad where they come from, and have no history, be leaves."""
         make_leaves(self.tensors, self.requires_grad)
+
+    def pack(self, value: Any, name: str = "the value") -> None:
+        """Make a value the body: (function, args, kwargs) where the type asks for it.
+
+        Raises  RpcError for what does not pickle, as `name`
+        """
+        # What is being pickled may make a call itself.
+        outer, packing.message = packing.message, self
+        try:
+            if self.type in USER_WORK:
+                function, args, kwargs = value
+                packed = serialize_call(function, args, kwargs, self.tensors)
+            else:
+                packed = serialize(value, self.tensors, name)
+            self.body, self.encoding = packed
+        finally:
+            packing.message = outer
+
+    def was_lost(self) -> None:
+        """Take back what packing it did: nobody has read it, and nobody will."""
+        steps, self.if_lost, self.if_read = self.if_lost, (), ()
+        for step in steps:
+            step()
+
+    def was_read(self) -> None:
+        """Take note that it was read, for it has been answered."""
+        steps, self.if_read = self.if_read, ()
+        for step in steps:
+            step()
 
     def value(self) -> Any:
         """Return the value in the body, once it is open: of a call function, args and kwargs.
@@ -342,6 +356,7 @@ def decode(
     message.body, message.lent_bytes, message.is_read = b"", 0, False
     message.tensors, message.metadata = [], {}
     message.tangents = message.requires_grad = message.entries = message.buffers = ()
+    message.if_lost = message.if_read = ()
     message.autograd = message.refusal = None
     if header_alone:
         return message

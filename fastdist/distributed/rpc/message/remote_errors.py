@@ -7,9 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from fastdist.core.errors import RemoteError
-from fastdist.tensor.tensor import Tensor
 
-from .body import serialize
 from .message import Message
 from .metadata import Value
 from .types import MessageType
@@ -17,14 +15,20 @@ from .types import MessageType
 # The first words of the note that tells where an error comes from. An error that already has such
 # a note has crossed a worker before, and keeps the one it has.
 _ORIGIN = "On worker "
-# In the metadata of an error: the request's value was not read. See Note [Parcels].
+# In the metadata of an error: the request's value was not read. See Note [Packing].
 UNREAD = "unread"
 _MAX_TEXT_BYTES = 200_000
 _MAX_LINE = 500
 
 
-def pack_error(error: BaseException, worker_name: str, *, text_only: bool = False) -> Message:
-    """Return a response that raises error where it is read.
+def pack_error(
+    error: BaseException,
+    worker_name: str,
+    request: Message | None = None,
+    *,
+    text_only: bool = False,
+) -> Message:
+    """Return the response to a request, or to a greeting, that raises error where it is read.
 
     Note    never raises: somebody waits for this
     """
@@ -35,13 +39,14 @@ def pack_error(error: BaseException, worker_name: str, *, text_only: bool = Fals
         "traceback": _cut(_text_of(error, _format)),
     }
     response = Message(MessageType.EXCEPTION, metadata=metadata)
+    if request is not None:
+        response.message_id, response.peer = request.message_id, request.peer
     # SystemExit and KeyboardInterrupt are not for the caller to obey.
     if isinstance(error, Exception) and not text_only:
-        tensors: list[Tensor] = []
         try:
-            body, encoding = serialize(error, tensors)
-            if not tensors:
-                response.body, response.encoding = body, encoding
+            response.pack(error)
+            if response.tensors:
+                response.body, response.tensors = b"", []
         except BaseException as failure:  # what users' own pickling raises may be anything
             why = f"{type(failure).__name__}: {_text_of(failure, str)}"
             metadata["why"] = _cut(f"it does not pickle there: {why}")

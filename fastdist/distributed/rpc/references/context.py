@@ -35,10 +35,9 @@ from fastdist.core.future import Future
 
 from ..calls.client import Client
 from ..calls.incoming import Later, run_function
-from ..calls.outgoing import packing
 from ..handlers import Reply, ValueReply, register_handler
 from ..message.body import register_reducer
-from ..message.message import Message
+from ..message.message import Message, packing
 from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType
 from ..message.words import ids_of, lists_of, number, refuse
@@ -191,13 +190,13 @@ class RRefContext:
         Raises  OwnerLostError
         """
         rref._require_owner()
-        parcel = packing.parcel
+        message = packing.message
         fork_id = self._new_id()
-        if rref._owned is not None and parcel is not None and not parcel.goes_to.is_self:
-            self.owned.add_user(rref._owned, fork_id, parcel.goes_to)
+        if rref._owned is not None and message is not None and not message.peer.is_self:
+            self.owned.add_user(rref._owned, fork_id, message.peer)
         owner = rref._owner
-        goes_home = parcel is not None and parcel.goes_to is owner and not parcel.is_answer
-        self._forks.leave(fork_id, rref, parcel, is_told=not goes_home)
+        goes_home = message is not None and message.peer is owner and not message.is_answer
+        self._forks.leave(fork_id, rref, message, is_told=not goes_home)
         parent = owner.id if goes_home else self.me.id
         words = owner.id, rref._id, fork_id, parent, owner.record.incarnation
         return (*words, rref._maker) if rref._maker else words

@@ -2,7 +2,7 @@
 
 # Note [References that never come]
 # A fork counts at its owner from the moment it is packed. If its message was not sent, or could not
-# be read, packing it is undone (Note [Parcels]). If the message lies in a connection
+# be read, packing it is undone (Note [Packing]). If the message lies in a connection
 # that breaks it is asked about and sent again, as long as its caller waits. What is left are calls
 # that were given up: nobody asks about them, and both what such a call brought and what its answer
 # brings may have been lost. So who gives a call up says so, once more than by its CANCEL, in a
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from fastdist.core.errors import MessageError
 
-from ..calls.outgoing import Call, Parcel
+from ..calls.outgoing import Call
 from ..handlers import Reply
 from ..message.message import Message
 from ..message.metadata import Value
@@ -76,29 +76,29 @@ class Forks:
         return len(self._children)
 
     def leave(
-        self, fork_id: int, parent: RRef[Any], parcel: Parcel | None, *, is_told: bool = True
+        self, fork_id: int, parent: RRef[Any], message: Message | None, *, is_told: bool = True
     ) -> None:
         """Keep the parent of a fork that is about to travel; if it is not told that the fork has
         come, until the call that it goes in is answered.
         """
-        if parcel is None:
+        if message is None:
             child = _Child(None, parent, -1, False)
         else:
-            child = _Child(parcel.goes_to, parent, parcel.message_id, parcel.is_answer)
+            child = _Child(message.peer, parent, message.message_id, message.is_answer)
         with self._lock:
             self._children[fork_id] = child
-        if parcel is None:
+        if message is None:
             return
         # Looked at last: who is lost only now drops what is here when that is heard of.
-        to = parcel.goes_to
+        to = message.peer
         if to.is_dead or (child.in_answer and child.call_id in to.given_up):
             self._take_back(None, [fork_id])
         else:
             undo = functools.partial(self._teller.soon, self._take_back, None, fork_id)
-            parcel.undo = [*(parcel.undo or ()), undo]
+            message.if_lost = (*message.if_lost, undo)
             if not is_told:
                 accept = functools.partial(self.accepted, (fork_id,))
-                parcel.came = [*(parcel.came or ()), accept]
+                message.if_read = (*message.if_read, accept)
 
     def accepted(self, fork_ids: Iterable[int]) -> None:
         """Take note that forks have come."""
@@ -110,7 +110,7 @@ class Forks:
         """Take note that this worker waits no more for a call whose answer has not come."""
         is_remote = call.message.effective_type == MessageType.PYTHON_REMOTE_CALL
         made = call.message.metadata.get("rref") if is_remote else None
-        self._teller.soon(self._tell_given_up, call.goes_to, (call.message_id, made))
+        self._teller.soon(self._tell_given_up, call.peer, (call.message.message_id, made))
 
     def not_made(self, owner: Worker, rref_id: int) -> None:
         """Take note that a call that should have made a value at its owner has failed.

@@ -129,7 +129,7 @@ def test_a_worker_that_answers_with_rubbish_is_told_of_once(
 
 def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe: Pipe) -> None:
     call: Any = call_under_way(pipe, [])
-    call.message_id, call.frames, call.lent_bytes = 5, (b"head", b"tensor"), 1
+    call.frames, call.message.lent_bytes = (b"head", b"tensor"), 1
 
     def renew(message_id: int) -> bool:
         # Between the moment in which the request is found to be there and the next.
@@ -152,7 +152,7 @@ def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
 ) -> None:
     call: Any = call_under_way(pipe, [])
     call._client.give_up = lambda call: None
-    call.frames, call.lent_bytes = (b"head",) * lent_bytes, lent_bytes
+    call.frames, call.message.lent_bytes = (b"head",) * lent_bytes, lent_bytes
     call.peer.info.id = 1
     call.peer.lender = SimpleNamespace(renew=lambda _: False, end=lambda _: None)
     session = Session(0.0)
@@ -164,6 +164,6 @@ def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
 
 def test_an_answer_without_a_value_is_a_reply_that_holds_nothing() -> None:
     message = Message(MessageType.RREF_USER_DELETE, 5)
-    call: Any = SimpleNamespace(message=message, undo=None, came=None)
+    call: Any = SimpleNamespace(message=message)
     reply = open_answer(decode(Message(MessageType.RREF_ACK, 5).encode()), call)
     assert isinstance(reply, Reply) and not reply.tensors and not reply.metadata
