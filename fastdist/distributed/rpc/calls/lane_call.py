@@ -14,7 +14,7 @@ from ..message.error_parts import fresh
 from ..message.layout import NO_CALL
 from ..message.message import Message
 from ..message.types import MessageType
-from ..workers.inquiry import ask_about, decode_answer, read_findings
+from ..workers.inquiry import ask_about, read_findings
 from .outgoing import Call, bytes_of, open_answer
 
 ASK_EVERY_S: Final = 2.0
@@ -148,7 +148,7 @@ class LaneCall(Call):
             except LaneInDoubt:
                 self._ask()
                 continue
-            answer = decode_answer(frames, self.peer)
+            answer = self.peer.decode(frames)
             if answer.message_id == self.message.message_id:
                 if answer.type != MessageType.GREET_FIRST:
                     return answer, bytes_of(answer, frames)

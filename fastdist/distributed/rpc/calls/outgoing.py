@@ -22,7 +22,7 @@ from ..message.arrival import Arrival
 from ..message.error_parts import fresh
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
-from ..message.types import NOT_COUNTED, MessageType
+from ..message.types import NOT_COUNTED, WITH_VALUE, MessageType
 from ..metrics import CallCounts
 from ..workers.timeouts import Timeouts
 from ..workers.worker import Worker
@@ -261,7 +261,7 @@ def open_answer(answer: Message, call: Call) -> Any:
         request.was_read()
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(answer)
-    if answer.is_bare and answer.type in _WITH_VALUE:
+    if answer.is_bare and answer.type in WITH_VALUE:
         # Nothing that an interceptor could take off.
         if answer.entries:
             answer.open_leaves()
@@ -269,19 +269,9 @@ def open_answer(answer: Message, call: Call) -> Any:
     answer.open()
     interceptors.response_in(answer, request)
     answer.make_leaves()
-    if answer.effective_type in _WITH_VALUE:
+    if answer.effective_type in WITH_VALUE:
         return answer.value()
     return Reply(answer.tensors, answer.metadata)
-
-
-_WITH_VALUE = frozenset(
-    {
-        MessageType.PYTHON_RET,
-        MessageType.SCRIPT_RET,
-        MessageType.PYTHON_RREF_FETCH_RET,
-        MessageType.SCRIPT_RREF_FETCH_RET,
-    }
-)
 
 
 def bytes_of(message: Message, frames: Sequence[Buffer]) -> int:

@@ -198,6 +198,7 @@ class Server:
             self._take_notice_of(caller, message)
 
     def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
+        words, sender = message.metadata, caller.caller.id
         if message.type == MessageType.PING:
             self._listener.reply(caller.route, Message(MessageType.PONG).encode())
         elif message.type == MessageType.BYE:
@@ -210,9 +211,9 @@ class Server:
                 # Should it still wait for a thread it will not run any more.
                 request.deadline = 0.0
         elif message.type == MessageType.CREDIT:
-            self._callers.let_go.extend(caller.were_read(bytes_told(message)))
+            self._callers.let_go.extend(caller.were_read(bytes_told(words, sender)))
         elif message.type == MessageType.INQUIRY:
-            serial, call_ids = calls_asked_about(message)
+            serial, call_ids = calls_asked_about(words, sender)
             findings = caller.look_for(call_ids)
             for frames in findings.answers:
                 self._listener.reply(caller.route, frames)

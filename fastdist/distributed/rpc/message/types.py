@@ -97,30 +97,19 @@ class MessageType(IntEnum):
 
 _T = MessageType
 
+# The answer to NAME_REQ is NAME_RESP, that to NAME_CALL is NAME_RET.
 RESPONSE_OF: Final[dict[int, MessageType]] = {
-    _T.SCRIPT_CALL: _T.SCRIPT_RET,
-    _T.PYTHON_CALL: _T.PYTHON_RET,
     _T.SCRIPT_REMOTE_CALL: _T.REMOTE_RET,
     _T.PYTHON_REMOTE_CALL: _T.REMOTE_RET,
-    _T.SCRIPT_RREF_FETCH_CALL: _T.SCRIPT_RREF_FETCH_RET,
-    _T.PYTHON_RREF_FETCH_CALL: _T.PYTHON_RREF_FETCH_RET,
     _T.RREF_USER_DELETE: _T.RREF_ACK,
     _T.RREF_FORK_REQUEST: _T.RREF_ACK,
     _T.RREF_CHILD_ACCEPT: _T.RREF_ACK,
-    _T.FORWARD_AUTOGRAD_REQ: _T.FORWARD_AUTOGRAD_RESP,
-    _T.BACKWARD_AUTOGRAD_REQ: _T.BACKWARD_AUTOGRAD_RESP,
-    _T.CLEANUP_AUTOGRAD_CONTEXT_REQ: _T.CLEANUP_AUTOGRAD_CONTEXT_RESP,
-    _T.RUN_WITH_PROFILING_REQ: _T.RUN_WITH_PROFILING_RESP,
-    _T.RREF_BACKWARD_REQ: _T.RREF_BACKWARD_RESP,
     _T.PING: _T.PONG,
-    _T.SHUTDOWN_BARRIER_REQ: _T.SHUTDOWN_BARRIER_RESP,
-    _T.ABORT_AUTOGRAD_CONTEXT_REQ: _T.ABORT_AUTOGRAD_CONTEXT_RESP,
-    _T.PASS_PROGRESS_REQ: _T.PASS_PROGRESS_RESP,
-    _T.CLEANUP_LEVEL_REQ: _T.CLEANUP_LEVEL_RESP,
-    _T.ARENA_OFFER_REQ: _T.ARENA_OFFER_RESP,
-    _T.RREF_GIVE_UP_REQ: _T.RREF_GIVE_UP_RESP,
-    _T.PROFILE_GROUP_REQ: _T.PROFILE_GROUP_RESP,
 }
+for _kind in MessageType:
+    _name, _, _end = _kind.name.rpartition("_")
+    if _kind not in RESPONSE_OF and _end in ("REQ", "CALL"):
+        RESPONSE_OF[_kind] = MessageType[f"{_name}_{'RESP' if _end == 'REQ' else 'RET'}"]
 
 # What a shutdown sends while it waits until nothing else is under way, what changes nothing, and
 # what is about a call that is over.
@@ -161,8 +150,11 @@ TOLD_IF_GIVEN_UP: Final = frozenset(
 )
 # What there is: to ask a MessageType for another number raises.
 KINDS: Final = frozenset(MessageType)
-# Calls whose result is the answer.
+# Calls whose result is the answer, and answers that hold a value.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
+WITH_VALUE: Final = frozenset(
+    {_T.SCRIPT_RET, _T.PYTHON_RET, _T.SCRIPT_RREF_FETCH_RET, _T.PYTHON_RREF_FETCH_RET}
+)
 
 
 def call_type_of(function: object) -> MessageType:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from typing import NoReturn, TypeVar
 
 from fastdist.core.errors import MessageError
 
@@ -12,49 +12,32 @@ from .message import Message
 from .metadata import Value
 
 Words = Mapping[str, Value]
+T = TypeVar("T")
 
 
-def number(words: Words, name: str, sender: int) -> int:
-    """Return the number of this name in what worker `sender` wrote.
+def _one(kind: type[T], expected: str) -> Callable[[Words, str, int], T]:
+    def take(words: Words, name: str, sender: int) -> T:
+        value = words.get(name)
+        if type(value) is not kind:
+            refuse(words, name, sender, expected)
+        return value
 
-    Raises  MessageError if there is none, as all below
-    """
-    value = words.get(name)
-    if type(value) is not int:
-        refuse(words, name, sender, "a number")
-    return value
-
-
-def flag(words: Words, name: str, sender: int) -> bool:
-    """Return whether the word of this name is true."""
-    value = words.get(name)
-    if not isinstance(value, bool):
-        refuse(words, name, sender, "True or False")
-    return value
+    return take
 
 
-def text(words: Words, name: str, sender: int) -> str:
-    """Return the text of this name."""
-    value = words.get(name)
-    if not isinstance(value, str):
-        refuse(words, name, sender, "a text")
-    return value
+def _many(kind: type[T], expected: str) -> Callable[[Words, str, int], tuple[T, ...]]:
+    def take(words: Words, name: str, sender: int) -> tuple[T, ...]:
+        values = words.get(name)
+        if not isinstance(values, tuple) or not all(type(value) is kind for value in values):
+            refuse(words, name, sender, expected)
+        return values  # type: ignore[return-value]
+
+    return take
 
 
-def numbers(words: Words, name: str, sender: int) -> tuple[int, ...]:
-    """Return the numbers of this name, such as ids."""
-    values = words.get(name)
-    if not isinstance(values, tuple) or not all(type(value) is int for value in values):
-        refuse(words, name, sender, "a list of numbers")
-    return values  # type: ignore[return-value]
-
-
-def texts(words: Words, name: str, sender: int) -> tuple[str, ...]:
-    """Return the texts of this name."""
-    values = words.get(name)
-    if not isinstance(values, tuple) or not all(isinstance(value, str) for value in values):
-        refuse(words, name, sender, "a list of texts")
-    return values  # type: ignore[return-value]
+# Each returns what stands under a name in what worker `sender` wrote; MessageError if it is none.
+number, flag, text = _one(int, "a number"), _one(bool, "True or False"), _one(str, "a text")
+numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
 
 
 def ids_of(request: Message) -> tuple[int, int]:

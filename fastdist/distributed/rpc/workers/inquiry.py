@@ -6,19 +6,18 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from fastdist.core.errors import MessageError
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.pipe import Pipe
 
 from ..debug_log import debug_log
 from ..message.ids import RANK_SHIFT, id_text
-from ..message.limits import Limits
-from ..message.message import Message, decode
+from ..message.message import Message
+from ..message.metadata import Value
 from ..message.types import MessageType
+from ..message.words import Words, number, numbers, refuse
 from .received_calls import Findings
 from .session import Session
 
@@ -42,17 +41,15 @@ class Waiting(Protocol):
         """Return whether what of the request is not in its frames may have been taken."""
 
 
-def ask_about(serial: int, call_ids: Sequence[int]) -> list[Buffer]:
+def ask_about(serial: int, call_ids: Iterable[int]) -> list[Buffer]:
     """Return the message that asks what became of calls."""
-    return Message(
-        MessageType.INQUIRY, metadata={"serial": serial, "calls": _pack(call_ids)}
-    ).encode()
+    words: dict[str, Value] = {"serial": serial, "calls": (*call_ids,)}
+    return Message(MessageType.INQUIRY, metadata=words).encode()
 
 
-def calls_asked_about(message: Message) -> tuple[int, list[int]]:
+def calls_asked_about(words: Words, sender: int) -> tuple[int, tuple[int, ...]]:
     """Return the serial number and the calls of an inquiry."""
-    metadata = message.metadata
-    return _number(metadata.get("serial")), _unpack(metadata.get("calls"))
+    return number(words, "serial", sender), numbers(words, "calls", sender)
 
 
 def tell_read(size_bytes: int) -> list[Buffer]:
@@ -60,29 +57,26 @@ def tell_read(size_bytes: int) -> list[Buffer]:
     return Message(MessageType.CREDIT, metadata={"bytes": size_bytes}).encode()
 
 
-def bytes_told(message: Message) -> int:
+def bytes_told(words: Words, sender: int) -> int:
     """Return how much was read, as the caller says."""
-    size_bytes = message.metadata.get("bytes")
-    if not isinstance(size_bytes, int) or size_bytes < 0:
-        raise MessageError(f"a caller that has read {size_bytes!r} bytes")
+    size_bytes = number(words, "bytes", sender)
+    if size_bytes < 0:
+        refuse(words, "bytes", sender, "0 or more")
     return size_bytes
 
 
 def tell(serial: int, findings: Findings) -> list[Buffer]:
     """Return the message that answers an inquiry; kept answers travel by themselves."""
-    metadata: dict[str, object] = {
-        "serial": serial,
-        "never_came": _pack(findings.never_came),
-        "answered_before": _pack(findings.answered_before),
-    }
-    return Message(MessageType.FINDINGS, metadata=metadata).encode()  # type: ignore[arg-type]
+    found = (*findings.never_came,), (*findings.answered_before,)
+    words: dict[str, Value] = {"serial": serial, "never_came": found[0], "gone": found[1]}
+    return Message(MessageType.FINDINGS, metadata=words).encode()
 
 
-def read_findings(message: Message) -> tuple[int, list[int], list[int]]:
+def read_findings(word: Message) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return the serial number, the calls that never came, and those whose answer is gone."""
-    metadata = message.metadata
-    never_came, gone = metadata.get("never_came"), metadata.get("answered_before")
-    return _number(metadata.get("serial")), _unpack(never_came), _unpack(gone)
+    words, sender = word.metadata, word.peer.id
+    found = numbers(words, "never_came", sender), numbers(words, "gone", sender)
+    return number(words, "serial", sender), *found
 
 
 def act_on_findings(word: Message, session: Session, pipe: Pipe[Waiting], name: str) -> None:
@@ -101,37 +95,3 @@ def act_on_findings(word: Message, session: Session, pipe: Pipe[Waiting], name: 
     for call_id in gone:
         if (call := pipe.take_pending(call_id)) is not None:
             call.lost(may_have_run=True)
-
-
-class Answering(Protocol):
-    """A worker that answers: a Worker, which stands above this file."""
-
-    name: str
-    takes: Limits
-
-
-def decode_answer(frames: Sequence[Buffer], peer: Answering) -> Message:
-    """Return the message of frames from peer.
-
-    Raises  MessageError naming the peer
-    """
-    try:
-        return decode(frames, peer.takes, peer)
-    except MessageError as error:
-        raise MessageError(f"worker {peer.name!r} answered with rubbish: {error}") from error
-
-
-def _pack(call_ids: Sequence[int]) -> bytes:
-    return struct.pack(f"<{len(call_ids)}Q", *call_ids)
-
-
-def _unpack(packed: object) -> list[int]:
-    if not isinstance(packed, bytes) or len(packed) % 8:
-        raise MessageError(f"an inquiry about {packed!r}; expected 8 bytes for each call")
-    return list(struct.unpack(f"<{len(packed) // 8}Q", packed))
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int):
-        raise MessageError(f"an inquiry with the serial number {value!r}")
-    return value

@@ -26,7 +26,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
 
@@ -65,44 +65,28 @@ _TOOK_A_CONNECTION = "its host took a connection"
 _ATTEMPTS = frozenset({Event.RETRIED, Event.REFUSED, Event.UNREACHED, Event.REACHED})
 
 
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """Tell who wants to know that the peer is silent."""
+class Do(Enum):
+    """What is to be done, where the word says it all."""
+
+    TELL_SILENCE = auto()  # to who wants to know that the peer is silent
+    RECOVER = auto()  # the peer is back; what was on its way when its connection broke may be lost
+    SAY_FAREWELL = auto()  # to the peer, which leaves: all that it sent was read
 
 
-@dataclass(frozen=True, slots=True)
-class Unresponsive:
+class Unresponsive(NamedTuple):
     """Tell who wants to know that the peer lives, but its Python does not answer."""
 
     silent_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Recover:
-    """The peer is back. What was on its way when the connection broke may be lost."""
-
-
-@dataclass(frozen=True, slots=True)
-class Die:
+class Die(NamedTuple):
     """Fail everything that waits for the peer, for good."""
 
     reason: str
     left: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LookAgainAt:
-    """Send a TICK at this time."""
-
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
-class Farewell:
-    """Tell the peer, which leaves, that all that it sent was read."""
-
-
-Action: TypeAlias = Suspect | Unresponsive | Recover | Farewell | Die | LookAgainAt
+Action: TypeAlias = Do | Unresponsive | Die
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +115,6 @@ class Session:
     Thread  one at a time; step is the only thing that changes it
     Units   now is in seconds of any one clock that does not go back
     """
-
-    __slots__ = (
-        "_asked_since",
-        "_asked_up_to",
-        "_found",
-        "_is_broken",
-        "_leaving_since",
-        "_looked_whether_read",
-        "_patience",
-        "_refused_since",
-        "_said_farewell",
-        "_settling_since",
-        "_silent_since",
-        "_woke_at",
-        "is_surely_over",
-        "is_unresponsive",
-        "serial",
-        "state",
-        "why_lost",
-    )
 
     def __init__(self, now: float, patience: Patience | None = None) -> None:
         self.state = State.JOINING
@@ -185,7 +149,8 @@ class Session:
         is_waited_for: bool = False,
         woke_at: float = -math.inf,
     ) -> list[Action]:
-        """Take one event and return what to do; REJECTED and UNREACHED come with a reason.
+        """Take one event and return what to do; REJECTED and UNREACHED come with a reason. Then a
+        TICK is due at `next_look`.
 
         `is_waited_for` says whether anybody here waits for the peer; only its end depends on that.
         `woke_at` is when this process last went on after it had stood still.
@@ -287,7 +252,7 @@ class Session:
         self.state = State.ALIVE
         self._silent_since = self._refused_since = None
         self._found = ""
-        return [Recover()] if was_broken else []
+        return [Do.RECOVER] if was_broken else []
 
     def _leave(self, event: Event, now: float, is_waited_for: bool) -> list[Action]:
         patience = self._patience
@@ -300,14 +265,14 @@ class Session:
         is_settled = not is_waited_for or now >= self._leaving_since + patience.settle_s
         if is_settled and not self._said_farewell:
             self._said_farewell = True
-            actions.append(Farewell())
+            actions.append(Do.SAY_FAREWELL)
         # The end of its process is not the end of what it sent.
         is_over = now >= self._leaving_since + patience.leave_s
         if event is Event.DISCONNECTED or self._is_broken or is_over:
             self.state, self._settling_since = State.SETTLING, now
             return [*actions, *self._settle(now, is_waited_for)]
         self._looked_whether_read = now
-        return [*actions, LookAgainAt(self._look_while_leaving())]
+        return actions
 
     def _look_while_leaving(self) -> float:
         until = self._leaving_since + self._patience.leave_s
@@ -316,9 +281,8 @@ class Session:
         return min(until, self._looked_whether_read + self._patience.look_whether_read_s)
 
     def _settle(self, now: float, is_waited_for: bool) -> list[Action]:
-        until = self._settling_since + self._patience.settle_s
-        if is_waited_for and now < until:
-            return [LookAgainAt(until)]
+        if is_waited_for and now < self._settling_since + self._patience.settle_s:
+            return []
         return self._die("it has shut down", left=True)
 
     def _note_break(self, now: float) -> None:
@@ -343,21 +307,15 @@ class Session:
             return self._die(
                 f"no sign of life for {silent_s:.1f} s: it is frozen or cut off{found}"
             )
-        actions: list[Action] = []
         if self.state is State.ALIVE and now >= self._silent_since + patience.suspect_s:
             self.state = State.SUSPECT
-            actions.append(Suspect())
-        look = self.next_look()
-        assert look is not None
-        actions.append(LookAgainAt(look))
-        return actions
+            return [Do.TELL_SILENCE]
+        return []
 
     def _look_at_question(self, now: float) -> list[Action]:
         look = self.next_look()
-        if look is None or self._asked_since is None:
+        if look is None or self._asked_since is None or now < look:
             return []
-        if now < look:
-            return [LookAgainAt(look)]
         self.is_unresponsive = True
         return [Unresponsive(now - self._asked_since)]
 

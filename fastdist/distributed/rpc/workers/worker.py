@@ -15,6 +15,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
@@ -32,28 +33,17 @@ from fastdist.distributed.sockets import Doorbell, monitor
 
 from ..debug_log import debug_log
 from ..message.layout import NO_CALL
-from ..message.message import Message
+from ..message.message import Message, decode
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
 from .descriptors import own_lanes_between
-from .inquiry import Waiting, act_on_findings, ask_about, decode_answer, tell_read
+from .inquiry import Waiting, act_on_findings, ask_about, tell_read
 from .probing import Prober
 from .progress import Progress
 from .pulse_taker import PulseTaker
 from .received_calls import UNREAD_STEP_BYTES, CallerLane
 from .record import Record, WorkerInfo
-from .session import (
-    Die,
-    Event,
-    Farewell,
-    LookAgainAt,
-    Patience,
-    Recover,
-    Session,
-    State,
-    Suspect,
-    Unresponsive,
-)
+from .session import Die, Do, Event, Patience, Session, State
 
 _logger = logging.getLogger(__name__)
 
@@ -377,9 +367,19 @@ class Worker:
         # Else it is late: its caller has been told that it took too long. Or it has come before.
         # What it brings is read in neither case: see Note [References that never come].
 
+    def decode(self, frames: Sequence[Buffer]) -> Message:
+        """Return the message of frames that it has sent.
+
+        Raises  MessageError naming it
+        """
+        try:
+            return decode(frames, self.takes, self)
+        except MessageError as error:
+            raise MessageError(f"worker {self.name!r} answered with rubbish: {error}") from error
+
     def _decoded(self, frames: list[Buffer]) -> Message | None:
         try:
-            return decode_answer(frames, self)
+            return self.decode(frames)
         except MessageError as error:
             # Told once of each worker: one that answers so may do it as fast as it can.
             if not self._answers_rubbish:
@@ -425,22 +425,22 @@ class Worker:
         actions = self._session.step(event, now, reason, is_waited_for=waits, woke_at=woke_at)
         self.is_dead = self._session.is_over
         for action in actions:
-            if isinstance(action, Recover):
+            if action is Do.RECOVER:
                 self._recover()
-            elif isinstance(action, Farewell):
+            elif action is Do.SAY_FAREWELL:
                 self._notify(MessageType.FAREWELL)
+            elif action is Do.TELL_SILENCE:
+                self._owner.is_silent(self, "gives no sign of life; calls to it will fail soon")
             elif isinstance(action, Die):
                 self._end(action)
-            elif isinstance(action, Suspect):
-                self._owner.is_silent(self, "gives no sign of life; calls to it will fail soon")
-            elif isinstance(action, Unresponsive):
+            else:
                 self._owner.is_silent(
                     self,
                     f"lives, but its Python has not answered for {action.silent_s:.0f} s: it may "
                     "hang, or compute without releasing the interpreter lock",
                 )
-            elif isinstance(action, LookAgainAt):
-                self._look_at(action.time)
+        if (look := self._session.next_look()) is not None:
+            self._look_at(look)
 
     def _beat(self) -> None:
         """Ask, while somebody waits for the peer, whether it still listens."""
@@ -458,13 +458,8 @@ class Worker:
 
     def _look_again(self) -> None:
         self._looks_at = math.inf
-        look = self._session.next_look()
-        if look is None or self.is_self or self._shared is None:
-            return
-        if self._progress.now() >= look:
+        if not self.is_self and self._shared is not None:
             self._step(Event.TICK)
-        else:
-            self._look_at(look)
 
     def _look_at(self, when: float) -> None:
         # Two clocks round differently: what is left of the time may be nothing to the other.

@@ -24,7 +24,8 @@ def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any)
     """Return a call that was sent on a lane."""
     client: Any = SimpleNamespace(counts=counts or CallCounts(), give_up=lambda call: None)
     info = SimpleNamespace(name="w1", id=1)
-    peer: Any = SimpleNamespace(info=info, name="w1", takes=DEFAULT, lender=None, **of_peer)
+    peer: Any = SimpleNamespace(info=info, id=1, lender=None, **of_peer)
+    peer.decode = lambda frames: decode(frames, DEFAULT, peer)
     call = LaneCall(client, peer, Message(MessageType.PYTHON_CALL, 7), 0.0, "a function")
     call.frames = [b"call"]
     call.send(own, 4)
@@ -68,7 +69,7 @@ def test_who_waits_in_short_steps_asks_now_and_then_what_became_of_the_call(
     assert lane.sent[:2] == [[b"hello"], [b"call"]]
     questions = [decode(frames) for frames in lane.sent[3::2]]
     assert [message.type for message in questions] == [MessageType.INQUIRY] * 3
-    assert calls_asked_about(questions[0]) == (1, [7])
+    assert calls_asked_about(questions[0].metadata, 0) == (1, (7,))
     assert lane.sent[-1] == ask_about(3, [7])
 
 

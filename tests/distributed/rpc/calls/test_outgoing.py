@@ -141,7 +141,7 @@ def test_a_request_that_goes_again_is_whole_though_its_sender_lets_go_of_it(pipe
     notified: Any = SimpleNamespace(pending=pipe.pending, notify=sent.append)
     session = Session(0.0)
     serial = session.asks_about([5])
-    findings = decode(tell(serial, Findings([], [5], [])))
+    findings = decode(tell(serial, Findings([], [5], [])), peer=SimpleNamespace(id=1))
     act_on_findings(findings, session, notified, "w1")
     assert sent == [[b"head", b"tensor"]]
 
@@ -156,7 +156,8 @@ def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
     call.peer.info.id = 1
     call.peer.lender = SimpleNamespace(renew=lambda _: False, end=lambda _: None)
     session = Session(0.0)
-    findings = decode(tell(session.asks_about([5]), Findings([], [5], [])))
+    told = tell(session.asks_about([5]), Findings([], [5], []))
+    findings = decode(told, peer=SimpleNamespace(id=1))
     act_on_findings(findings, session, pipe, "w1")
     error = call._future.exception()
     assert isinstance(error, WorkerLostError) and error.may_have_run is may_have_run
