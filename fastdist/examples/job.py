@@ -11,7 +11,7 @@ from itertools import chain, count
 from fastdist import Tensor
 from fastdist.data import TensorDataset
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import shutdown_notice
+from fastdist.distributed.rpc.leaving import notices
 from fastdist.examples.demo import Demo
 from fastdist.examples.digits_data import batches
 
@@ -47,7 +47,7 @@ def rank_in_job(workers: Sequence[str], program: str, command: str) -> int:
 
 def expect_to_wait() -> None:
     """Let this process say nothing of how long it waits in shutdown: the leader shows a bar."""
-    logging.getLogger(shutdown_notice.__name__).setLevel(logging.ERROR)
+    notices.setLevel(logging.ERROR)
 
 
 def endless(examples: TensorDataset, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 import fastdist
-from fastdist.distributed.rpc import shutdown_notice
+from fastdist.distributed.rpc.leaving import notices as logger
 from fastdist.examples import digits
 from tests.standstill import Standstill
 
@@ -222,7 +222,6 @@ def test_the_job_says_how_to_start_it() -> None:
 
 
 def test_workers_say_nothing_of_their_wait_for_the_trainer() -> None:
-    logger = logging.getLogger(shutdown_notice.__name__)
     level = logger.level
     try:
         assert logger.isEnabledFor(logging.WARNING)

@@ -27,7 +27,7 @@
 # fails and says whether it has run.
 #
 # Who was declared lost and lives (it was frozen, and wakes) hears so from those who gave it up;
-# workers/standing.py says when it is out. Then it is fenced: all that it waits for ends with a
+# workers/workers.py, is_out, says when. Then it is fenced: all that it waits for ends with a
 # GivenUpError, and so does its shutdown, for whoever started it to start it again. It comes back as
 # another life (workers/joining.py).
 
@@ -69,8 +69,8 @@ from .options import RpcBackendOptions, TensorPipeRpcBackendOptions, ZmqRpcBacke
 from .references.rref import RRef
 from .remote import remote
 from .remote_profiler_manager import RemoteProfilerManager
-from .workers.hooks import add_silence_hook
 from .workers.record import WorkerInfo
+from .workers.workers import add_silence_hook
 from .zmq_agent import ZmqAgent
 
 TensorPipeAgent = ZmqAgent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -27,10 +28,9 @@ from .metrics import CallCounts
 from .options import TensorPipeRpcBackendOptions
 from .references.context import RRefContext
 from .telling import Teller
-from .workers.hooks import lost_hooks
 from .workers.record import Record, WorkerInfo
 from .workers.worker import Worker
-from .workers.workers import Workers
+from .workers.workers import Workers, lost_hooks
 
 
 class RpcAgent(ABC):
@@ -85,10 +85,6 @@ class RpcAgent(ABC):
         """Return where tensors of this worker's devices go at another."""
         maps = self.options.device_maps
         return maps.get(worker.name, {}) if maps else {}
-
-    def add_lost_callback(self, callback: Callable[[Worker], None]) -> None:
-        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
-        self.workers.add_lost_callback(callback)
 
     # ---- what they are asked -------------------------------------------------------------------
 
@@ -168,6 +164,11 @@ class RpcAgent(ABC):
         For what others wait for, as for a handler. False if the pool is closed.
         """
         return self.pool.submit_uncounted(function, *arguments)
+
+    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call function then, on a pool thread, unless the agent has shut down."""
+        progress, when = self.workers.progress, time.monotonic() + seconds
+        progress.post(progress.call_at, when, lambda: self.submit_uncounted(function))
 
     def get_rpc_timeout(self) -> float:
         """Return the timeout of calls that give none, in seconds."""

@@ -11,8 +11,6 @@ import logging
 import os
 import struct
 import threading
-import time
-from collections.abc import Callable
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
 from fastdist.core.future import Future
@@ -28,7 +26,6 @@ from .message.message import Message
 from .message.metadata import Value
 from .message.types import MessageType
 from .message.words import number
-from .workers.progress import Progress
 from .workers.record import Record
 from .workers.worker import Worker
 
@@ -48,10 +45,9 @@ class ArenaOffers:
     Thread  any
     """
 
-    def __init__(self, agent: RpcAgent, progress: Progress, *, is_wanted: bool) -> None:
+    def __init__(self, agent: RpcAgent, *, is_wanted: bool) -> None:
         self._agent = agent
         self._me = agent.me
-        self._progress = progress
         self._is_wanted = is_wanted
         # Guards the three below it, and what each worker has lent.
         self._lock = threading.Lock()
@@ -207,21 +203,13 @@ class ArenaOffers:
             if self._is_closed:
                 raise ArenaError("the agent shuts down")
             if self._arena is None:
-                self._arena = Arena(arena_size(), self._call_later)
+                self._arena = Arena(arena_size(), self._agent.call_after)
             return self._arena
-
-    def _call_later(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call function on a pool thread, unless the agent has shut down by then."""
-
-        def call() -> None:
-            self._agent.submit_uncounted(function)
-
-        self._progress.post(self._progress.call_at, time.monotonic() + seconds, call)
 
     def _end_in_time(self, arena: Arena, lender: Lender, record: Record) -> None:
         # A peer that was lost but lives may still read what it has taken.
         if arena.end_all(lender, is_gone=not _lives(record)):
-            self._call_later(TRIM_S, lambda: self._end_in_time(arena, lender, record))
+            self._agent.call_after(TRIM_S, lambda: self._end_in_time(arena, lender, record))
 
 
 def _lives(record: Record) -> bool:

@@ -11,7 +11,7 @@ from fastdist.core.future import Future
 
 from . import agent as agents
 from . import constants
-from .agent import RpcAgent, get_current_agent
+from .agent import get_current_agent
 from .calls.incoming import Later
 from .message import gate
 from .message.types import MessageType
@@ -66,31 +66,14 @@ def all_gather(
         return gathered
     outcome: Future[dict[str, Any]] = _take_part(*given).future
     for worker in workers[1:]:
-        _watch(agent, worker)
+        # One that nothing was ever sent to could go unseen.
+        if agent.workers.reach(worker).is_dead:
+            _worker_lost(worker)
     try:
         return outcome.wait(timeout_s or None)
     except TimeoutError:
         _give_up(given[0], timeout_s)
         return outcome.wait()  # they may have come at the last moment
-
-
-def _watch(agent: RpcAgent, worker: Worker) -> None:
-    """Hear of the loss of a worker: one that nothing was ever sent to could go unseen."""
-
-    def look(done: Future[Any]) -> None:
-        if isinstance(done.exception(), WorkerLostError):
-            _worker_lost(worker)
-
-    call = (_is_here, (), dict[str, Any]())
-    asked = agent.client.request(
-        worker, MessageType.PYTHON_CALL, call, (), None, 0.0, "_all_gather"
-    )
-    asked.when_done(look)
-
-
-@gate.export
-def _is_here() -> None:
-    """Be there."""
 
 
 def _give_up(which: str, timeout_s: float) -> None:

@@ -17,8 +17,8 @@
 #
 # Whoever does not leave in order, at an error in between, with graceful=False or at the exit of the
 # process, goes to CLOSING from where it is. In a dynamic group there is no barrier: COMING and
-# GATHERING wait for what is under way here alone. Whoever was given up by the others
-# (workers/standing.py) is fenced: each stage before CLOSING ends at once with a GivenUpError.
+# GATHERING wait for what is under way here alone. Whoever was given up by the others (is_out in
+# workers/workers.py) is fenced: each stage before CLOSING ends at once with a GivenUpError.
 #
 # The store goes before the last barrier: when a worker returns from shutdown and joins again, it
 # must not meet the old store, which is about to close.
@@ -40,16 +40,20 @@ from fastdist.distributed.store.waiting_line import speaks_for_node
 from . import constants
 from .agent import RpcAgent
 from .shutdown_barrier import ShutdownBarrier
-from .shutdown_notice import ShutdownNotice
 from .workers.worker import Worker
 
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
+# When it is told for whom a shutdown waits. A worker that only serves waits for the job's end here,
+# and is right to: so the pauses double.
+FIRST_S = 5.0
 # How long functions of others that still run hold up the end of RPC, and that of the process.
 DRAIN_S: Final = 5.0
 DRAIN_AT_EXIT_S: Final = 0.5
 
 _logger = logging.getLogger(__name__)
+# A logger of its own, for whoever expects to wait.
+notices = logging.getLogger("fastdist.distributed.rpc.shutdown_notice")
 
 
 class Stage(enum.Enum):
@@ -77,9 +81,10 @@ class Leaving:
         self._agent, self._workers, self._group = agent, workers, workers.group
         self._counts = agent.counts
         self._give_up = give_up
-        self.barrier = ShutdownBarrier(agent, self.absent, self.call_after)
-        workers.add_returned_callback(self.barrier.member_returned)
+        self.barrier = ShutdownBarrier(agent, self.absent)
+        workers.returned_callbacks.append(self.barrier.member_returned)
         self.stage = Stage.SERVING
+        self._waits_since = 0.0  # when the wait under way began
 
     def leave(self, timeout_s: float) -> None:
         """Go in order, as far as PARTING. See Note [How a worker leaves].
@@ -101,18 +106,19 @@ class Leaving:
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
         self._workers.require_member()
         self.stage = stage
-        progress, submit = self._workers.progress, self._agent.submit_uncounted
+        self._waits_since = time.monotonic()
+        self._tell_after(self._waits_since, FIRST_S)
         try:
-            with ShutdownNotice(self._group.me.name, progress, submit, self.for_whom_it_waits):
-                if not self._group.is_static:
-                    self._wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S)
-                else:
-                    if stage is Stage.COMING:
-                        self._group.tell_shutdown()
-                    self.barrier.wait(timeout_s)
+            if not self._group.is_static:
+                self._wait_until_idle(timeout_s or constants.SHUTDOWN_TIMEOUT_S)
+            else:
+                if stage is Stage.COMING:
+                    self._group.tell_shutdown()
+                self.barrier.wait(timeout_s)
             # Its calls may have ended because of that.
             self._workers.require_member()
         finally:
+            self._waits_since = 0.0
             # Once the first wait is over others may be gone before they have said goodbye.
             if stage is Stage.COMING:
                 self._tell_who_was_lost()
@@ -161,10 +167,19 @@ class Leaving:
         is_out = self._workers.given_up is not None
         return self.stage in (Stage.SERVING, Stage.COMING) and not is_out
 
-    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call a function then, on a pool thread."""
-        progress, when = self._workers.progress, time.monotonic() + seconds
-        progress.post(progress.call_at, when, lambda: self._agent.submit_uncounted(function))
+    def _tell_after(self, began: float, seconds: float) -> None:
+        """Say in the log, so long after a wait began, for whom, and again after twice the time."""
+
+        def tell() -> None:
+            whom = self.for_whom_it_waits() if self._waits_since == began else ""
+            if self._waits_since != began:
+                return
+            if whom:
+                text = "worker %r has waited in shutdown() for %g s: %s"
+                notices.warning(text, self._group.me.name, seconds, whom)
+            self._tell_after(began, 2.0 * seconds)
+
+        self._agent.call_after(began + seconds - time.monotonic(), tell)
 
     def _tell_who_was_lost(self) -> None:
         for lost in self._workers.lost():

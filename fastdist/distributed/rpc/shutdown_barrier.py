@@ -72,20 +72,14 @@ class _Report(NamedTuple):
 class ShutdownBarrier:
     """This worker's part in the barrier, as a member and, if it comes to that, as leader.
 
-    `absent()` returns who has not come, by another way than through the leader;
-    `call_after(seconds, function)` calls it then.
+    `absent()` returns who has not come, by another way than through the leader.
 
     Thread  any
     """
 
-    def __init__(
-        self,
-        agent: RpcAgent,
-        absent: Callable[[], list[str]],
-        call_after: Callable[[float, Callable[[], None]], None],
-    ) -> None:
+    def __init__(self, agent: RpcAgent, absent: Callable[[], list[str]]) -> None:
         self._agent, self._workers, self._counts = agent, agent.workers, agent.counts
-        self._absent, self._call_after = absent, call_after
+        self._absent = absent
         self._round = 0
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = INIT_TIMEOUT_S
@@ -100,7 +94,7 @@ class ShutdownBarrier:
     def register(self) -> None:
         """Take part from now on."""
         register_handler(MessageType.SHUTDOWN_BARRIER_REQ, self._report_came)
-        self._agent.add_lost_callback(self._member_lost)
+        self._workers.lost_callbacks.append(self._member_lost)
 
     def unregister(self) -> None:
         """Take part no more."""
@@ -304,7 +298,7 @@ class ShutdownBarrier:
                 members.append(worker)
             elif self.awaits(worker):
                 members.append(worker)
-                self._call_after(self._has_left_s(worker), self._answer_full_rounds)
+                self._agent.call_after(self._has_left_s(worker), self._answer_full_rounds)
         return members
 
     def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:

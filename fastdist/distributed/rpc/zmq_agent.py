@@ -90,7 +90,7 @@ class ZmqAgent(RpcAgent):
             self._listener.close()
             raise
         self.progress = Progress("fastdist-rpc-progress")
-        self._arenas = ArenaOffers(self, self.progress, is_wanted=ARENA in chosen)
+        self._arenas = ArenaOffers(self, is_wanted=ARENA in chosen)
         self._callers = Callers(self._listener, self.me)
         self.workers = workers = Workers(
             *(self.group, self._context, self._callers, self.progress),
@@ -105,15 +105,15 @@ class ZmqAgent(RpcAgent):
             *(self.device_map_to, self._gave_up),
         )
         self.teller = Teller(self.client.send)
-        workers.add_lost_callback(self._arenas.peer_lost)
+        workers.lost_callbacks.append(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.teller, first_number())
         self.leaving = Leaving(self, self._give_up)
         keeper = keeper_of(
-            *(store, self.group, self.leaving.call_after),
+            *(store, self.group, self.call_after),
             *(lambda: self.leaving.needs_store, workers.refresh),
         )
         if keeper is not None:
-            workers.add_lost_callback(keeper.was_lost)
+            workers.lost_callbacks.append(keeper.was_lost)
 
     def _meet(self, store: Store, world_size: int) -> Group:
         """Enter the group, in the time that init_rpc has left."""

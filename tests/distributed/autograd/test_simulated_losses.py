@@ -143,7 +143,7 @@ def test_who_is_told_of_a_replaced_life_may_look_for_workers_meanwhile() -> None
     def was_lost(worker: WorkerInfo) -> None:
         could_look.append(not workers._refresh_lock.locked())
 
-    workers.add_lost_callback(was_lost)
+    workers.lost_callbacks.append(was_lost)
     one.world.soon(one, rpc.rpc_sync, "w1", abs, (-1,))
     run_for(1.0)
     other.crash()

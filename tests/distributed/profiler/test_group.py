@@ -240,7 +240,7 @@ def is_recording() -> bool:
 
 def forgets_who_is_lost() -> bool:
     lost = threading.Event()
-    get_current_agent().add_lost_callback(lambda worker: lost.set())
+    get_current_agent().workers.lost_callbacks.append(lambda worker: lost.set())
     lost.wait(30)
     waited = threading.Event()
     for _ in range(100):

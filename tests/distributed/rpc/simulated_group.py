@@ -30,8 +30,9 @@ from fastdist.distributed.autograd import container
 from fastdist.distributed.autograd import engine as dist_engine
 from fastdist.distributed.pipe import pipe
 from fastdist.distributed.rpc import agent, arena_offers, handlers, zmq_agent
-from fastdist.distributed.rpc.workers import hooks, joining, record
+from fastdist.distributed.rpc.workers import joining, record
 from fastdist.distributed.rpc.workers import worker as lives
+from fastdist.distributed.rpc.workers import workers as directory
 from fastdist.distributed.rpc.workers.group import GIVEN_UP
 from fastdist.distributed.rpc.workers.group import Group as Members
 from fastdist.distributed.rpc.workers.record import Record
@@ -423,7 +424,7 @@ def simulated_machine() -> Iterator[None]:
         patch.setattr(pipe, "Doorbell", SimBell)
         _handlers_of_rooms.update(handlers._handlers)
         patch.setattr(forward_grad, "end_callbacks", [_level_ended])
-        patch.setattr(hooks, "silence_hooks", [])
+        patch.setattr(directory, "silence_hooks", [])
         # What is there is not looked through again and again for the little that a world leaves.
         gc.freeze()
         try:

@@ -37,9 +37,9 @@ def arrive(late: Any, future: Future[fastdist.Tensor]) -> None:
     device = Device(late.type, 0)
     (array,), _ = copy_to_devices([fastdist.arange(4.0).numpy()], [device])
     came = wrap(array, layout_of(array, device))
-    arrival = arrival_of([fastdist.ones(2), came])
-    assert arrival is not None
-    future.let_follow(arrival.follow)
+    follow = arrival_of([fastdist.ones(2), came])
+    assert follow is not None
+    future.let_follow(follow)
     future.set_result(came)
 
 

@@ -68,10 +68,13 @@ class Member:
         self.num_sent = 0
         self.before_send: Callable[[], None] = lambda: None
         self.lives: dict[Member, Any] = {}
-        self.barrier = ShutdownBarrier(self, list, lambda seconds, function: None)  # type: ignore[arg-type]
+        self.barrier = ShutdownBarrier(self, list)  # type: ignore[arg-type]
         self.error: BaseException | None = None
         # Its time at the barrier, in all, and without what the machine took away.
         self.took_s = self.moved_s = 0.0
+
+    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call nothing."""
 
     def life_of(self, member: Member) -> Any:
         return self.lives.setdefault(member, Life(member, self))

@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fastdist.core.errors import RpcError, ShutdownIncomplete
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import constants, shutdown_notice
+from fastdist.distributed.rpc import constants, leaving
 from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_arrivals
 
 FIRST_S = 0.2
@@ -27,7 +28,7 @@ class Lines(logging.Handler):
         self.lines: list[str] = []
         self.came = threading.Event()
         self.number = number
-        logging.getLogger(shutdown_notice.__name__).addHandler(self)
+        leaving.notices.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
@@ -44,7 +45,7 @@ def wait_until_told() -> list[str]:
 
 
 def shut_down_early() -> list[str]:
-    shutdown_notice.FIRST_S = FIRST_S
+    leaving.FIRST_S = FIRST_S
     rank = os.environ["RANK"]
     os.environ.pop("LOCAL_RANK", None)
     rpc.init_rpc(f"w{rank}")
@@ -63,7 +64,7 @@ def test_who_has_not_come_is_named_after_a_while_and_after_twice_as_long() -> No
 
 
 def shut_down_while_a_call_runs() -> list[str]:
-    shutdown_notice.FIRST_S = FIRST_S
+    leaving.FIRST_S = FIRST_S
     rank = os.environ["RANK"]
     lines = Lines()
     rpc.init_rpc(f"w{rank}")
@@ -97,7 +98,7 @@ def test_whose_answer_is_missing_is_named() -> None:
 
 def serve_while_the_leader_works() -> list[str]:
     """Be in the barrier, whose leader has not come: its request of that is a call as well."""
-    shutdown_notice.FIRST_S = FIRST_S
+    leaving.FIRST_S = FIRST_S
     rank = os.environ["RANK"]
     os.environ.pop("LOCAL_RANK", None)
     rpc.init_rpc(f"w{rank}")
@@ -113,15 +114,12 @@ def test_who_serves_is_told_of_the_leader_not_of_its_own_question() -> None:
 
 
 class Alarms:
-    """What a progress thread is asked to do later, for the test to do."""
+    """What an agent is asked to do later, for the test to do; and nobody to wait for."""
 
     def __init__(self) -> None:
         self.due: list[Callable[[], None]] = []
 
-    def post(self, function: Callable[..., None], *args: Any) -> None:
-        function(*args)
-
-    def call_at(self, when: float, function: Callable[[], None]) -> None:
+    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
         self.due.append(function)
 
 
@@ -129,11 +127,14 @@ class Alarms:
 def test_nothing_is_told_of_a_shutdown_that_is_over(
     is_over: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    alarms: Any = Alarms()
-    notice = shutdown_notice.ShutdownNotice("w0", alarms, lambda tell: tell(), lambda: "for w1")
-    with notice:
-        if not is_over:
-            alarms.due.pop()()
+    way, alarms = object.__new__(leaving.Leaving), Alarms()
+    way._agent, way._group = alarms, SimpleNamespace(me=SimpleNamespace(name="w0"))
+    way.for_whom_it_waits = lambda: "for w1"
+    way._waits_since = 5.0
+    way._tell_after(5.0, 0.1)
+    if not is_over:
+        alarms.due.pop()()
+    way._waits_since = 0.0
     for alarm in list(alarms.due):
         alarm()
     assert len(caplog.records) == (not is_over)

@@ -228,7 +228,7 @@ class Client:
             if self._timeouts.add(call, call.deadline):
                 self.progress.wake()
             if call.is_over:  # a break was faster
-                self._timeouts.remove(call)
+                self._timeouts.remove(call, call.deadline)
         try:
             self.write(call, frames)
         except Exception as error:
@@ -250,8 +250,8 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
         call.end(None, error, size)
     else:
         # See Note [Events in Futures].
-        if answer.tensors and (arrival := arrival_of(answer.tensors)) is not None:
-            call.let_follow(arrival)
+        if answer.tensors and (follow := arrival_of(answer.tensors)) is not None:
+            call.future.let_follow(follow)
         call.end(value, None, size)
 
 

@@ -18,7 +18,6 @@ from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
 from ..durations import seconds
 from ..handlers import Reply
-from ..message.arrival import Arrival
 from ..message.error_parts import fresh
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
@@ -166,19 +165,15 @@ class FutureCall(Call):
 
     def await_in(self, future: Future[Any], timeouts: Timeouts[Any]) -> None:
         """Let the call end in a Future; its deadline, if it has one, is among the timeouts."""
-        self._future, self._timeouts = future, timeouts
-
-    def let_follow(self, arrival: Arrival) -> None:
-        """Let who takes the value wait, on streams, for what is on its way to devices."""
-        self._future.let_follow(arrival.follow)
+        self.future, self._timeouts = future, timeouts
 
     def end(self, value: object, error: BaseException | None, received_bytes: int = 0) -> None:
         """Complete the Future."""
         self.is_over = True
         if self.deadline is not None:
-            self._timeouts.remove(self)
+            self._timeouts.remove(self, self.deadline)
         self._settle(received_bytes, failed=error is not None)
-        self._future.try_complete(value, error)
+        self.future.try_complete(value, error)
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
         """Take the answer that came on lane 0."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastdist.core.device import Device
@@ -16,39 +16,32 @@ from fastdist.tensor.tensor import Tensor
 # lets its own streams wait for them; the CPU does not.
 
 
-class Arrival:
-    """Tensors of devices, and a point behind their copies on each stream that does them.
+def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
+    """Return what lets the current streams of the thread that calls it wait for those of tensors
+    that are on their way to devices; None if all are on the CPU.
 
-    Thread  made by the thread that opened the message; followed by any
+    Thread  the one that opened their message; what it returns: any
     Source  PyTorch, aten/src/ATen/core/ivalue_inl.h, Future::synchronizeWithCurrentStreams
     """
-
-    __slots__ = ("_points",)
-
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        by_device: dict[Device, list[Any]] = {}
-        for tensor in tensors:
+    by_device: dict[Device, list[Any]] = {}
+    for tensor in () if is_cpu_alone() else tensors:
+        if tensor.facts.device.index is not None:
             by_device.setdefault(tensor.facts.device, []).append(tensor.array)
-        self._points: list[tuple[Device, Stream, Event, list[Any]]] = []
-        for device, arrays in by_device.items():
-            stream = backend_of(device.type).current_stream(device.index)
-            self._points.append((device, stream, stream.record_event(), arrays))
+    if not by_device:
+        return None
+    points: list[tuple[Device, Stream, Event]] = []
+    for device in by_device:
+        stream = backend_of(device.type).current_stream(device.index)
+        points.append((device, stream, stream.record_event()))
 
-    def follow(self) -> None:
-        """Let what the calling thread's current streams are given next see the tensors."""
-        for device, stream, event, arrays in self._points:
+    def follow() -> None:
+        for device, stream, event in points:
             backend = backend_of(device.type)
             here = backend.current_stream(device.index)
             if here == stream:
                 continue
             here.wait_event(event)
-            for array in arrays:
+            for array in by_device[device]:
                 backend.record_stream(array, here)
 
-
-def arrival_of(tensors: Sequence[Tensor]) -> Arrival | None:
-    """Return how to follow those of tensors that are on devices; None if all are on the CPU."""
-    if is_cpu_alone():
-        return None
-    away = [tensor for tensor in tensors if tensor.facts.device.index is not None]
-    return Arrival(away) if away else None
+    return follow

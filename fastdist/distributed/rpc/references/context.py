@@ -80,8 +80,8 @@ class RRefContext:
             (MessageType.RREF_GIVE_UP_REQ, self._forks.given_up),
         ):
             register_handler(kind, handler)
-        workers.add_lost_callback(self.owned.worker_lost)
-        workers.add_lost_callback(self._forks.worker_lost)
+        workers.lost_callbacks.append(self.owned.worker_lost)
+        workers.lost_callbacks.append(self._forks.worker_lost)
 
     def create_remote(
         self,

@@ -18,10 +18,10 @@
 # group_number.py   which group of the job that is, where a process was in another before
 # joining.py        how a worker enters, or comes back; predecessor.py, twins.py: who was there
 # store_keeper.py   how the store outlives its host, where that is one of the workers
-# workers.py        the directory: found, met, admitted, given up; standing.py: by whom this one is
+# workers.py        the directory: found, met, admitted, given up; hooks
 # worker.py         one life; callers.py and received_calls.py: its calls here
 # inquiry.py        what became of calls whose connection broke
-# session.py        how it fares; hooks.py: who hears that it is lost, or silent
+# session.py        how it fares
 # probing.py        why an address takes no connection; pulse_taker.py: whether anybody is there
 # progress.py       the thread that all of this runs on; timeouts.py: what is to expire
 #

@@ -70,24 +70,6 @@ class CallerLane:
     Thread  came and a change of route: the leader; everything else: any
     """
 
-    __slots__ = (
-        "_answers",
-        "_bytes",
-        "_forgotten_up_to",
-        "_held",
-        "_latest",
-        "_lock",
-        "_max_answers",
-        "_max_unread",
-        "_running",
-        "_unread",
-        "caller",
-        "is_full",
-        "last_greeting",
-        "number",
-        "route",
-    )
-
     def __init__(
         self, caller: Caller, number: int, max_unread_bytes: int = DEFAULT.outstanding_bytes
     ) -> None:

@@ -1,4 +1,4 @@
-"""Which calls expire when: a map from time to calls, and one from call to time."""
+"""Which calls expire when: those of one time together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ class Timeouts(Generic[T]):
         self._lock = threading.Lock()
         # Those of one time in the order in which they came: a simulation repeats itself.
         self._calls_at: dict[int, dict[T, None]] = {}
-        self._time_of: dict[T, int] = {}
         self._times: list[int] = []
         self._sleeping_until = math.inf
         self._is_closed = False
@@ -38,7 +37,6 @@ class Timeouts(Generic[T]):
         with self._lock:
             if self._is_closed:
                 return False
-            self._time_of[call] = bucket
             calls = self._calls_at.get(bucket)
             if calls is None:
                 calls = self._calls_at[bucket] = {}
@@ -50,21 +48,17 @@ class Timeouts(Generic[T]):
                 self._sleeping_until = bucket * BUCKET_S
             return must_wake
 
-    def remove(self, call: T) -> None:
-        """Let a call live on; nothing happens if it has expired."""
+    def remove(self, call: T, deadline: float) -> None:
+        """Let a call live on that was to expire at deadline; nothing happens if it has."""
         with self._lock:
-            bucket = self._time_of.pop(call, None)
-            if bucket is not None:
-                del self._calls_at[bucket][call]
+            self._calls_at.get(math.ceil(deadline / BUCKET_S), {}).pop(call, None)
 
     def expire(self, now: float) -> list[T]:
         """Forget and return the calls whose time has come."""
         expired: list[T] = []
         with self._lock:
             while self._times and self._is_over(self._times[0], now):
-                for call in self._calls_at.pop(heapq.heappop(self._times)):
-                    del self._time_of[call]
-                    expired.append(call)
+                expired += self._calls_at.pop(heapq.heappop(self._times))
         return expired
 
     def sleep_until(self, alarm: float = math.inf) -> float:
@@ -83,12 +77,11 @@ class Timeouts(Generic[T]):
         with self._lock:
             self._is_closed = True
             self._calls_at.clear()
-            self._time_of.clear()
             self._times.clear()
 
     def __len__(self) -> int:
         with self._lock:
-            return len(self._time_of)
+            return sum(map(len, self._calls_at.values()))
 
     def _is_over(self, bucket: int, now: float) -> bool:
         # A list that emptied before its time goes as well.

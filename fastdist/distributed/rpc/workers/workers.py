@@ -6,7 +6,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from fastdist.core.device import Device
@@ -28,15 +28,28 @@ from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
-from .hooks import lost_hooks, tell_silence
 from .progress import Progress
 from .received_calls import Caller
 from .record import Record, WorkerInfo
 from .session import Patience
-from .standing import Standing
 from .worker import Worker
 
 _logger = logging.getLogger(__name__)
+
+# Called by every agent, on a pool thread, with each worker that is lost or leaves.
+lost_hooks: list[Callable[[Worker], None]] = []
+# Likewise with each worker that is silent, and in which way.
+silence_hooks: list[Callable[[WorkerInfo, str], None]] = []
+
+
+def add_silence_hook(hook: Callable[[WorkerInfo, str], None]) -> None:
+    """Call hook(worker, why), on a pool thread, for each worker that does not answer.
+
+    It may come back: after 3 s without a sign of life it is waited for until frozen_s, an option,
+    is over and its calls fail; one that lives while its Python does not answer for 60 s is only
+    told of.
+    """
+    silence_hooks.append(hook)
 
 
 class Workers:
@@ -79,9 +92,12 @@ class Workers:
         self.is_open = False
         # Why this worker is none of the group any more: the others gave it up.
         self.given_up: GivenUpError | None = None
-        self._standing = Standing()
-        self._lost_callbacks: list[Callable[[Worker], None]] = []
-        self._returned_callbacks: list[Callable[[Worker], None]] = []
+        # The members that say so, by incarnation.
+        self._given_up_by: set[int] = set()
+        # Called, on a pool thread, with each worker that is lost or leaves, and with each new life
+        # of one that was known.
+        self.lost_callbacks: list[Callable[[Worker], None]] = []
+        self.returned_callbacks: list[Callable[[Worker], None]] = []
         # Notified of each who has answered our goodbye, and of each worker's end.
         self._parting = threading.Condition()
         me = self.me.incarnation
@@ -301,29 +317,21 @@ class Workers:
             worker.has_parted = True
             self._parting.notify_all()
 
-    def add_lost_callback(self, callback: Callable[[Worker], None]) -> None:
-        """Call callback(worker), on a pool thread, for each worker that is lost or leaves."""
-        with self._lock:
-            self._lost_callbacks.append(callback)
-
-    def add_returned_callback(self, callback: Callable[[Worker], None]) -> None:
-        """Call callback(worker), on a pool thread, for each new life of a worker that was known."""
-        with self._lock:
-            self._returned_callbacks.append(callback)
-
     # ---- as the Owner of each; on the progress thread ------------------------------------------
 
     def is_silent(self, worker: Worker, why: str) -> None:
         """Tell of a worker that does not answer."""
-        tell_silence(self._submit, worker.info, why)
+        _logger.warning("worker %r %s", worker.name, why)
+        for hook in silence_hooks:
+            self._submit(hook, worker.info, why)
 
     def were_given_up(self, by: Worker, error: GivenUpError) -> None:
         """Take note that a worker has given up this one, and fence this one if it is out."""
+        # The others that are neither lost to this one nor have given it up.
         there = [other for other in self.living() if not (other.is_self or other is by)]
+        self._given_up_by.add(by.record.incarnation)
         stood_still = self.progress.stood_still_lately()
-        if self.given_up is None and self._standing.was_given_up(
-            by.record.incarnation, num_there=len(there), stood_still=stood_still
-        ):
+        if self.given_up is None and is_out(self._given_up_by, len(there), stood_still=stood_still):
             self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
 
     def was_lost(self, worker: Worker) -> None:
@@ -345,8 +353,7 @@ class Workers:
             # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
             self._words[worker.record.incarnation] = word
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
-        with self._lock:
-            callbacks = [*lost_hooks, *self._lost_callbacks]
+        callbacks = [*lost_hooks, *self.lost_callbacks]
         ended = itertools.count(1)
 
         def tell(callback: Callable[[Worker], None]) -> None:
@@ -425,7 +432,7 @@ class Workers:
                 self._submit(_tell_of_return, now.info)
                 continue
             before.was_replaced()
-            for callback in self._returned_callbacks:
+            for callback in self.returned_callbacks:
                 self._submit(callback, now)
             if before.name == now.name:
                 # Once all that was kept of the former life has gone.
@@ -491,6 +498,17 @@ class Workers:
         for worker in workers:
             # Those that were never met, too: others may have brought what is theirs.
             worker.fence(error)
+
+
+def is_out(given_up_by: Collection[int], num_there: int, *, stood_still: bool) -> bool:
+    """Return whether a worker that members say they have given up is out of the group.
+
+    Note    one word is enough where it stood still itself: it woke up in a group that goes on
+            without it. Otherwise the word of one proves little, which may have been cut off from
+            all others and have given up each of them: then more must say so than are still there
+            and do not
+    """
+    return stood_still or len(given_up_by) > num_there
 
 
 def _is_life(found: Worker | None, incarnation: object) -> bool:

@@ -74,7 +74,7 @@ def test_the_first_end_of_a_call_counts_and_is_told_alone(
     call = call_under_way(pipe, ends)
     assert first(pipe) and not later(pipe)
     assert ends == [first is not answer] and pipe.num_pending() == 0
-    error = call._future.exception()
+    error = call.future.exception()
     kinds = {answer: type(None), expire: RpcTimeoutError, break_off: RpcError}
     assert type(error) is kinds[first]
 
@@ -159,7 +159,7 @@ def test_a_request_that_is_gone_may_have_run_if_its_memory_may_have_been_taken(
     told = tell(session.asks_about([5]), Findings([], [5], []))
     findings = decode(told, peer=SimpleNamespace(id=1))
     act_on_findings(findings, session, pipe, "w1")
-    error = call._future.exception()
+    error = call.future.exception()
     assert isinstance(error, WorkerLostError) and error.may_have_run is may_have_run
 
 

@@ -26,8 +26,8 @@ def test_calls_expire_at_their_deadline_and_not_before() -> None:
 def test_a_removed_call_does_not_expire() -> None:
     timeouts = Timeouts[int]()
     timeouts.add(1, 10.0)
-    timeouts.remove(1)
-    timeouts.remove(1)
+    timeouts.remove(1, 10.0)
+    timeouts.remove(1, 10.0)
     assert timeouts.expire(11.0) == [] and len(timeouts) == 0
     assert timeouts.sleep_until() == math.inf
 
@@ -62,8 +62,7 @@ def test_any_mixture_ends_empty() -> None:
         alive[call_id] = deadline
         if rng.random() < 0.5:
             gone = rng.choice(list(alive))
-            timeouts.remove(gone)
-            del alive[gone]
+            timeouts.remove(gone, alive.pop(gone))
         now += rng.random() * 0.01
         for expired in timeouts.expire(now):
             deadline = alive.pop(expired)
@@ -79,7 +78,7 @@ def test_nothing_expires_once_all_calls_are_to_hear_of_the_end() -> None:
     timeouts.add(1, 10.0)
     timeouts.close()
     assert not timeouts.add(2, 11.0)
-    timeouts.remove(1), timeouts.remove(2)
+    timeouts.remove(1, 10.0), timeouts.remove(2, 11.0)
     assert timeouts.expire(20.0) == [] and len(timeouts) == 0
     assert timeouts.sleep_until() == math.inf
 
