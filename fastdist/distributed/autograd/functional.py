@@ -11,9 +11,8 @@ from ...core.errors import GraphError
 from ...graph.modes import enable_grad, no_grad
 from ...ops.creation import ones_like, zeros_like
 from ...tensor.tensor import Tensor
-from ..rpc.api import rpc_sync
+from ..rpc.api import remote, rpc_sync
 from ..rpc.references.rref import RRef
-from ..rpc.remote import remote
 from .container import INVALID_CONTEXT_ID, context, get_instance
 from .engine import dist_engine
 from .message_autograd import context_guard

@@ -7,7 +7,7 @@
 # on which all hangs that this one keeps of it. `calls/` makes calls and runs those of others, and
 # `references/` keeps values that stay where they are. The agent joins them (`agent.py` is what it
 # does for all rooms, `zmq_agent.py` how it begins and ends, `leaving.py` how it leaves its group),
-# and users name what is in `api.py`, `options.py`, `functions.py`, `remote.py` and `init.py`.
+# and users name what is in `api.py`, `options.py`, `functions.py` and `init.py`.
 #
 # A caller that blocks does everything itself on a lane of its own; the Futures of the others are
 # completed by the progress thread. At the other end the pool's leader takes a call from the
@@ -51,6 +51,7 @@ from .api import (
     get_metrics,
     get_rpc_timeout,
     get_worker_info,
+    remote,
     rpc_async,
     rpc_sync,
     shutdown,
@@ -67,7 +68,6 @@ from .message.limits import Limits
 from .message.types import MessageType
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions, ZmqRpcBackendOptions
 from .references.rref import RRef
-from .remote import remote
 from .remote_profiler_manager import RemoteProfilerManager
 from .workers.record import WorkerInfo
 from .workers.workers import add_silence_hook

@@ -16,10 +16,10 @@ from fastdist.core.late_rooms import load_late_rooms
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.tensor.tensor import Tensor
 
+from .bindings import seconds
 from .calls.client import Client
 from .calls.lane_call import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
-from .durations import seconds
 from .handlers import Reply
 from .message.ids import random_first_number
 from .message.metadata import Value

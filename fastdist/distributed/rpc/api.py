@@ -1,9 +1,8 @@
-"""The calls that users make: rpc_sync, rpc_async, get_worker_info, shutdown."""
+"""The calls that users make: rpc_sync, rpc_async, remote, get_worker_info, shutdown."""
 
 from __future__ import annotations
 
 import functools
-import importlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,22 +17,26 @@ from fastdist.core.missing import missing
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
-from .bindings import incompatible
-from .durations import seconds
+from .bindings import incompatible, seconds
 from .gather import all_gather
 from .pickler import _internal_rpc_pickler, _use_rpc_pickler, current
+from .references.rref import RRef, above
+from .remote_profiler_manager import RemoteProfilerManager
 from .workers.record import WorkerInfo
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 __all__ = [
+    "RRef",
+    "RemoteProfilerManager",
     "_internal_rpc_pickler",
     "_use_rpc_pickler",
     "get_debug_info",
     "get_metrics",
     "get_rpc_timeout",
     "get_worker_info",
+    "remote",
     "rpc_async",
     "rpc_sync",
     "shutdown",
@@ -46,12 +49,6 @@ _thread_local_var = threading.local()
 # Whether RRefs of this worker's values that others still hold are no error of shutdown.
 _ignore_rref_leak = True
 _all_gather = all_gather
-# What PyTorch's programs find here as well, though it stands on this file.
-_AT_HOME_ELSEWHERE = {
-    "RRef": "references.rref",
-    "RemoteProfilerManager": "remote_profiler_manager",
-    "remote": "remote",
-}
 
 
 def rpc_sync(
@@ -94,6 +91,22 @@ def rpc_async(
     if futures is not None:
         futures.append(future)
     return future
+
+
+def remote(
+    to: To,
+    func: Callable[..., Any],
+    args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
+    timeout: float = constants.UNSET_RPC_TIMEOUT,
+) -> RRef[Any]:
+    """Run func(*args, **kwargs) on worker `to`, and return at once an RRef to its result there.
+
+    Note    what func raises is raised by to_here
+    """
+    agent = get_current_agent()
+    info = worker_to_call(agent, to, func)
+    return agent.rrefs.create_remote(info, func, arguments_of(args), keywords_of(kwargs), timeout)
 
 
 def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
@@ -287,10 +300,11 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         if name == "_default_pickler":
             return current()
-        if name in _AT_HOME_ELSEWHERE:
-            home = importlib.import_module(f".{_AT_HOME_ELSEWHERE[name]}", __package__)
-            return getattr(home, name)
         raise missing(__name__, name)
+
+
+above.update(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)
+above["context"] = lambda: get_current_agent().rrefs
 
 
 def _zmq_agent() -> Any:

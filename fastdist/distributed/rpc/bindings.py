@@ -1,9 +1,11 @@
-"""What is said of arguments of a wrong type: the words that PyTorch's bindings use, then why."""
+"""What users give: times, and what is said of a wrong type in the words of PyTorch's bindings."""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, Final, TypeVar
 
 # What begins the words where it is not known which function was called.
@@ -41,3 +43,20 @@ def constructor(signature: str) -> Callable[[C], C]:
         return inside  # type: ignore[return-value]
 
     return decorate
+
+
+# What is longer is as good as never, and more than threads can wait for.
+LONGEST_S: Final = 1e9
+
+
+def seconds(name: str, value: object) -> float:
+    """Return a number of seconds; 0 stands for no limit, as does infinity.
+
+    Raises  TypeError for what is no number, ValueError for a negative one
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds")
+    given = float(value)
+    if not given >= 0:
+        raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")
+    return 0.0 if given == math.inf else min(given, LONGEST_S)

@@ -13,9 +13,8 @@ from fastdist.distributed.sockets import patience
 from fastdist.distributed.store.environment import init_timeout_s
 
 from . import constants
-from .bindings import constructor
+from .bindings import LONGEST_S, constructor, seconds
 from .channels import channels
-from .durations import LONGEST_S, seconds
 from .message.limits import DEFAULT, Limits
 
 DeviceLike: TypeAlias = int | str | Device

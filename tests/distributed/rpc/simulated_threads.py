@@ -11,8 +11,7 @@ from typing import Any
 
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.telling import TOGETHER_S, Send, Teller, Telling
-from fastdist.distributed.rpc.workers.progress import AwakeClock
-from fastdist.distributed.rpc.workers.timeouts import Timeouts
+from fastdist.distributed.rpc.workers.progress import AwakeClock, Timeouts
 from tests.distributed.rpc.simulated_world import Clock, Process, World
 
 clock = Clock()
@@ -31,7 +30,7 @@ class SimProgress:
 
     def __init__(self, name: str) -> None:
         self._process = here()
-        self.timeouts: Timeouts[Any] = Timeouts()
+        self.timeouts: Timeouts = Timeouts()
         self._readers: dict[int, Callable[[], None]] = {}
         self._posted: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._due: list[float] = []  # when the alarms are

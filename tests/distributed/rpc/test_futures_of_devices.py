@@ -16,7 +16,7 @@ from fastdist.devices import backend_of
 from fastdist.devices.sim import SimBackend
 from fastdist.devices.staging import copy_to_devices
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.message.arrival import arrival_of
+from fastdist.distributed.rpc.message.tensors import arrival_of
 from fastdist.tensor.tensor import layout_of, wrap
 from tests.device_kinds import KINDS, Waits, backend_on, kind_here, told
 from tests.distributed.members import init

@@ -16,11 +16,11 @@ from fastdist.tensor.tensor import Tensor
 
 from ..debug_log import debug_log
 from ..handlers import Reply
-from ..message.arrival import arrival_of
 from ..message.body import reads_plainly
 from ..message.layout import PICKLE
 from ..message.message import Message
 from ..message.metadata import Value
+from ..message.tensors import arrival_of
 from ..message.types import NOT_COUNTED, OURS_ALONE, TOLD_IF_GIVEN_UP, USER_WORK, MessageType
 from ..metrics import CallCounts
 from ..workers.worker import Worker

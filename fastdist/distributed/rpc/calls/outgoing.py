@@ -14,16 +14,16 @@ from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
 from .. import interceptors
+from ..bindings import seconds
 from ..constants import UNSET_RPC_TIMEOUT
 from ..debug_log import debug_log
-from ..durations import seconds
 from ..handlers import Reply
 from ..message.error_parts import fresh
 from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
 from ..message.types import NOT_COUNTED, WITH_VALUE, MessageType
 from ..metrics import CallCounts
-from ..workers.timeouts import Timeouts
+from ..workers.progress import Timeouts
 from ..workers.worker import Worker
 
 
@@ -163,7 +163,7 @@ class FutureCall(Call):
 
     is_over = False
 
-    def await_in(self, future: Future[Any], timeouts: Timeouts[Any]) -> None:
+    def await_in(self, future: Future[Any], timeouts: Timeouts) -> None:
         """Let the call end in a Future; its deadline, if it has one, is among the timeouts."""
         self.future, self._timeouts = future, timeouts
 

@@ -14,7 +14,7 @@
 #
 # What is never opened (an answer that comes too late) makes no tensors, but takes what was lent
 # for it. `encode` and `decode` alone write and read the header. Nearly every message is a body, or
-# a body and one small tensor (`lone_tensor.py`), and takes a short way through both of them; the
+# a body and one small tensor (`lone_table`), and takes a short way through both of them; the
 # bytes are those of the long way.
 #
 # A message's bytes are a header, tables, a body and buffers: `layout.py` has them, `tables.py`
@@ -23,8 +23,7 @@
 # `ids.py` is how ids of all kinds are told to people.
 #
 # What stands in it comes from two files: `body.py` makes bytes of values and of calls, `tensors.py`
-# alone looks into Tensors, but for `arrival.py`, by which whoever takes those of devices on another
-# stream waits for them. NumPy's values and exceptions have a form of their own
+# alone looks into Tensors. NumPy's values and exceptions have a form of their own
 # (`numpy_values.py`, `error_parts.py`); `remote_errors.py` is how an exception crosses workers.
 # `gate.py` alone decides what may be loaded, and in strict mode `pickle_scan.py` looks at a pickle
 # before it is read, by what may be done with each thing in it (`pickle_uses.py`).

@@ -31,9 +31,8 @@ from .layout import (
     TensorEntry,
 )
 from .limits import DEFAULT, Limits
-from .lone_tensor import lone_table, read_lone
 from .metadata import Value, encode_metadata
-from .tables import Tables, pack_tables, read_tables
+from .tables import Tables, lone_table, pack_tables, read_lone, read_tables
 from .tensors import DeviceMap, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
 from .types import RESPONSE, USER_WORK
 

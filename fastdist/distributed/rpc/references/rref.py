@@ -12,10 +12,9 @@ from fastdist.core.future import Future
 from fastdist.core.thread_pool import lend_slot
 
 from .. import constants
-from ..bindings import constructor
+from ..bindings import constructor, seconds
 from ..calls.incoming import Later
 from ..calls.outgoing import deadline_of
-from ..durations import seconds
 from ..message import gate
 from ..message.error_parts import copy_error
 from ..message.ids import id_text

@@ -23,7 +23,7 @@
 # inquiry.py        what became of calls whose connection broke
 # session.py        how it fares
 # probing.py        why an address takes no connection; pulse_taker.py: whether anybody is there
-# progress.py       the thread that all of this runs on; timeouts.py: what is to expire
+# progress.py       the thread that all of this runs on, and what is to expire
 #
 # How this worker itself leaves is no matter of this room, for that takes calls: rpc/leaving.py.
 

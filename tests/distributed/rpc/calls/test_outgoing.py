@@ -18,9 +18,9 @@ from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers.inquiry import act_on_findings, tell
+from fastdist.distributed.rpc.workers.progress import Timeouts
 from fastdist.distributed.rpc.workers.received_calls import Findings
 from fastdist.distributed.rpc.workers.session import Session
-from fastdist.distributed.rpc.workers.timeouts import Timeouts
 from fastdist.distributed.rpc.workers.worker import Worker
 
 End = Callable[[Pipe], bool]

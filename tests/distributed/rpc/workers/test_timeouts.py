@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 import pytest
 
 from fastdist.distributed.rpc.metrics import TimeSeriesMetricsTracker
-from fastdist.distributed.rpc.workers.timeouts import BUCKET_S, Timeouts
+from fastdist.distributed.rpc.workers.progress import BUCKET_S, Timeouts
+
+
+def timeouts_of_numbers() -> Any:
+    """Return deadlines of calls that are known by numbers."""
+    return Timeouts()
 
 
 @pytest.mark.seed("T19")
 def test_calls_expire_at_their_deadline_and_not_before() -> None:
-    timeouts = Timeouts[int]()
+    timeouts = timeouts_of_numbers()
     timeouts.add(1, 10.0)
     timeouts.add(2, 10.005)
     timeouts.add(3, 20.0)
@@ -24,7 +30,7 @@ def test_calls_expire_at_their_deadline_and_not_before() -> None:
 
 
 def test_a_removed_call_does_not_expire() -> None:
-    timeouts = Timeouts[int]()
+    timeouts = timeouts_of_numbers()
     timeouts.add(1, 10.0)
     timeouts.remove(1, 10.0)
     timeouts.remove(1, 10.0)
@@ -33,7 +39,7 @@ def test_a_removed_call_does_not_expire() -> None:
 
 
 def test_only_an_earlier_deadline_wakes_the_sleeper() -> None:
-    timeouts = Timeouts[int]()
+    timeouts = timeouts_of_numbers()
     assert timeouts.add(1, 60.0)
     assert timeouts.sleep_until() == 60.0
     assert not timeouts.add(2, 61.0)
@@ -43,7 +49,7 @@ def test_only_an_earlier_deadline_wakes_the_sleeper() -> None:
 
 
 def test_a_sleeper_that_looks_up_before_a_deadline_is_not_woken_for_it() -> None:
-    timeouts = Timeouts[int]()
+    timeouts = timeouts_of_numbers()
     assert timeouts.sleep_until(alarm=5.0) == 5.0
     assert not timeouts.add(1, 60.0)
     assert timeouts.add(2, 4.0)
@@ -55,7 +61,7 @@ def test_a_sleeper_that_looks_up_before_a_deadline_is_not_woken_for_it() -> None
 
 def test_any_mixture_ends_empty() -> None:
     rng = random.Random(3)
-    timeouts, alive, now = Timeouts[int](), dict[int, float](), 0.0
+    timeouts, alive, now = timeouts_of_numbers(), dict[int, float](), 0.0
     for call_id in range(5000):
         deadline = now + rng.random() * 3
         timeouts.add(call_id, deadline)
@@ -74,7 +80,7 @@ def test_any_mixture_ends_empty() -> None:
 
 @pytest.mark.seed("T19", "T32")
 def test_nothing_expires_once_all_calls_are_to_hear_of_the_end() -> None:
-    timeouts = Timeouts[int]()
+    timeouts = timeouts_of_numbers()
     timeouts.add(1, 10.0)
     timeouts.close()
     assert not timeouts.add(2, 11.0)
