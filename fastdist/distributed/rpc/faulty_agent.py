@@ -16,7 +16,6 @@ from . import backend_registry
 from .calls.client import Client
 from .calls.outgoing import FutureCall
 from .init import make_agent
-from .message.metadata import Value
 from .message.types import MessageType
 from .options import TensorPipeRpcBackendOptions
 from .workers.worker import Worker
@@ -69,17 +68,9 @@ class FaultyClient(Client):
         self._failed_lock = threading.Lock()
         self._failed: dict[object, int] = {}
 
-    def begin(
-        self,
-        to: int | Worker,
-        kind: MessageType,
-        value: Any,
-        metadata: Mapping[str, Value] | None,
-        timeout_s: float,
-        what: object,
-    ) -> Future[Any]:
+    def begin(self, to: int | Worker, kind: MessageType, value: Any, *others: Any) -> Future[Any]:
         """Send a request whose answer its sender will wait for."""
-        return self.request(to, kind, value, (), metadata, timeout_s, what)
+        return self.request(to, kind, value, (), *others)
 
     def send_in_person(self, *request: Any) -> None:
         """Send nothing: what goes by a lane of its own passes no faults."""

@@ -79,21 +79,15 @@ def _sort() -> None:
     global _out, _in, _answer_out, _answer_in, _in_of, _answer_out_of
     known = [_installed[which] for which in ORDER if which in _installed]
     _out, _answer_in = _methods("request_out", known), _methods("response_in", known)[::-1]
-    served = {kind for one in known for kind in _served_by(one) or ()}
-    of_type = {kind: [one for one in known if _serves(one, kind)] for kind in served}
-    others = [one for one in known if _served_by(one) is None]
-    _in, _answer_out = _methods("request_in", others)[::-1], _methods("response_out", others)
-    _in_of = {kind: _methods("request_in", of_type[kind])[::-1] for kind in served}
-    _answer_out_of = {kind: _methods("response_out", of_type[kind]) for kind in served}
+    served = {kind for one in known for kind in getattr(one, "serves", ())}
 
+    def serving(kind: int | None) -> list[object]:
+        return [one for one in known if kind in getattr(one, "serves", (kind,))]
 
-def _served_by(interceptor: object) -> frozenset[int] | None:
-    return getattr(interceptor, "serves", None)
-
-
-def _serves(interceptor: object, kind: int) -> bool:
-    served = _served_by(interceptor)
-    return served is None or kind in served
+    _in = _methods("request_in", serving(None))[::-1]
+    _answer_out = _methods("response_out", serving(None))
+    _in_of = {kind: _methods("request_in", serving(kind))[::-1] for kind in served}
+    _answer_out_of = {kind: _methods("response_out", serving(kind)) for kind in served}
 
 
 def _methods(name: str, known: Sequence[object]) -> tuple[Callable[..., Any], ...]:

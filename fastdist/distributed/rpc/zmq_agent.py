@@ -7,11 +7,7 @@ import logging
 import sys
 import time
 
-from fastdist.core.errors import (
-    RankTakenError,
-    RpcNotRunningError,
-    StoreError,
-)
+from fastdist.core.errors import RankTakenError, RpcNotRunningError, StoreError
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context

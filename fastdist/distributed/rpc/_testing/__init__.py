@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from . import faulty_agent_backend_registry
-from .faulty_agent_backend_registry import (
-    FaultyTensorPipeAgent,
-    FaultyTensorPipeRpcBackendOptions,
-)
+from .faulty_agent_backend_registry import FaultyTensorPipeAgent, FaultyTensorPipeRpcBackendOptions
 
 __all__ = [
     "FaultyTensorPipeAgent",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from fastdist.distributed.sockets import MAX_CONNECTIONS, set_wire_limits
@@ -72,19 +71,11 @@ class Limits:
         """Return what a worker with these limits may send to one with others."""
         return replace(
             self,
-            **{name: min(getattr(self, name), getattr(theirs, name)) for name in _OF_RECEIVERS},
+            **{name: min(getattr(self, name), getattr(theirs, name)) for name in _TAKEN},
         )
 
-    @classmethod
-    def of_record(cls, told: Mapping[str, float]) -> Limits:
-        """Return the limits that another worker told.
 
-        Raises  ValueError, TypeError for anything else
-        """
-        return cls(**told)  # type: ignore[arg-type]
-
-
-_OF_RECEIVERS = (
+_TAKEN = (
     "message_bytes",
     "header_bytes",
     "nesting",

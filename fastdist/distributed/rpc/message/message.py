@@ -272,11 +272,7 @@ class Message:
         return [first, *frames]
 
     def _require_within(
-        self,
-        limits: Limits,
-        tensors: int,
-        total: int,
-        metadata_bytes: int,
+        self, limits: Limits, tensors: int, total: int, metadata_bytes: int
     ) -> None:
         if tensors > limits.tensors:
             raise MessageError(

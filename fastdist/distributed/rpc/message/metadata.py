@@ -74,22 +74,16 @@ def _put(value: Value, pieces: list[bytes], levels: int) -> None:
     elif isinstance(value, float):
         pieces.append(_FLOAT64.pack(b"d", value))
     elif isinstance(value, int):
-        _put_int(int(value), pieces)
+        if value not in _UINT64_RANGE and value not in _INT64_RANGE:
+            raise MessageError(f"metadata: {value} does not fit 64 bits")
+        packed, code = (_INT64, b"i") if value in _INT64_RANGE else (_UINT64, b"u")
+        pieces.append(packed.pack(code, value))
     else:
         raise MessageError(
             f"metadata: cannot send a {type(value).__name__} with {levels} levels left; known are "
             "None, bool, int, float, str, bytes and lists of them, nested as deep as the limit "
             "nesting= allows"
         )
-
-
-def _put_int(value: int, pieces: list[bytes]) -> None:
-    if value in _INT64_RANGE:
-        pieces.append(_INT64.pack(b"i", value))
-    elif value in _UINT64_RANGE:
-        pieces.append(_UINT64.pack(b"u", value))
-    else:
-        raise MessageError(f"metadata: {value} does not fit 64 bits")
 
 
 def _decoded(encoded: bytes, nesting: int) -> dict[str, Value]:

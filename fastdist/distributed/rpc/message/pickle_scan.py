@@ -44,17 +44,7 @@ from .pickle_uses import (
 )
 
 # What an opcode does: its argument's bytes, and a number or a value, are beside it.
-(
-    _SCALAR,
-    _COUNTED,
-    _EMPTY,
-    _WRAP,
-    _TUPLE,
-    _GROW,
-    _GROW_MARK,
-    _CALL,
-    _OTHER,
-) = range(1, 10)
+_SCALAR, _COUNTED, _EMPTY, _WRAP, _TUPLE, _GROW, _GROW_MARK, _CALL, _OTHER = range(1, 10)
 _FORBIDDEN: Final = (0, 0, 0)
 
 # What lies on the stack, by kind (see pickle_uses.py): [kind, depth, cost of hashing it, and

@@ -64,27 +64,16 @@ def _either(*ways: Callable[[list[Item]], bool]) -> Callable[[list[Item]], bool]
     return lambda args: any(way(args) for way in ways)
 
 
-def _numbers(args: list[Item], count: int) -> bool:
+def _numbers(count: int) -> Callable[[list[Item]], bool]:
     # Dividing one by another takes time by the square of their lengths.
-    return len(args) == count and all(
-        arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args
+    return lambda args: (
+        len(args) == count
+        and all(arg[0] == INT and arg[2] <= _MOST_BYTES_OF_A_NUMBER for arg in args)
     )
 
 
-def _two_numbers(args: list[Item]) -> bool:
-    return _numbers(args, 2)
-
-
-def _three_numbers(args: list[Item]) -> bool:
-    return _numbers(args, 3)
-
-
-def _date(args: list[Item]) -> bool:
-    return len(args) == 1 and args[0][0] == BYTES and args[0][4] == 4
-
-
-def _datetime(args: list[Item]) -> bool:
-    return len(args) in (1, 2) and args[0][0] == BYTES and args[0][4] == 10
+def _date(size: int, *counts: int) -> Callable[[list[Item]], bool]:
+    return lambda args: len(args) in counts and args[0][0] == BYTES and args[0][4] == size
 
 
 def _deque(args: list[Item]) -> bool:
@@ -101,16 +90,16 @@ _ONLY_NAMED: Final = (
 _PLAIN: Final = {("builtins", name): NAME_ONLY for name in _ONLY_NAMED} | {
     ("builtins", "complex"): Use(b"R\x81", _of(FLOAT, FLOAT)),
     ("builtins", "object"): Use(b"\x81", _of()),
-    ("builtins", "range"): Use(b"R", _three_numbers),
+    ("builtins", "range"): Use(b"R", _numbers(3)),
     ("builtins", "slice"): Use(b"R", _of(_ANY, _ANY, _ANY)),
     ("collections", "OrderedDict"): Use(b"R", _of(), MADE | KEYS),
     ("collections", "deque"): Use(b"R", _deque, MADE | ITEMS),
     ("collections", "defaultdict"): Use(b"R", _either(_of(), _of(NAMED | SINGLE)), MADE | KEYS),
-    ("datetime", "date"): Use(b"R", _date),
-    ("datetime", "datetime"): Use(b"R", _datetime),
-    ("datetime", "timedelta"): Use(b"R", _three_numbers),
+    ("datetime", "date"): Use(b"R", _date(4, 1)),
+    ("datetime", "datetime"): Use(b"R", _date(10, 1, 2)),
+    ("datetime", "timedelta"): Use(b"R", _numbers(3)),
     ("decimal", "Decimal"): Use(b"R", _of(TEXT)),
-    ("fractions", "Fraction"): Use(b"R", _two_numbers),
+    ("fractions", "Fraction"): Use(b"R", _numbers(2)),
 }
 # What was written in C, or keeps an array and what is known of it apart, believes a state.
 _BELIEVERS: Final = (np.ndarray, np.generic, np.dtype, Tensor, Enum)

@@ -137,17 +137,12 @@ def _destination(device: Device, device_map: DeviceMap | None) -> tuple[int, int
             "TensorPipeRpcBackendOptions to explicitly configure device mapping. "
             f"A tensor is on {device}, for which the device map of this call has no entry"
         )
-    return _DEVICE_TYPES.index(target.type), NO_INDEX if target.index is None else target.index
+    return _numbers_of(target)
 
 
 def device_pair(mine: Device, theirs: Device) -> tuple[int, int, int, int]:
     """Return an entry of a device map in the numbers of the wire."""
-    return (
-        _DEVICE_TYPES.index(mine.type),
-        NO_INDEX if mine.index is None else mine.index,
-        _DEVICE_TYPES.index(theirs.type),
-        NO_INDEX if theirs.index is None else theirs.index,
-    )
+    return *_numbers_of(mine), *_numbers_of(theirs)
 
 
 def devices_of_pair(pair: tuple[int, int, int, int]) -> tuple[Device, Device]:
@@ -157,6 +152,10 @@ def devices_of_pair(pair: tuple[int, int, int, int]) -> tuple[Device, Device]:
     """
     theirs_type, theirs_index, mine_type, mine_index = pair
     return _device_of(theirs_type, theirs_index), _device_of(mine_type, mine_index)
+
+
+def _numbers_of(device: Device) -> tuple[int, int]:
+    return _DEVICE_TYPES.index(device.type), NO_INDEX if device.index is None else device.index
 
 
 def _device_of(kind: int, index: int) -> Device:

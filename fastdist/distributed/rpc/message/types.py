@@ -86,14 +86,6 @@ class MessageType(IntEnum):
     PROFILE_GROUP_REQ = OURS + 0x19 | REQUEST
     PROFILE_GROUP_RESP = OURS + 0x1A | RESPONSE
 
-    def is_request(self) -> bool:
-        """Return whether an answer is expected."""
-        return bool(self & REQUEST)
-
-    def is_response(self) -> bool:
-        """Return whether this answers a request."""
-        return bool(self & RESPONSE)
-
 
 _T = MessageType
 

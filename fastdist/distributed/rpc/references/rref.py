@@ -110,19 +110,11 @@ class RRef(Generic[T]):
     Thread  any
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_confirmed",
-        "_context",
-        "_creation",
-        "_fork_id",
-        "_id",
-        "_is_deleted",
-        "_maker",
-        "_owned",
-        "_owner",
-        "_type",
-    )
+    # The Future of the remote call that makes the value, where this worker made the call.
+    _creation: Future[Any] | None = None
+    # Whether the owner knows of its end, or has never heard of it.
+    _is_deleted = False
+    _type: type | None = None
 
     @constructor(
         "fastdist.distributed.rpc.PyRRef(value: object, type_hint: object = None, *, "
@@ -138,20 +130,13 @@ class RRef(Generic[T]):
         owned = context.new_owned()
         owned.future.set_result(value)
         self._fill(context, context.me, owned.rref_id, owned.rref_id, owned)
-        self._type: type | None = type(value)
+        self._type = type(value)
 
     @classmethod
-    def _make(
-        cls,
-        context: Context,
-        owner: Worker,
-        rref_id: int,
-        fork_id: int,
-        owned: OwnedValue | None = None,
-        maker: int = 0,
-    ) -> RRef[Any]:
+    def _make(cls, *parts: Any, **named: Any) -> RRef[Any]:
+        """Return a reference of what `_fill` takes."""
         rref: RRef[Any] = object.__new__(cls)
-        rref._fill(context, owner, rref_id, fork_id, owned, maker)
+        rref._fill(*parts, **named)
         return rref
 
     def _fill(
@@ -160,7 +145,7 @@ class RRef(Generic[T]):
         owner: Worker,
         rref_id: int,
         fork_id: int,
-        owned: OwnedValue | None,
+        owned: OwnedValue | None = None,
         maker: int = 0,
     ) -> None:
         self._context = context
@@ -171,12 +156,7 @@ class RRef(Generic[T]):
         # The life whose remote call makes the value, by its incarnation; 0 where the owner has
         # heard of the value before anybody can ask for it, or no rank has a second life.
         self._maker = maker
-        # The Future of the remote call that makes the value, where this worker made the call.
-        self._creation: Future[Any] | None = None
         self._confirmed = owned is not None
-        # Whether the owner knows of its end, or has never heard of it.
-        self._is_deleted = False
-        self._type = None
 
     def owner(self) -> WorkerInfo:
         """Return the worker on which the value lives."""

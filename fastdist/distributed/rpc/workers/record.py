@@ -7,18 +7,14 @@ import os
 import re
 import socket
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields
 from typing import Final
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
 from fastdist.core.version import __version__
-from fastdist.distributed.pipe.host import (
-    boot_id,
-    network_namespace,
-    pid_namespace,
-    process_start,
-)
+from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.distributed.sockets import descriptor_limit
 
 from ..bindings import constructor
@@ -101,7 +97,7 @@ class Record:
         """
         try:
             told = json.loads(encoded)
-            record = cls(**{**told, "limits": Limits.of_record(told["limits"])})
+            record = cls(**{**told, "limits": Limits(**told["limits"])})
             _require_types(record)
             return record
         except (ValueError, TypeError, KeyError, RecursionError) as error:
@@ -129,31 +125,34 @@ class Record:
 
 def _require_types(record: Record) -> None:
     """Raise TypeError unless each field holds what it should: any member can write to the store."""
-    texts = (
-        *(record.name, record.security, record.version),
-        *(record.boot_id, record.pid_namespace, record.network_namespace, record.host),
-    )
-    numbers = (
-        *(record.rank, record.world_size, record.incarnation, record.pid),
-        *(record.wire_version, record.descriptors),
-    )
-    if not isinstance(record.device_maps, dict):
-        raise TypeError("the device maps are none")
-    if record.process_start is not None and type(record.process_start) is not int:
-        raise TypeError("the start of its process is no time")
-    if type(record.restarts) is not bool:
-        raise TypeError("whether workers may return is neither True nor False")
-    maps = (record.addresses, *record.device_maps.values())
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("a text is none")
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        raise TypeError("a number is none")
-    if not all(isinstance(one, dict) and _holds_texts(one) for one in maps):
-        raise TypeError("a map of names is none")
+    for one in fields(record):
+        value = getattr(record, one.name)
+        if not _KINDS[str(one.type)](value):
+            raise TypeError(f"{one.name} is {value!r:.80}; expected {one.type}")
 
 
-def _holds_texts(texts: dict[str, str]) -> bool:
-    return all(isinstance(value, str) for value in texts.values())
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_map_of(holds: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, dict) and all(map(holds, value.values()))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+# What a field of each type holds.
+_KINDS: Final[dict[str, Callable[[object], bool]]] = {
+    "str": _is_text,
+    "int": _is_number,
+    "int | None": lambda value: value is None or type(value) is int,
+    "bool": lambda value: type(value) is bool,
+    "dict[str, str]": _is_map_of(_is_text),
+    "dict[str, dict[str, str]]": _is_map_of(_is_map_of(_is_text)),
+    "Limits": lambda value: isinstance(value, Limits),
+}
 
 
 def new_incarnation() -> int:

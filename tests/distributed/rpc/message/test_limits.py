@@ -168,7 +168,7 @@ def test_a_sender_keeps_to_the_smaller_of_two_limits() -> None:
     between = mine.towards(theirs)
     assert (between.tensors, between.message_bytes) == (5, 5_000)
     assert between.outstanding_calls == mine.outstanding_calls
-    assert Limits.of_record(dataclasses.asdict(theirs)) == theirs
+    assert Limits(**dataclasses.asdict(theirs)) == theirs
 
 
 @pytest.mark.parametrize(
