@@ -10,14 +10,16 @@ copy, as `gpu` has them. It needs the tests beside it, so a checkout.
 from __future__ import annotations
 
 import importlib
+import math
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 from bench import gpu_bandwidth
-from bench.harness import Row, compare, table
+from bench.harness import Failed, Row, compare
 from bench.library_calls import PROVEN_BY
 from bench.on_gpu import machine, our_gpu, what_is_missing
 
@@ -26,6 +28,8 @@ __all__ = ["machine", "run"]
 # Of float64: a GPU's functions are right to a few units in the last place, sums in another order.
 MOST_ERROR = 1e-9
 CALLS = 20
+MINUTES = 5
+BANDWIDTH_S = 60.0  # what is left of them for the shares of a copy
 
 
 class Sample(NamedTuple):
@@ -51,23 +55,23 @@ class Verdict(NamedTuple):
 def run(rounds: int) -> list[Row]:
     """Print a line for each check; return the rows of the bandwidth.
 
-    Raises  SystemExit that names what failed
+    Raises  Failed that names what failed, or was not reached in 5 minutes
     """
     reason = what_is_missing()
     if reason is not None:
         print(f"no figures: {reason}")
         return []
+    until_s = time.monotonic() + MINUTES * 60
     failed = []
     print("first, calls of libraries that no GPU has run:", flush=True)
-    for verdict in checks(proofs_first(samples())):
+    for verdict in checks(proofs_first(samples()), until_s=until_s - BANDWIDTH_S):
         print(f"{verdict}{what_it_proves(verdict.name)}", flush=True)
         if not verdict.passed:
             failed.append(verdict.name)
     ours = our_gpu()
-    rows = compare([*gpu_bandwidth.cases(ours), gpu_bandwidth.small_op(ours)], rounds)
+    rows = compare([*gpu_bandwidth.cases(ours), gpu_bandwidth.small_op(ours)], rounds, until_s)
     if failed:
-        print(table(rows))
-        raise SystemExit(f"{len(failed)} failed: {', '.join(failed)}")
+        raise Failed(f"{len(failed)} failed: {', '.join(failed)}", rows)
     return rows
 
 
@@ -115,10 +119,23 @@ def what_it_proves(name: str) -> str:
     return f"  by {', '.join(calls)}" if calls else ""
 
 
-def checks(known: Sequence[Sample], device: str = "cuda:0") -> Iterator[Verdict]:
-    """Yield a verdict for each sample, and for streams and random numbers."""
+def checks(
+    known: Sequence[Sample], device: str = "cuda:0", until_s: float = math.inf
+) -> Iterator[Verdict]:
+    """Yield a verdict for each sample, or one that fails for all to which nobody came before
+    time.monotonic() was at until_s, and for streams and random numbers.
+    """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for found in [pool.submit(_agrees, one, device) for one in known]:
+        at_work = [pool.submit(_agrees, one, device) for one in known]
+        for place, found in enumerate(at_work):
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or wait([found], min(left_s, threading.TIMEOUT_MAX)).not_done:
+                pool.shutdown(wait=False, cancel_futures=True)
+                left = len(known) - place
+                yield Verdict(
+                    f"{left} samples", False, f"{MINUTES} minutes were too short for them"
+                )
+                break
             verdict, again = found.result()
             yield verdict if again is None else _timed(verdict, again, device)
     for check in (_on_a_side_stream, _random_numbers):

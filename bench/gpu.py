@@ -7,16 +7,18 @@ are true float32 in all libraries, without TF32. Sizes beside a copy are beyond 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from bench import gpu_bandwidth, gpu_models
-from bench.harness import Amount, Case, Row, compare
+from bench.harness import Amount, Case, Failed, Row, compare
 from bench.on_gpu import FLOAT_BYTES, Gpu, machine, our_gpu, peer_gpu, what_is_missing
 
 __all__ = ["machine", "run"]
 
+MINUTES = 8
 ELEMENTS = (1 << 12, 1 << 20, 1 << 24)  # the last is more than a GPU's cache holds
 PRODUCTS = (256, 1024, 4096)
 MLPS = ((64, 256), (1024, 1024), (4096, 2048))  # batch, width
@@ -32,7 +34,10 @@ OPS: dict[str, tuple[Callable[[Any, Any], object], int]] = {
 
 
 def run(rounds: int) -> list[Row]:
-    """Compare what the module says; no rows, and the reason, where there is no GPU."""
+    """Compare what the module says; no rows, and the reason, where there is no GPU.
+
+    Raises  Failed with what 8 minutes were too short for
+    """
     reason = what_is_missing()
     if reason is not None:
         print(f"no figures: {reason}")
@@ -40,19 +45,35 @@ def run(rounds: int) -> list[Row]:
     ours, peer = our_gpu(), peer_gpu()
     if peer is None:
         print("no peer: torch is not installed, or not with CUDA; ours alone")
-    groups = [
-        lambda: gpu_bandwidth.cases(ours),
-        lambda: [gpu_bandwidth.small_op(ours)],
-        lambda: gpu_bandwidth.products(ours),
-        lambda: cases(ours, peer),
-        lambda: gpu_models.attention(ours, peer),
-        lambda: gpu_models.cases(ours, peer),
-        lambda: gpu_bandwidth.beside_jax(ours),
-    ]
+    groups = {
+        "beside a copy": lambda: gpu_bandwidth.cases(ours),
+        "one small op": lambda: [gpu_bandwidth.small_op(ours)],
+        "products": lambda: gpu_bandwidth.products(ours),
+        "attention": lambda: gpu_models.attention(ours, peer),
+        "models": lambda: gpu_models.cases(ours, peer),
+        "ops": lambda: cases(ours, peer),
+        "beside jax": lambda: gpu_bandwidth.beside_jax(ours),
+    }
+    return measured(groups, rounds, time.monotonic() + MINUTES * 60)
+
+
+def measured(
+    groups: Mapping[str, Callable[[], Iterable[Case]]], rounds: int, until_s: float
+) -> list[Row]:
+    """Return the rows of groups of cases, each of which is made when its turn comes.
+
+    Raises  Failed that names the groups to which nobody came before time.monotonic() was at until_s
+    """
     rows: list[Row] = []
-    for group in groups:
-        # What a group keeps on the GPU is given back before the next.
-        rows += compare(list(group()), rounds)
+    left = []
+    for name, group in groups.items():
+        if time.monotonic() >= until_s:
+            left.append(name)
+        else:
+            # What a group keeps on the GPU is given back before the next.
+            rows += compare(list(group()), rounds, until_s)
+    if left:
+        raise Failed(f"{MINUTES} minutes were too short for: {', '.join(left)}", rows)
     return rows
 
 

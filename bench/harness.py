@@ -26,9 +26,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import math
 import os
 import platform
 import statistics
+import time
 import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -141,14 +143,28 @@ def stopwatch(work: str | Callable[[], object], **names: Any) -> Stopwatch:
     return timeit.Timer(work, setup=gc.enable, globals=names).timeit
 
 
-def compare(cases: Sequence[Case], rounds: int = DEFAULT_ROUNDS) -> list[Row]:
-    """Time all cases in interleaved rounds of one sample each, at least two rounds."""
+class Failed(Exception):
+    """Says what a benchmark found wrong, or did not come to; it has the rows all the same."""
+
+    def __init__(self, wrong: str, rows: Sequence[Row]) -> None:
+        super().__init__(wrong)
+        self.rows = rows
+
+
+def compare(
+    cases: Sequence[Case], rounds: int = DEFAULT_ROUNDS, until_s: float = math.inf
+) -> list[Row]:
+    """Time all cases in interleaved rounds of one sample each, at least two rounds; no others begin
+    once time.monotonic() is at until_s.
+    """
     if _conductor is not None:
         return _conductor(cases, rounds)
     numbers = [case.number or turns_per_sample(case.ours) for case in cases]
     ours: list[list[float]] = [[] for _ in cases]
     peers: list[list[float]] = [[] for _ in cases]
     for turn in range(rounds):
+        if turn >= 2 and time.monotonic() >= until_s:
+            break
         for case, number, our, peer in zip(cases, numbers, ours, peers, strict=True):
             pair = (
                 [(case.ours, our)] if case.peer is None else [(case.ours, our), (case.peer, peer)]

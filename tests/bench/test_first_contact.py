@@ -51,6 +51,12 @@ def test_calls_of_libraries_are_proven_before_all_else() -> None:
     assert told == "  by cupy.linalg.svd (cuSOLVER)" and first_contact.what_it_proves("exp") == ""
 
 
+def test_what_there_is_no_time_for_fails(cuda: CudaBackend) -> None:
+    known = [one for one in samples() if one.name in ("tanh", "eq")]
+    first, *_ = checks(known, until_s=0.0)
+    assert str(first) == "FAIL  2 samples  5 minutes were too short for them"
+
+
 def test_what_is_wrong_fails_and_says_how(cuda: CudaBackend) -> None:
     def near(x: Any) -> Any:
         return x * (1 + 1e-6) if x.is_cuda else x * 1.0

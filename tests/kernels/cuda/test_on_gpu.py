@@ -12,6 +12,9 @@ from tests.kernels.cuda.test_pointwise import BODIES, TOLERANCE, sample
 pytestmark = pytest.mark.gpu
 # The CUDA manual grants its float functions a few units in the last place.
 SLACK = 8
+# CUDA's lgamma is right to 4 units in the last place, but, its manual says, not between -11 and
+# -2.26, where it has zeros: what is left there are digits of an absolute error.
+ROUGH = {"lgamma": 1e-11}
 SHAPES = [((1000, 700), (0,)), ((1000, 700), (1,)), ((3, 100, 5, 60), (1, 3)), ((5_000_000,), (0,))]
 
 
@@ -48,7 +51,8 @@ def test_primitive_of_float64_is_its_cpu_twin(cuda: Backend, name: str) -> None:
     backend_of("cpu").pointwise(body, [x], expected)
     made = cuda.empty(x.shape, expected.dtype, 0)
     cuda.pointwise(body, [cuda.from_numpy(x, 0)], made)
-    np.testing.assert_allclose(cuda.to_numpy(made), expected, rtol=1e-13, atol=1e-15)
+    most = ROUGH.get(name, 1e-13)
+    np.testing.assert_allclose(cuda.to_numpy(made), expected, rtol=most, atol=most / 100)
 
 
 @pytest.mark.parametrize(("shape", "axes"), SHAPES)

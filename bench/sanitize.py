@@ -1,0 +1,81 @@
+"""A sample of the table under NVIDIA's compute-sanitizer: memory, races and barriers of kernels.
+
+Fences around arrays, and threads in three orders, look for the same without a GPU; the sanitizer
+sees what real threads do, and the memory of cuBLAS's calls too. Memory comes from cudaMalloc then,
+for CuPy's pool would hide a step over an array's end. It needs the tests beside it, so a checkout.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from bench.first_contact import Sample, proofs_first, samples, values_on
+from bench.harness import Failed, Row
+from bench.on_gpu import machine, what_is_missing
+
+__all__ = ["machine", "run"]
+
+TOOLS: Final = ("memcheck", "racecheck", "synccheck")
+EVERY: Final = 12  # of the table's samples; each runs 10 to 100 times slower than without
+LIMIT_S: Final = 600.0  # of one tool
+WRONG: Final = 77  # the sanitizer's exit code for what it found
+
+
+def run(rounds: int) -> list[Row]:
+    """Run the sample once under each tool, and print what it says; there are no rows.
+
+    Raises  Failed that names the tools that found something, or were too slow
+    """
+    del rounds
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        print(
+            "compute-sanitizer is not installed, or not on the PATH: it comes with the CUDA "
+            "toolkit (on Debian and Ubuntu, NVIDIA's package cuda-sanitizer)"
+        )
+        return []
+    if (reason := what_is_missing()) is not None:
+        print(f"nothing to look at: {reason}")
+        return []
+    if found := [f"{tool} {words}" for tool in TOOLS if (words := look(sanitizer, tool))]:
+        raise Failed("; ".join(found), [])
+    print(f"{', '.join(TOOLS)}: nothing found")
+    return []
+
+
+def look(sanitizer: str, tool: str) -> str:
+    """Run the sample under a tool; return in words what is wrong, nothing if all is well."""
+    command = [sanitizer, "--tool", tool, "--error-exitcode", str(WRONG), "--print-limit", "20"]
+    command += [sys.executable, "-m", "bench.sanitize"]
+    print(f"{tool}:", flush=True)
+    try:
+        done = subprocess.run(command, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"was not through in {LIMIT_S:.0f} s"
+    if done.returncode == WRONG:
+        return "found errors"
+    return f"ended with exit code {done.returncode}" if done.returncode else ""
+
+
+def chosen(known: Sequence[Sample]) -> list[Sample]:
+    """Return a sample of the table, in which all kinds of ops are."""
+    return list(known)[::EVERY]
+
+
+def under_the_tool() -> None:
+    """Run each sample forward and backward on the first GPU, one after the other."""
+    cupy = importlib.import_module("cupy")
+    cupy.cuda.set_allocator(None)
+    for one in chosen(proofs_first(samples())):
+        print(one.name, flush=True)
+        values_on("cuda:0", one)()
+    cupy.cuda.runtime.deviceSynchronize()
+
+
+if __name__ == "__main__":
+    under_the_tool()
