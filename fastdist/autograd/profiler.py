@@ -10,7 +10,7 @@ from typing import Self
 from ..core.missing import explain_missing, instead
 from ..profiler.activities import DeviceType, ProfilerActivity, activities_with
 from ..profiler.emitted import emit_nvtx
-from ..profiler.events import EventList, FunctionEventAvg
+from ..profiler.events import EventList, FunctionEventAvg, KeyAverages
 from ..profiler.function_event import FunctionEvent
 from ..profiler.profile import kineto_available
 from ..profiler.profile import profile as _profile
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-class profile:
+class profile(KeyAverages):
     """`with profile() as p:` records what ops take; `p.key_averages().table()` tells.
 
     use_device="cuda" (or "sim") records how long that device worked for each op; use_cuda is its
@@ -103,6 +103,9 @@ class profile:
             self._profile.stop()
             self._events = self._profile.events()
 
+    def _averaged(self) -> EventList:
+        return self.function_events
+
     def __repr__(self) -> str:
         if self._events is None:
             return "<unfinished torch.autograd.profile>"
@@ -120,19 +123,6 @@ class profile:
         if self._events is None:
             raise RuntimeError("Profiler didn't finish running")
         return self._events
-
-    def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
-        *,
-        group_by_module: bool = False,
-    ) -> EventList:
-        """Return one average for each name, as EventList.key_averages."""
-        return self.function_events.key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
-        )
 
     def total_average(self) -> FunctionEventAvg:
         """Return the sum of all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from collections.abc import Sequence
@@ -129,7 +130,10 @@ class EventList(list[Any]):
         """Return one average for each name and worker, in the order in which they first occur; if
         asked, for each list of shapes, for each group_by_stack_n innermost functions, and for each
         module that they are a part of. Ops have no overloads here.
+
+        Raises  TypeError and ValueError for what is no number of functions
         """
+        group_by_stack_n = _number_of_functions(group_by_stack_n)
         groups: dict[tuple[Any, ...], list[FunctionEvent]] = {}
         for event in self:
             shapes = str(event.input_shapes) if group_by_input_shapes else ""
@@ -271,3 +275,40 @@ def _lead_gradients_to_ops(events: Sequence[FunctionEvent]) -> None:
 def _be_of(event: FunctionEvent, thread: int, other: FunctionEvent) -> None:
     event.fwd_thread, event.stack = thread, other.stack
     event.module_hierarchy = other.module_hierarchy
+
+
+class KeyAverages:
+    """What a profile tells of its events by their names."""
+
+    def _averaged(self) -> EventList:
+        """Return what was recorded, in the order in which it began."""
+        raise NotImplementedError
+
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        *,
+        group_by_module: bool = False,
+    ) -> EventList:
+        """Return one average for each name and worker, as EventList.key_averages."""
+        return self._averaged().key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
+        )
+
+
+def _number_of_functions(given: object) -> int:
+    try:
+        number = operator.index(given)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+        error: type[Exception] = TypeError
+    else:
+        error = ValueError
+    if number < 0:
+        raise error(
+            "key_averages(group_by_stack_n=...): expected how many of the innermost functions tell "
+            f"events of one name apart, 0 or more, got {given!r}"
+        )
+    return number

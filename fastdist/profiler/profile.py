@@ -14,7 +14,15 @@ from ..core.missing import refusing
 from ..core.time_ranges import Recording, TimeRange, Wanted, clock, time_ranges
 from ..graph import recordings
 from .activities import ProfilerActivity, activities_of, want_devices
-from .events import EventList, events_of
+from .events import EventList, KeyAverages, events_of
+from .given import (
+    action_at,
+    listed_activities,
+    require_callable,
+    require_observer,
+    require_ready_handler,
+    require_schedule,
+)
 from .schedule import ProfilerAction
 
 _RECORDING: Final = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
@@ -63,7 +71,7 @@ def tensorboard_trace_handler(
     return write
 
 
-class profile:
+class profile(KeyAverages):
     """`with profile() as p:` records what ops take; `p.key_averages().table()` tells.
 
     With a schedule, `step()` ends a step, and on_trace_ready(p) is called when one that is to be
@@ -111,9 +119,14 @@ class profile:
         post_processing_timeout_s: float | None = None,
     ) -> None:
         refuse_config(experimental_config)
-        self.activities = activities_of(activities, use_cuda)
-        self.record_shapes, self.with_flops, self.with_stack = record_shapes, with_flops, with_stack
-        self.profile_memory, self.with_modules = profile_memory, with_modules
+        require_schedule(schedule)
+        require_ready_handler(on_trace_ready)
+        require_observer(execution_trace_observer)
+        require_callable("custom_trace_id_callback", custom_trace_id_callback, "nothing", "uuid4")
+        self.activities = activities_of(listed_activities(activities), use_cuda)
+        self.record_shapes, self.with_flops = bool(record_shapes), bool(with_flops)
+        self.with_stack, self.with_modules = bool(with_stack), bool(with_modules)
+        self.profile_memory = bool(profile_memory)
         self.acc_events, self.execution_trace_observer = acc_events, execution_trace_observer
         self.custom_trace_id_callback = custom_trace_id_callback
         self.step_num = 0
@@ -162,10 +175,7 @@ class profile:
     stop_trace = stop
 
     def _next_action(self) -> ProfilerAction:
-        action = self._schedule(self.step_num) if self._schedule else ProfilerAction.RECORD
-        if action is ProfilerAction.DEVICE_STOPPED:
-            raise ValueError(f"the schedule says {action} for step {self.step_num}: PyTorch's own")
-        return action
+        return action_at(self._schedule, self.step_num)
 
     def _begin(self, action: ProfilerAction) -> None:
         self.current_action = action
@@ -226,22 +236,12 @@ class profile:
     ) -> None:
         self.stop()
 
+    def _averaged(self) -> EventList:
+        return self._events
+
     def events(self) -> EventList:
         """Return what the last recording has, in the order in which it began."""
         return self._events
-
-    def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
-        *,
-        group_by_module: bool = False,
-    ) -> EventList:
-        """Return one average for each name of the last recording, as EventList.key_averages."""
-        return self._events.key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
-        )
 
     def add_metadata(self, key: str, value: str) -> None:
         """Let traces of this profile tell a text of the user's own."""

@@ -29,8 +29,12 @@ def schedule(
     wait steps nothing, warmup steps of work that is not kept, active steps that are; with
     skip_first_wait the first wait is left out.
 
-    Raises  ValueError for negative numbers, or no active step
+    Raises  ValueError for negative numbers, or no active step; TypeError for what is no number
     """
+    given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+    for name, number in {**given, "skip_first": skip_first}.items():
+        if not isinstance(number, int):
+            raise TypeError(f"profiler.schedule: {name} is {number!r}, expected a number of steps")
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise ValueError(
             f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, active={active}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -39,13 +40,25 @@ class Form(NamedTuple):
     def rows_of(self, entries: Sequence[Any]) -> list[Any]:
         """Return the entries that are shown, in order.
 
-        Raises  ValueError for a column that nobody knows
+        Raises  ValueError for a column that nobody knows; TypeError for what is no name or number
         """
         rows = list(entries)
         if self.sort_by is not None:
+            if not isinstance(self.sort_by, str):
+                raise TypeError(
+                    f"table: sort_by is {self.sort_by!r}, expected the name of a column"
+                )
             wanted = _DEVICES.sub("device", self.sort_by)
             if wanted not in _SORTED_BY:
-                raise ValueError(f"table: sort_by is {self.sort_by!r}, one of {sorted(_SORTED_BY)}")
+                near = difflib.get_close_matches(self.sort_by, _SORTED_BY, 1, 0.6)
+                meant = f"; did you mean {near[0]!r}?" if near else ""
+                known = f"expected one of {sorted(_SORTED_BY)}{meant}"
+                raise ValueError(f"table: sort_by is {self.sort_by!r}, {known}")
+        if not isinstance(self.row_limit, int):
+            raise TypeError(
+                f"table: row_limit is {self.row_limit!r}, expected how many rows, -1 for all"
+            )
+        if self.sort_by is not None:
             rows.sort(key=lambda row: -float(getattr(row, wanted)))
         if self.top_level_events_only:
             rows = [row for row in rows if row.cpu_parent is None]

@@ -16,7 +16,7 @@ from fastdist.distributed.rpc.workers.worker import Worker
 from ...core.errors import RpcError
 from ...core.time_ranges import TimeRange, Wanted, clock
 from ...profiler.activities import ProfilerActivity, want_devices
-from ...profiler.events import EventList
+from ...profiler.events import EventList, KeyAverages
 from ..rpc.agent import RpcAgent, get_current_agent
 from ..rpc.clocks import Clock, Sighting, sight
 from ..rpc.handlers import Reply
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 _PATIENCE_S: Final = 30.0
 
 
-class profile:
+class profile(KeyAverages):
     """`with profile() as p:` records on all workers of the group; then `p.export_html(path)`.
 
     `workers` are names, ids or WorkerInfos, all if none are given; what else is recorded of each op
@@ -135,6 +135,9 @@ class profile:
             raise RpcError("the profile has not ended yet: there is no time line")
         return self._time_line
 
+    def _averaged(self) -> EventList:
+        return self.events()
+
     def events(self) -> EventList:
         """Return the events of all workers, in the order in which they began."""
         return self.time_line.events
@@ -142,19 +145,6 @@ class profile:
     def critical_path(self) -> EventList:
         """Return what the backward passes waited for, in order."""
         return self.time_line.critical_path()
-
-    def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
-        *,
-        group_by_module: bool = False,
-    ) -> EventList:
-        """Return one average for each name and worker, as EventList.key_averages."""
-        return self.events().key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
-        )
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write what chrome://tracing and Perfetto read, compressed if the name ends in .gz."""

@@ -1,0 +1,71 @@
+"""What profiles are given, looked at before anything is recorded: errors say what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .activities import ProfilerActivity
+from .schedule import ProfilerAction
+
+_SCHEDULE = "profiler.schedule(wait=1, warmup=1, active=2)"
+
+
+def require_callable(name: str, given: object, takes: str, example: str) -> None:
+    """Raise TypeError for what is neither None nor called with what it takes."""
+    if given is not None and not callable(given):
+        raise TypeError(
+            f"profile({name}=...): expected a function of {takes}, such as {example}, got {given!r}"
+        )
+
+
+def require_schedule(given: object) -> None:
+    """Raise TypeError for what is no schedule."""
+    require_callable("schedule", given, "a step's number", _SCHEDULE)
+
+
+def action_at(schedule: Callable[[int], ProfilerAction] | None, step: int) -> ProfilerAction:
+    """Return what a schedule says for a step.
+
+    Raises  TypeError for what is no action; ValueError for one that PyTorch's own recorder has
+    """
+    action = schedule(step) if schedule is not None else ProfilerAction.RECORD
+    if not isinstance(action, ProfilerAction):
+        raise TypeError(
+            f"profile: the schedule says {action!r} for step {step}, expected a ProfilerAction; "
+            f"{_SCHEDULE} makes one that says so"
+        )
+    if action is ProfilerAction.DEVICE_STOPPED:
+        raise ValueError(f"the schedule says {action} for step {step}: PyTorch's own")
+    return action
+
+
+def require_ready_handler(given: object) -> None:
+    """Raise TypeError for what cannot be called with a profile."""
+    example = "profiler.tensorboard_trace_handler('./log')"
+    require_callable("on_trace_ready", given, "the profile", example)
+
+
+def require_observer(given: object) -> None:
+    """Raise TypeError for what does not observe executions."""
+    lacks = [one for one in ("start", "stop", "cleanup") if not callable(getattr(given, one, None))]
+    if given is not None and lacks:
+        raise TypeError(
+            "profile(execution_trace_observer=...): expected an object with start(), stop() and "
+            f"cleanup(), got {given!r}, which has no {lacks[0]}()"
+        )
+
+
+def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:
+    """Return the activities, if they are given as such.
+
+    Raises  TypeError for what is no list of them
+    """
+    if given is None:
+        return None
+    if isinstance(given, str | ProfilerActivity) or not hasattr(given, "__iter__"):
+        raise TypeError(
+            "profile(activities=...): expected a list such as [ProfilerActivity.CPU], got "
+            f"{given!r}"
+        )
+    return list(given)
