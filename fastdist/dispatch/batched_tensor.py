@@ -118,6 +118,15 @@ def level_of(values: Iterable[Any]) -> int:
     return max([one.level for one in values if one.__class__ is Batched], default=0)
 
 
+def of_all_calls(tensor: Tensor) -> Tensor:
+    """Return the plain tensor of all calls, of what may be a batch: for a check that raises if it
+    fails in one of them.
+    """
+    while tensor.__class__ is Batched:
+        tensor = tensor.value
+    return tensor
+
+
 def value_at(one: Any, level: int, *, size: int | None = None) -> Any:
     """Return the value of a batch of a level; of what is none, the tensor itself, or size of it."""
     if one.__class__ is Batched and one.level == level:

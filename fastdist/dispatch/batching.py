@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -24,25 +24,15 @@ from .rules import normalize_axis
 
 # Note [Batching rules]
 # A batch lies along the first axis of a value, so an op runs on it as on one tensor once it is told
-# of the axes behind: pointwise ops and products if all operands have as many (`_aligned`), ops with
-# attributes that name axes (`_AXES`) if these are counted from behind the first, ops on the last
-# axes (`_ON_LAST_AXES`) as they are. Views have a rule each. For what is left (`_one_by_one`) the
+# of the axes behind. Most rules follow from the declaration: pointwise ops if all operands have as
+# many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted from
+# behind the first. Others are said by one word of it, `batch=` (BATCH_WORDS in
+# structured_form.py), or written beside it, `@op.batches`. For what is left (`one_by_one`) the
 # calls are made one after the other, with PyTorch's warning that names the op. A rule calls ops on
 # values, which may be batches of an outer level, and so comes here again: nesting is no more.
-_AXES = frozenset({"dim", "dim0", "dim1", "dim2", "dims", "dimension"})
-_SAME_AXES = frozenset({"gather", "scatter_add", "scatter_src"})  # all operands have the same
-_OWN_AXES = frozenset({"place_diagonal"})  # its axes are those of the result
-_ON_LAST_AXES = frozenset(
-    """
-    cast cholesky_parts clone determinant eig_parts eigenvalues eigh_parts eigvals_alone
-    inverse_parts log_determinant
-    lu_parts packed permutation qr_parts singular_values solve_parts svd_parts triangular tril triu
-    view_as_real
-    """.split()  # noqa: SIM905
-)
+_AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 Rule = Callable[..., Any]
-_RULES: Final[dict[str, Rule]] = {}
 
 
 @contextmanager
@@ -71,7 +61,7 @@ def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], o
         return NOT_TAKEN
     if out is not None:
         raise RuntimeError(f"vmap: {op.name}(..., out=...) writes into a tensor that is no batch")
-    rule = _RULES.get(op.name) or _derived(op, operands, attributes, level)
+    rule: Rule = op.batching if callable(op.batching) else _derived(op, operands)
     result = rule(op, operands, attributes, level)
     return _batched_results(result, level)
 
@@ -82,35 +72,34 @@ def _batched_results(result: Any, level: int) -> Any:
     return batched(result, level)
 
 
-def _derived(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Rule:
+def _derived(op: Any, operands: Sequence[Any]) -> Rule:
     """Return the rule that follows from op's declaration."""
     if op.kind == "pointwise":
-        pairs = zip(op.tensors, operands, strict=True)
-        scaled = any(name == "value" and isinstance(o, Batched) for name, o in pairs)
-        return _one_by_one if scaled else _pointwise  # a value has no axes
-    if op.name in _ON_LAST_AXES:
+        return pointwise
+    if op.batching == "last axes":
         return _on_last_axes
-    named = _AXES.intersection(op.attributes)
+    if op.batching == "first axis":
+        return in_first_axis
     ndims = {len(_shape(operand)) for operand in operands}
-    alike = len(op.tensors) == 1 or (op.name in _SAME_AXES and len(ndims) == 1)
-    if named and alike and op.name not in _OWN_AXES:
+    alike = len(op.tensors) == 1 or (op.batching == "same axes" and len(ndims) == 1)
+    if alike and _AXES.intersection(op.attributes):
         if 0 in ndims:
-            return _one_by_one if op.name == "windows" else _of_scalars
-        return _along_axes
-    return _one_by_one
+            return _of_scalars
+        return along_axes
+    return one_by_one
 
 
 def _shape(operand: Any) -> tuple[int, ...]:
     return operand.facts.shape if isinstance(operand, Tensor) else ()
 
 
-def _values(operands: Sequence[Any], level: int) -> list[Any]:
+def whole(operands: Sequence[Any], level: int) -> list[Any]:
     """Return the values of operands, each of them a batch."""
     size = levels.sizes[level - 1]
     return [value_at(o, level, size=size) if isinstance(o, Tensor) else o for o in operands]
 
 
-def _aligned(operands: Sequence[Any], level: int, values: Sequence[Any] = ()) -> list[Any]:
+def aligned(operands: Sequence[Any], level: int, values: Sequence[Any] = ()) -> list[Any]:
     """Return the values of operands, those of batches with axes of length 1 behind the first, so
     that they broadcast as the operands do.
     """
@@ -125,11 +114,9 @@ def _aligned(operands: Sequence[Any], level: int, values: Sequence[Any] = ()) ->
     return found
 
 
-# ---- Rules --------------------------------------------------------------------------------------
-
-
-def _pointwise(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    return op.general(tuple(_aligned(_promoted(op, operands), level)), attributes)
+def pointwise(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+    """Run an op whose operands broadcast."""
+    return op.general(tuple(aligned(_promoted(op, operands), level)), attributes)
 
 
 def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
@@ -149,12 +136,23 @@ def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _on_last_axes(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    return op.general(tuple(_aligned(operands, level, _values(operands, level))), attributes)
+    return op.general(tuple(aligned(operands, level, whole(operands, level))), attributes)
 
 
-def _along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+def in_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
+    """Let the batch lie in the first axis of the first operand, along which op does the same."""
+    input, *others = operands
+    if level_of(others) == level:
+        return one_by_one(op, operands, attributes, level)
+    size, n, *rest = input.value.facts.shape
+    found = op.general((input.value.reshape(size * n, *rest), *others), attributes)
+    return found.reshape(size, n, *found.facts.shape[1:])
+
+
+def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+    """Run an op whose operands have the same axes along those that attributes name."""
     ndim = len(_shape(operands[0]))
-    values = _values(operands, level)
+    values = whole(operands, level)
     named = dict(zip(op.attributes, attributes, strict=True))
     for name in _AXES.intersection(named):
         axis = named[name]
@@ -171,8 +169,8 @@ def _along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], l
 def _of_all_elements(op: Any, operands: Sequence[Any], named: dict[str, Any], level: int) -> Any:
     """Run a reduction over all axes: along the one that all of them make together."""
     if "keepdim" not in named and op.name != "count_nonzero":
-        return _one_by_one(op, operands, tuple(named.values()), level)
-    value = _values(operands, level)[0]
+        return one_by_one(op, operands, tuple(named.values()), level)
+    value = whole(operands, level)[0]
     size = value.facts.shape[0]
     given = {**named, "dim": 1}
     kept = given.get("keepdim", False)
@@ -186,159 +184,21 @@ def _of_all_elements(op: Any, operands: Sequence[Any], named: dict[str, Any], le
 
 def _of_scalars(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
     """Run an op that takes a tensor without axes for one with a single one."""
-    rows = [batched(value.reshape(-1, 1), level) for value in _values(operands, level)]
-    found = _along_axes(op, rows, attributes, level)
+    rows = [batched(value.reshape(-1, 1), level) for value in whole(operands, level)]
+    found = along_axes(op, rows, attributes, level)
     if isinstance(found, tuple):
         return tuple([one.reshape(-1) for one in found])
     return found.reshape(-1)
 
 
-def _one_by_one(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+def one_by_one(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+    """Make the calls one after the other, and say so."""
+
     def call(*one: Any) -> Any:
         return op.general(one, attributes)
 
     warn_of_loop(op.name)
     return loop(call, operands, level)
-
-
-def batching_rule(*names: str) -> Callable[[Rule], Rule]:
-    """Register the rule of ops of these names: a function of (op, operands, attributes, level) that
-    returns the values of the results.
-    """
-
-    def register(rule: Rule) -> Rule:
-        _RULES.update(dict.fromkeys(names, rule))
-        return rule
-
-    return register
-
-
-@batching_rule("matmul")
-def _(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    return op.general(tuple(_aligned(operands, level)), attributes)
-
-
-@batching_rule("linear_kernel")
-def _(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
-    input, weight, bias = operands
-    if level_of((weight, bias)) < level:
-        value = input.value
-        size, rows, width = value.facts.shape
-        found = op.general((value.reshape(size * rows, width), weight, bias), attributes)
-        return found.reshape(size, rows, found.facts.shape[-1])
-    found = input @ weight.transpose(0, 1)
-    return value_at(found if bias is None else found + bias, level, size=levels.sizes[level - 1])
-
-
-@batching_rule("layer_norm_rows", "rms_norm_rows")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    input, weight, *biases = operands
-    size = levels.sizes[level - 1]
-    rows = value_at(input, level, size=size)
-    flat = rows.reshape(-1, rows.facts.shape[-1])
-    out, *others = op.general((flat, *[None] * (1 + len(biases))), attributes)
-    found = batched(out.reshape(rows.facts.shape), level)
-    if weight is not None:
-        found = found * weight
-    for bias in biases:
-        found = found if bias is None else found + bias
-    return value_at(found, level), *[one.reshape(size, -1, 1) for one in others]
-
-
-@batching_rule("avg_pool1d", "averages_back", "convolve", "weigh")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    """Let the batch lie in the first axis of the input, along which the op does the same."""
-    input, *others = operands
-    if level_of(others) == level:
-        return _one_by_one(op, operands, attributes, level)
-    size, n, *rest = input.value.facts.shape
-    found = op.general((input.value.reshape(size * n, *rest), *others), attributes)
-    return found.reshape(size, n, *found.facts.shape[1:])
-
-
-@batching_rule("attention_in_blocks")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    n = operands[0].facts.shape[0]
-    given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in operands]
-    merged = [o if o is None else o.reshape(-1, *o.facts.shape[2:]) for o in _values(given, level)]
-    found = op.general(tuple(merged), attributes)
-    return tuple([one.reshape(-1, n, *one.facts.shape[1:]) for one in found])
-
-
-@batching_rule("max_of_all", "min_of_all")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    flat = operands[0].value.reshape(levels.sizes[level - 1], -1)
-    return flat.amax(1) if op.name == "max_of_all" else flat.amin(1)
-
-
-@batching_rule("select_slices")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    input, index = operands
-    if level_of((index,)) == level:
-        return _one_by_one(op, operands, attributes, level)
-    axis = normalize_axis(op.name, attributes[0], len(_shape(input)))
-    return op.general((input.value, index), (axis + 1,))
-
-
-@batching_rule("view")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    (input,), (sizes,) = operands, attributes
-    if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
-        (sizes,) = sizes
-    if not all(hasattr(n, "__index__") for n in sizes):
-        return _one_by_one(op, operands, attributes, level)  # as another dtype
-    if -1 in sizes and 0 not in input.facts.shape:
-        rest = 1
-        for n in sizes:
-            rest *= n if n != -1 else 1
-        sizes = [input.facts.numel // max(rest, 1) if n == -1 else n for n in sizes]
-    value = input.value
-    return value.reshape(value.facts.shape[0], *sizes)
-
-
-@batching_rule("expand")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    (input,), (sizes,) = operands, attributes
-    if sizes and isinstance(sizes[0], list | tuple):
-        (sizes,) = sizes
-    value, shape = input.value, input.facts.shape
-    size, more = value.facts.shape[0], len(sizes) - len(shape)
-    if more > 0:
-        value = value.reshape(size, *(1,) * more, *shape)
-    return value.expand(size, *sizes)
-
-
-@batching_rule("permute")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    (input,), (dims,) = operands, attributes
-    if dims and isinstance(dims[0], list | tuple):
-        (dims,) = dims
-    ndim = len(input.facts.shape)
-    return input.value.permute(0, *[normalize_axis(op.name, d, ndim) + 1 for d in dims])
-
-
-@batching_rule("unsqueeze")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    (input,), (dim,) = operands, attributes
-    return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
-
-
-@batching_rule("squeeze")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    (input,), (dim,) = operands, attributes
-    shape = input.facts.shape
-    if dim is None or not isinstance(dim, int | list | tuple):
-        gone = [i for i, n in enumerate(shape) if n == 1]
-    else:
-        dims = dim if isinstance(dim, list | tuple) else (dim,)
-        gone = [normalize_axis(op.name, d, len(shape)) for d in dims] if shape else []
-    return input.value.squeeze(tuple(i + 1 for i in gone))
-
-
-@batching_rule("basic_index")
-def _(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
-    (input,), (index,) = operands, attributes
-    return op.general((input.value,), ((slice(None), *index),))
 
 
 # ---- What changes a batch in place --------------------------------------------------------------
@@ -359,7 +219,7 @@ def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: A
         )
     if len(_shape(target)) < max(len(_shape(one)) for one in operands):
         raise NeedsNumbers(f"vmap: {method.__name__} cannot grow the tensor that it writes into")
-    value, *others = _aligned(operands, level)
+    value, *others = aligned(operands, level)
     method(value, *others, **named)
     return target
 
@@ -435,4 +295,4 @@ def joined_batch(tensors: Sequence[Any], dim: int, join: Callable[..., Any]) -> 
         return NOT_TAKEN
     tensors = [one for one in tensors if _shape(one) != (0,)] or tensors
     axis = normalize_axis("cat", dim, max(len(_shape(one)) for one in tensors))
-    return batched(join(_values(tensors, level), axis + 1), level)
+    return batched(join(whole(tensors, level), axis + 1), level)

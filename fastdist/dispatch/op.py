@@ -60,6 +60,8 @@ class Op:
         self.keeps_dtype = False
         # The classes of attributes that fitted: see Note [Classes that fitted] in kinds.py.
         self.fitted: set[Any] = set()
+        # How it runs on a batch: a word of the declaration's, or what `batches` registered.
+        self.batching: Any = ""
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.
         self.formatted: Callable[..., Any] | None = None
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
@@ -98,6 +100,13 @@ class Op:
     ) -> Any:
         """Run the op the general way: check, offer to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
+
+    def batches(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Register how the op runs on a batch: a function of (op, operands, attributes, level) that
+        returns the values of the results. See Note [Batching rules] in batching.py.
+        """
+        self.batching = rule
+        return rule
 
     def calling(self) -> Callable[..., Any]:
         """Return what the public function calls with operands, attributes and out: the general

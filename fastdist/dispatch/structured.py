@@ -295,6 +295,7 @@ def structured(
     node_name: str = "",
     several: bool = False,
     homes: str | None = None,
+    batch: str = "",
 ) -> Callable[[Callable[..., Any]], StructuredOp]:
     """Declare a structured op: the decorated function gives name, signature and docstring.
 
@@ -304,10 +305,12 @@ def structured(
     be taken over.
 
     homes says where users find it, in words of op.HOMES: "function method" where it says nothing.
+
+    batch says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes what no word says.
     """
 
     def declare(function: Callable[..., Any]) -> StructuredOp:
-        op = StructuredOp(function, kernel, linear, has_out, fresh, node_name, several)
+        op = StructuredOp(function, kernel, linear, has_out, fresh, node_name, several, batch)
         register(op, homes)
         return op
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..core.errors import DeclarationError
 from .declaration import defaults_of, parameter_names, require_parameters, require_word
@@ -16,6 +16,14 @@ from .way import Plan
 _ANY_NUMBER = frozenset(
     [kind + more for kind in ("float", "str", "DType") for more in ("", " | None")]
 )
+
+# How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
+BATCH_WORDS: Final = {
+    "": "along the axes that its attributes name, if it reads one tensor",
+    "same axes": "the same of several tensors, which have the same axes",
+    "last axes": "on the last axes, whatever lies before them",
+    "first axis": "the same along the first axis of its first tensor, in which the batch may lie",
+}
 
 
 class StructuredForm(Op):
@@ -44,8 +52,11 @@ class StructuredForm(Op):
         fresh: bool = False,
         node_name: str = "",
         several: bool = False,
+        batch: str = "",
     ) -> None:
         super().__init__(function)
+        require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
+        self.batching = batch
         if several and has_out:
             raise DeclarationError(f"{self.name}: an op with several results takes no out=")
         self.several = several

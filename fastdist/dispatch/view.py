@@ -37,8 +37,8 @@ class ViewOp(StructuredOp):
 
     kind = "view"
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function, kernel="", linear=True, has_out=False)
+    def __init__(self, function: Callable[..., Any], batch: str = "") -> None:
+        super().__init__(function, kernel="", linear=True, has_out=False, batch=batch)
         self._array: Callable[..., Any] | None = None
         self._prepare: Callable[..., tuple[Any, ...]] | None = None
         self._looking: Callable[..., Any] | None = None
@@ -233,11 +233,11 @@ def detach(input: Tensor) -> Tensor:
     return out
 
 
-def view(homes: str = "function method") -> Callable[[Callable[..., Any]], ViewOp]:
+def view(homes: str = "function method", batch: str = "") -> Callable[[Callable[..., Any]], ViewOp]:
     """Declare a view op: the decorated function gives name, signature and docstring; homes says
-    where users find it, in words of op.HOMES.
+    where users find it, in words of op.HOMES, batch how `vmap` runs it, in a word of BATCH_WORDS.
     """
-    return lambda function: declare(ViewOp(function), homes)
+    return lambda function: declare(ViewOp(function, batch), homes)
 
 
 def declare(op: ViewOp, homes: str) -> ViewOp:

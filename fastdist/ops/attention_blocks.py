@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_
 from ..core.errors import NoKernelError, ShapeError
+from ..dispatch.batching import whole
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of
@@ -132,6 +133,15 @@ def _(query: Tensor, key: Tensor, value: Tensor, mask: Any, factor: float, is_ca
     rows = query.facts.shape[:3]
     shape = (*rows, value.facts.shape[3])
     return Plan(shape, dtype, (factor, is_causal), extra_outputs=((rows, dtype.computes_in),))
+
+
+@attention_in_blocks.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    n = operands[0].facts.shape[0]
+    given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in operands]
+    merged = [o if o is None else o.reshape(-1, *o.facts.shape[2:]) for o in whole(given, level)]
+    found = op.general(tuple(merged), attributes)
+    return tuple([one.reshape(-1, n, *one.facts.shape[1:]) for one in found])
 
 
 @attention_in_blocks.vjp("query", "key", "value")

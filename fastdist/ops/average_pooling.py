@@ -77,7 +77,14 @@ def _divided(sums: Any, by: Any) -> Any:
     return sums if by.__class__ is int and by == 1 else sums / by
 
 
-@structured("averages.average", linear=True, has_out=False, fresh=True, homes="function functional")
+@structured(
+    "averages.average",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="function functional",
+    batch="first axis",
+)
 def avg_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -118,7 +125,9 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
     return averages_back.public(g, input_layout.shape[-1], window, ceil_mode, whole)
 
 
-@structured("averages.spread", linear=True, has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "averages.spread", linear=True, has_out=False, fresh=True, homes="nowhere", batch="first axis"
+)
 def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
     """Return what avg_pool1d's adjoint makes of input: rows of length."""
 

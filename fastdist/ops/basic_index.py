@@ -37,6 +37,12 @@ def _(backend: Any, array: Any, index: Any) -> Any:
     return array[index if Ellipsis in index else (*index, Ellipsis)]
 
 
+@basic_index.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (index,) = operands, attributes
+    return op.general((input.value,), ((slice(None), *index),))
+
+
 @basic_index.raw_gradient
 def _(g: Any, layout: Layout, index: Any) -> Any:
     whole = np.zeros(layout.shape, g.dtype)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import float16, float32
 from ..core.errors import ShapeError
+from ..dispatch.batched_tensor import batched, levels, value_at
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -48,6 +49,24 @@ def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
     layout = input.facts
     row = (layout.shape[1:2], float32 if layout.dtype is float16 else layout.dtype)
     return Plan(layout.shape, layout.dtype, (eps,), extra_outputs=(row, row))
+
+
+@normalize_channels.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Let the calls' channels stand side by side."""
+    input, *affine = operands
+    size = levels.sizes[level - 1]
+    value = value_at(input, level, size=size)
+    _, n, channels, *space = value.facts.shape
+    merged = value.movedim(0, 1).reshape(n, size * channels, *space)
+    out, *rows = op.general((merged, None, None), attributes)
+    found = batched(out.reshape(n, size, channels, *space).movedim(1, 0), level)
+    weight, bias = [
+        one if one is None else one.reshape(channels, *[1] * len(space)) for one in affine
+    ]
+    found = found if weight is None else found * weight
+    found = found if bias is None else found + bias
+    return value_at(found, level), *[one.reshape(size, channels) for one in rows]
 
 
 def _places(shape: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:

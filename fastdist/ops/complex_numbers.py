@@ -15,7 +15,7 @@ from .joining import stack
 from .rearranging import broadcast_tensors
 
 
-@view_op()
+@view_op(batch="last axes")
 def view_as_real(input: Tensor) -> Tensor:
     """Return the view of complex numbers as pairs of real ones, along a new last axis.
 
@@ -45,7 +45,7 @@ def real_of_array(array: Any) -> Any:
     return "f4" if array.dtype.itemsize == 8 else "f8"
 
 
-@view_op()
+@view_op(batch="last axes")
 def view_as_complex(input: Tensor) -> Tensor:
     """Return the view of pairs of real numbers along the last axis as complex ones.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dispatch.batched_tensor import level_of
+from ..dispatch.batching import in_first_axis, whole
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
@@ -215,6 +217,38 @@ def _(
     by_grid = None if grid_t is None else correlate.public(grid_t, image, *how)
     by_image = None if image_t is None else correlate.public(grid, image_t, *how)
     return _sum(by_grid, by_image)
+
+
+def _with_channels(one: Tensor) -> Any:
+    """Return a batch of batches of images as one of images with the channels of all."""
+    size, n, channels, *space = one.facts.shape
+    return one.movedim(0, 1).reshape(n, size * channels, *space)
+
+
+@convolve.batches
+@convolve_back.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Let the calls be groups where each has a weight of its own."""
+    if level_of(operands[1:]) < level:
+        return in_first_axis(op, operands, attributes, level)
+    (input, weight, bias), (*how, groups) = whole(operands, level), attributes
+    size, n = input.facts.shape[:2]
+    _, out, *kernel = weight.facts.shape
+    weight = weight.reshape(size * out, *kernel)
+    bias = None if bias is None else bias.reshape(-1)
+    found = op.general((_with_channels(input), weight, bias), (*how, groups * size))
+    _, channels, *space = found.facts.shape
+    return found.reshape(n, size, channels // size, *space).movedim(1, 0)
+
+
+@correlate.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (grid, image), (*how, groups) = whole(operands, level), attributes
+    size = grid.facts.shape[0]
+    given = (_with_channels(grid), _with_channels(image))
+    found = op.general(given, (*how, groups * size))
+    channels, *rest = found.facts.shape
+    return found.reshape(size, channels // size, *rest)
 
 
 def _over_channels(g: Any) -> Any:

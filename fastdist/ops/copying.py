@@ -11,6 +11,7 @@ from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryFormat, contiguous_format, preserve_format
 from ..devices.backend import backend_of
+from ..dispatch.batched_tensor import levels
 from ..dispatch.broadcast import axes_to_sum
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
@@ -22,12 +23,19 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
 
 
-@structured("copying.cast", linear=True, has_out=False)
+@structured("copying.cast", linear=True, has_out=False, batch="last axes")
 def clone(input: Tensor) -> Tensor:
     """Return a copy that gradients flow through; it walks memory as input does."""
 
 
-@structured("copying.cast", linear=True, has_out=False, node_name="CloneBackward0", homes="nowhere")
+@structured(
+    "copying.cast",
+    linear=True,
+    has_out=False,
+    node_name="CloneBackward0",
+    homes="nowhere",
+    batch="last axes",
+)
 def packed(input: Tensor) -> Tensor:
     """Return a copy in C order."""
 
@@ -48,7 +56,12 @@ clone.keeps_order = True
 
 
 @structured(
-    "copying.cast", linear=True, has_out=False, node_name="ToCopyBackward0", homes="nowhere"
+    "copying.cast",
+    linear=True,
+    has_out=False,
+    node_name="ToCopyBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def cast(input: Tensor, dtype: DType) -> Tensor:
     """Return a copy in another dtype, converted as C does."""
@@ -77,6 +90,14 @@ def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
 @place.plan
 def _(input: Tensor, shape: Shape, index: Any) -> Plan:
     return Plan(shape, input.facts.dtype, (index,))
+
+
+@place.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, index = attributes
+    value, size = operands[0].value, levels.sizes[level - 1]
+    entries = index if isinstance(index, tuple) else (index,)
+    return op.general((value,), ((size, *shape), (slice(None), *entries)))
 
 
 @place.vjp("input")

@@ -25,7 +25,12 @@ from .spectra import svd_parts
 
 
 @structured(
-    "linalg.determinant", has_out=False, fresh=True, node_name="LinalgDetBackward0", homes="nowhere"
+    "linalg.determinant",
+    has_out=False,
+    fresh=True,
+    node_name="LinalgDetBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def determinant(input: Tensor) -> Tensor:
     """Return the determinant of each matrix."""
@@ -94,6 +99,7 @@ def det(input: Tensor) -> Tensor:
     several=True,
     node_name="LinalgSlogdetBackward0",
     homes="nowhere",
+    batch="last axes",
 )
 def log_determinant(input: Tensor) -> Tensor:
     """Return the logarithm of the determinant's size, and its sign."""

@@ -20,7 +20,12 @@ from .spectra import differences, is_differentiated, require_no_phase
 
 
 @structured(
-    "linalg.eig", has_out=False, several=True, node_name="LinalgEigBackward0", homes="nowhere"
+    "linalg.eig",
+    has_out=False,
+    several=True,
+    node_name="LinalgEigBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def eig_parts(input: Tensor) -> Tensor:
     """Return eigenvalues, their vectors as columns, and whether they were not found."""
@@ -61,7 +66,7 @@ def _(input_t: Any, outs: Any) -> Any:
     return met.diagonal(dim1=-2, dim2=-1), moved - vectors * longer.unsqueeze(-2), None
 
 
-@structured("linalg.eigvals", has_out=False, homes="nowhere")
+@structured("linalg.eigvals", has_out=False, homes="nowhere", batch="last axes")
 def eigvals_alone(input: Tensor) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""
 

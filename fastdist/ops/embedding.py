@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import of_all_calls
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..graph.modes import no_grad
@@ -141,9 +142,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if tensor.facts.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
     if tensor.facts.numel:
-        if int(tensor.min()) < 0:
+        every: Any = of_all_calls(tensor)
+        if int(every.min()) < 0:
             raise RuntimeError("Class values must be non-negative.")
-        most = int(tensor.max()) + 1
+        most = int(every.max()) + 1
         if num_classes == -1:
             num_classes = most
         elif num_classes < most:

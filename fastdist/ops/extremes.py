@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import levels
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
@@ -114,6 +115,11 @@ def _of_all(op: StructuredOp) -> None:
         # All axes, and no list of them: what amax and amin of all axes are given, whose gradients
         # differ from these where an element is NaN.
         return plan._replace(numbers=(None,))
+
+    @op.batches
+    def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+        flat = operands[0].value.reshape(levels.sizes[level - 1], -1)
+        return flat.amax(1) if op is max_of_all else flat.amin(1)
 
     def are_it(input: Any, out: Any) -> Any:
         # Unlike in amax, where one NaN spoils every gradient: here the NaNs share it.

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import level_of, levels, of_all_calls
+from ..dispatch.batching import along_axes, one_by_one
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.constants import held
@@ -15,7 +19,7 @@ from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import zeros_like
 from ..tensor.layout import Layout, Shape
-from ..tensor.tensor import Tensor
+from ..tensor.tensor import Tensor, from_array
 
 
 def require_index(name: str, index: Tensor) -> None:
@@ -47,7 +51,7 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
             )
 
 
-@structured("indexing.gather", linear=True, fresh=True)
+@structured("indexing.gather", linear=True, fresh=True, batch="same axes")
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
 
@@ -121,6 +125,15 @@ def _(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
     return _scatter_plan("scatter", input, index, src, dim)
 
 
+@scatter_src.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, index, src = operands
+    if not src.facts.shape and index.facts.shape:
+        src = src.expand(index.facts.shape)
+    rule = along_axes if input.facts.shape else one_by_one
+    return rule(op, (input, index, src), attributes, level)
+
+
 @scatter_src.vjp("input")
 def _(g: Any, index: Tensor, dim: int) -> Any:
     return scatter(g, dim, index, 0)
@@ -187,7 +200,13 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
     )
 
 
-@structured("indexing.scatter_add", has_out=False, fresh=True, homes="function method inplace")
+@structured(
+    "indexing.scatter_add",
+    has_out=False,
+    fresh=True,
+    homes="function method inplace",
+    batch="same axes",
+)
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return input with src added at index along dim."""
 
@@ -239,6 +258,23 @@ def _(input: Tensor, index: Tensor, dim: int) -> Plan:
     return Plan(
         (*shape[:axis], count, *shape[axis + 1 :]) if shape else (), input.facts.dtype, (axis,)
     )
+
+
+@select_slices.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, index = operands
+    shape = input.facts.shape
+    if not shape:
+        return one_by_one(op, operands, attributes, level)
+    axis, size = normalize_axis("index_select", attributes[0], len(shape)), levels.sizes[level - 1]
+    if level_of((index,)) < level:
+        return op.general((input.value, index), (axis + 1,))
+    places = index.value
+    if level_of((input,)) < level:  # one table for all calls
+        found = op.general((input, places.reshape(-1)), (axis,))
+        return found.reshape(*shape[:axis], size, -1, *shape[axis + 1 :]).movedim(axis, 0)
+    each = from_array(np.arange(size).reshape(size, 1)).to(places.device)
+    return input.value.movedim(axis + 1, 1)[(each, places)].movedim(1, axis + 1)
 
 
 @select_slices.vjp("input")
@@ -353,7 +389,8 @@ def counted_from_front(index: Any, n: int, refusal: str) -> Any:
 
 
 def _range_of(index: Any) -> tuple[int, int]:
-    return (int(index.min()), int(index.max())) if index.facts.numel else (0, -1)
+    every: Any = of_all_calls(index)
+    return (int(every.min()), int(every.max())) if every.facts.numel else (0, -1)
 
 
 @composite(inplace=True, takes_out=True)

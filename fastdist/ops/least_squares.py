@@ -21,6 +21,8 @@ from ..core.dtypes import (
     real_of,
 )
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import of_all_calls
+from ..dispatch.batching import whole
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -54,6 +56,17 @@ def _(input: Tensor, atol: Tensor, rtol: Tensor) -> Plan:
     return Plan((*batch, n, m), dtype, compute=dtype, extra_outputs=more)
 
 
+@pseudo_inverse.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    axes = len(operands[0].facts.shape) - 2
+    value, *tolerances = whole(operands, level)
+    given = []
+    for one in tolerances:
+        size, *rest = one.facts.shape
+        given.append(one.reshape(size, *(1,) * (axes - len(rest)), *rest))
+    return op.general((value, *given), attributes)
+
+
 @pseudo_inverse.vjp("input")
 def _(g: Any, input: Any, out: Any) -> Any:
     left, right = out @ out.mH, out.mH @ out
@@ -70,6 +83,10 @@ def _(input: Any, input_t: Any, out: Any) -> Any:
     found = -(out @ input_t @ out) + turned - turned @ input @ out
     turned = input_t.mH @ right
     return found + turned - out @ (input @ turned)
+
+
+def _are_all(rank: Tensor, n: int) -> bool:
+    return bool((of_all_calls(rank) == n).all())
 
 
 def _tolerances(input: Tensor, atol: Any, rtol: Any) -> tuple[Any, Any]:
@@ -215,7 +232,7 @@ def lstsq(
     nothing = empty(0, dtype=input.dtype, device=input.device)
     residuals = nothing
     m, n = shape[-2:]
-    if m > n and driver not in (None, "gelsy") and bool((rank == n).all()):
+    if m > n and driver not in (None, "gelsy") and _are_all(rank, n):
         residuals = sized(input @ solution - given).square().sum(-2)
     return return_types.linalg_lstsq(
         solution.squeeze(-1) if is_vector else solution,

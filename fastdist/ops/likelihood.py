@@ -9,7 +9,6 @@ from ..core.device import CPU
 from ..core.dtypes import WORDS, int64, uint8
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.batched_tensor import levels, value_at
-from ..dispatch.batching import batching_rule
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -63,7 +62,7 @@ def _(
     return Plan(shape, layout.dtype, numbers, extra_outputs=(((), layout.dtype),))
 
 
-@batching_rule("nll_kernel")
+@nll_kernel.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (input, target, weight), (ignore_index, reduction) = operands, attributes
     axis = 0 if len(input.facts.shape) == 1 else 1

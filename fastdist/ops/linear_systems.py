@@ -31,7 +31,13 @@ from .ranges import eye
 from .triangular import triangular
 
 
-@structured("linalg.solve", has_out=False, node_name="LinalgSolveExBackward0", homes="nowhere")
+@structured(
+    "linalg.solve",
+    has_out=False,
+    node_name="LinalgSolveExBackward0",
+    homes="nowhere",
+    batch="last axes",
+)
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
     """Return the X of a @ X = b, and of each a a number that is not 0 where it is singular."""
 
@@ -101,7 +107,12 @@ def solve_ex(
 
 
 @structured(
-    "linalg.inverse", has_out=False, fresh=True, node_name="LinalgInvExBackward0", homes="nowhere"
+    "linalg.inverse",
+    has_out=False,
+    fresh=True,
+    node_name="LinalgInvExBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def inverse_parts(input: Tensor) -> Tensor:
     """Return the inverse, and of each matrix a number that is not 0 where it is singular."""
@@ -167,7 +178,13 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 # ---- LU -----------------------------------------------------------------------------------------
 
 
-@structured("linalg.lu", has_out=False, node_name="LinalgLuFactorExBackward0", homes="nowhere")
+@structured(
+    "linalg.lu",
+    has_out=False,
+    node_name="LinalgLuFactorExBackward0",
+    homes="nowhere",
+    batch="last axes",
+)
 def lu_parts(input: Tensor) -> Tensor:
     """Return L, less its diagonal of ones, and U in one matrix, the swaps of rows, and of each
     matrix the number of the first pivot that is 0.
@@ -182,7 +199,7 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, input.facts.dtype, extra_outputs=more)
 
 
-@structured("linalg.permutation", has_out=False, homes="nowhere")
+@structured("linalg.permutation", has_out=False, homes="nowhere", batch="last axes")
 def permutation(pivots: Tensor, rows: int) -> Tensor:
     """Return which row stands where after the swaps, counted from 1, of pivots."""
 

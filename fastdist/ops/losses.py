@@ -10,6 +10,7 @@ from ..core.caller_warning import warn_caller
 from ..core.device import CPU
 from ..core.dtypes import WORDS, DType, bool_
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import of_all_calls
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
@@ -305,6 +306,7 @@ def _require_probabilities(input: Tensor, target: Tensor) -> None:
         ("input", input, "give it a sigmoid's result, or use binary_cross_entropy_with_logits"),
         ("target", target, "it holds probabilities"),
     ):
+        given = of_all_calls(given)
         if given.facts.numel == 0:
             continue
         if given.facts.device is CPU and not given.facts.is_sparse:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
+from ..dispatch.batching import aligned
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.op import register
 from ..dispatch.promotion import result_dtype
@@ -104,6 +105,11 @@ def _(input: Tensor, other: Tensor) -> Plan:
         raise NoKernelError("\"dot\" not implemented for 'Bool'; cast with .to(fastdist.int64)")
     batch = broadcast_shapes("matmul", [a.shape[:-2], b.shape[:-2]])
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
+
+
+@matmul.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    return op.general(tuple(aligned(operands, level)), attributes)
 
 
 @matmul.vjp("input")

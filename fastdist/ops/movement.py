@@ -9,6 +9,7 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.arguments import checked
+from ..dispatch.batching import one_by_one
 from ..dispatch.broadcast import sum_array_to
 from ..dispatch.op import PLAIN
 from ..dispatch.reinterpreting import view_or_dtype
@@ -128,6 +129,22 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.reshape(input_layout.shape)
 
 
+@view.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (sizes,) = operands, attributes
+    if sizes and not isinstance(sizes[0], int) and isinstance(sizes[0], list | tuple):
+        (sizes,) = sizes
+    if not all(hasattr(n, "__index__") for n in sizes):
+        return one_by_one(op, operands, attributes, level)  # as another dtype
+    if -1 in sizes and 0 not in input.facts.shape:
+        rest = 1
+        for n in sizes:
+            rest *= n if n != -1 else 1
+        sizes = [input.facts.numel // max(rest, 1) if n == -1 else n for n in sizes]
+    value = input.value
+    return value.reshape(value.facts.shape[0], *sizes)
+
+
 @view_op()
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two axes swapped."""
@@ -210,6 +227,15 @@ def _(g: Tensor, dims: tuple[int, ...]) -> Tensor:
     return g.permute(inverse)
 
 
+@permute.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (dims,) = operands, attributes
+    if dims and isinstance(dims[0], list | tuple):
+        (dims,) = dims
+    ndim = len(input.facts.shape)
+    return input.value.permute(0, *[normalize_axis(op.name, d, ndim) + 1 for d in dims])
+
+
 @view_op("method")
 def expand(input: Tensor, *sizes: Any) -> Tensor:
     """Return a view in which axes of length 1 are repeated without copying; -1 keeps an axis."""
@@ -280,6 +306,18 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.sum_to_size(input_layout.shape)
 
 
+@expand.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (sizes,) = operands, attributes
+    if sizes and isinstance(sizes[0], list | tuple):
+        (sizes,) = sizes
+    value, shape = input.value, input.facts.shape
+    size, more = value.facts.shape[0], len(sizes) - len(shape)
+    if more > 0:
+        value = value.reshape(size, *(1,) * more, *shape)
+    return value.expand(size, *sizes)
+
+
 @view_op()
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """Return a view without the axes of length 1, or without those of dim that have length 1."""
@@ -322,6 +360,18 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
     return g.reshape(input_layout.shape)
 
 
+@squeeze.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (dim,) = operands, attributes
+    shape = input.facts.shape
+    if dim is None or not isinstance(dim, int | list | tuple):
+        gone = [i for i, n in enumerate(shape) if n == 1]
+    else:
+        dims = dim if isinstance(dim, list | tuple) else (dim,)
+        gone = [normalize_axis(op.name, d, len(shape)) for d in dims] if shape else []
+    return input.value.squeeze(tuple(i + 1 for i in gone))
+
+
 @view_op()
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with an axis of length 1 put in at dim."""
@@ -351,6 +401,12 @@ def _(g: Any, layout: Layout, dim: int) -> Any:
 @unsqueeze.vjp("input")
 def _(g: Tensor, dim: int) -> Tensor:
     return g.squeeze(dim)
+
+
+@unsqueeze.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (dim,) = operands, attributes
+    return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
 
 
 @checked

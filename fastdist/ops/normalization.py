@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import float_limits, real_of
 from ..core.errors import ShapeError
+from ..dispatch.batched_tensor import batched, levels, value_at
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
@@ -156,6 +157,22 @@ def _(input: Tensor, weight: Any, eps: float) -> Plan:
     shape, dtype = input.facts.shape, input.facts.dtype
     row = ((shape[0], 1), dtype.computes_in)
     return Plan(shape, dtype, (eps,), extra_outputs=(row,))
+
+
+@layer_norm_rows.batches
+@rms_norm_rows.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, weight, *biases = operands
+    size = levels.sizes[level - 1]
+    rows = value_at(input, level, size=size)
+    flat = rows.reshape(-1, rows.facts.shape[-1])
+    out, *others = op.general((flat, *[None] * (1 + len(biases))), attributes)
+    found = batched(out.reshape(rows.facts.shape), level)
+    if weight is not None:
+        found = found * weight
+    for bias in biases:
+        found = found if bias is None else found + bias
+    return value_at(found, level), *[one.reshape(size, -1, 1) for one in others]
 
 
 def _by_root(input: Any, eps: float) -> tuple[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..dispatch.batched_tensor import level_of
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.layout import Shape
@@ -127,6 +128,11 @@ def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -
     if not value:
         return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
     layout = input.facts
+    if level_of((input,)):  # a batch cannot be written into what is none
+        inside: Any = full(shape, False, device=layout.device)
+        inside[where] = True
+        placed = OPS["place"].public(input, shape, where)
+        return OPS["where"].public(inside, placed, value)  # type: ignore[no-any-return]
     padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
     padded[where] = input
     return padded  # type: ignore[no-any-return]

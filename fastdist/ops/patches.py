@@ -22,6 +22,7 @@ Ints = tuple[int, ...]
     fresh=True,
     node_name="Im2ColBackward0",
     homes="nowhere",
+    batch="first axis",
 )
 def lay_out_patches(
     input: Tensor,
@@ -60,6 +61,7 @@ def _(
     fresh=True,
     node_name="Col2ImBackward0",
     homes="nowhere",
+    batch="first axis",
 )
 def add_patches(
     input: Tensor,

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN, offer
+from ..dispatch.batched_tensor import level_of, levels, value_at
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.output import given_out
@@ -193,6 +194,19 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
     if bias is not None and bias.facts.shape not in ((b.shape[0],), ()):
         raise ShapeError(f"linear: bias is {bias.facts.shape} for {b.shape[0]} outputs")
     return Plan((a.shape[0], b.shape[0]), a.dtype)
+
+
+@linear_kernel.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, weight, bias = operands
+    if level_of((weight, bias)) < level:
+        value = input.value
+        size, rows, width = value.facts.shape
+        found = op.general((value.reshape(size * rows, width), weight, bias), attributes)
+        return found.reshape(size, rows, found.facts.shape[-1])
+    found = input @ weight.transpose(0, 1)
+    found = found if bias is None else found + bias
+    return value_at(found, level, size=levels.sizes[level - 1])
 
 
 @linear_kernel.vjp("input")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..dispatch.batched_tensor import levels
 from ..dispatch.broadcast import broadcast_shapes as shape_of_all
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -73,6 +74,17 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
         ) from error
 
 
+@roll.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (shifts, dims), shape = attributes, operands[0].facts.shape
+    value = operands[0].value
+    if dims is not None and dims != () and shape:
+        axes = [normalize_axis("roll", axis, len(shape)) + 1 for axis in _whole("dims", dims)]
+        return op.general((value,), (shifts, tuple(axes)))
+    flat = value.reshape(value.facts.shape[0], -1)
+    return op.general((flat,), (shifts, 1)).reshape(value.facts.shape)
+
+
 @roll.vjp("input")
 def _(g: Any, shifts: Any, dims: Any) -> Any:
     return roll.public(g, tuple(-shift for shift in _listed((shifts,))), dims)
@@ -85,7 +97,9 @@ def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> P
     return Plan(layout.shape, layout.dtype, (diagonal, upper))
 
 
-@structured("copying.triangle", linear=True, fresh=True, homes="function method inplace")
+@structured(
+    "copying.triangle", linear=True, fresh=True, homes="function method inplace", batch="last axes"
+)
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
 
@@ -100,7 +114,9 @@ def _(g: Any, diagonal: int) -> Any:
     return tril.public(g, diagonal)
 
 
-@structured("copying.triangle", linear=True, fresh=True, homes="function method inplace")
+@structured(
+    "copying.triangle", linear=True, fresh=True, homes="function method inplace", batch="last axes"
+)
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix."""
 
@@ -160,6 +176,13 @@ def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int)
 @place_diagonal.plan
 def _(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Plan:
     return Plan(shape, input.facts.dtype, (offset, dim1, dim2))
+
+
+@place_diagonal.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, offset, *dims = attributes
+    axes = [normalize_axis("diagonal", dim, len(shape)) + 1 for dim in dims]
+    return op.general((operands[0].value,), ((levels.sizes[level - 1], *shape), offset, *axes))
 
 
 @place_diagonal.vjp("input")

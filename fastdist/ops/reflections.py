@@ -22,7 +22,12 @@ from .triangular import triangular
 
 
 @structured(
-    "linalg.qr", has_out=False, several=True, node_name="LinalgQrBackward0", homes="nowhere"
+    "linalg.qr",
+    has_out=False,
+    several=True,
+    node_name="LinalgQrBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def qr_parts(input: Tensor, mode: str) -> Tensor:
     """Return Q and R; of mode "r" Q is empty."""
@@ -126,7 +131,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     return return_types.qr(*linalg_qr(input, "reduced" if some else "complete"))
 
 
-@structured("linalg.reflectors", has_out=False, homes="nowhere")
+@structured("linalg.reflectors", has_out=False, homes="nowhere", batch="last axes")
 def reflectors(input: Tensor) -> Tensor:
     """Return R and, below it, the vectors of the reflections that make Q, and their scales."""
 

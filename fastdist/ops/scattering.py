@@ -156,7 +156,13 @@ def _reduced(
     return reduced.public(input, index, src, axis, reduce, include_self)  # type: ignore[no-any-return]
 
 
-@structured("scattering.reduce", has_out=False, node_name="ScatterReduceBackward0", homes="nowhere")
+@structured(
+    "scattering.reduce",
+    has_out=False,
+    node_name="ScatterReduceBackward0",
+    homes="nowhere",
+    batch="same axes",
+)
 def reduced(
     input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool
 ) -> Tensor:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..dispatch.batched_tensor import level_of, value_at
+from ..dispatch.batching import pointwise as in_one_shape
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 
@@ -24,3 +28,12 @@ def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """Return input with value (a number or a 0-d tensor) where mask holds."""
+
+
+@masked_fill.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    input, mask, value = operands
+    if level_of((value,)) < level:
+        return in_one_shape(op, operands, attributes, level)
+    found = where.public(mask, value.to(input.facts.dtype), input)  # a value has no axes
+    return value_at(found, level)

@@ -24,7 +24,12 @@ from .ranges import eye
 
 
 @structured(
-    "linalg.eigh", has_out=False, several=True, node_name="LinalgEighBackward0", homes="nowhere"
+    "linalg.eigh",
+    has_out=False,
+    several=True,
+    node_name="LinalgEighBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
@@ -86,7 +91,7 @@ def _(input_t: Any, outs: Any) -> Any:
     return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / differences(values)), None
 
 
-@structured("linalg.eigenvalues", has_out=False, homes="nowhere")
+@structured("linalg.eigenvalues", has_out=False, homes="nowhere", batch="last axes")
 def eigenvalues(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""
 
@@ -147,7 +152,12 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
 
 
 @structured(
-    "linalg.svd", has_out=False, several=True, node_name="LinalgSvdBackward0", homes="nowhere"
+    "linalg.svd",
+    has_out=False,
+    several=True,
+    node_name="LinalgSvdBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
     """Return U, S, Vh and whether they were not found."""
@@ -261,7 +271,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     return by_u, real_part(met.diagonal(dim1=-2, dim2=-1)), by_right.mH, None
 
 
-@structured("linalg.singular_values", has_out=False, homes="nowhere")
+@structured("linalg.singular_values", has_out=False, homes="nowhere", batch="last axes")
 def singular_values(input: Tensor) -> Tensor:
     """Return singular values alone, which takes less, without derivatives."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..dispatch.batching import along_axes
 from ..dispatch.composite import composite
 from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
@@ -36,6 +37,14 @@ def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
     if step <= 0:
         raise ShapeError(f"step is {step} but must be > 0")
     return axis, size, step
+
+
+@windows.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    if operands[0].facts.shape:
+        return along_axes(op, operands, attributes, level)
+    _, size, step = attributes
+    return op.general((operands[0].value.reshape(-1, 1),), (1, size, step)).squeeze(1)
 
 
 @windows.array

@@ -34,6 +34,7 @@ from .ranges import eye
     fresh=True,
     node_name="LinalgSolveTriangularBackward0",
     homes="nowhere",
+    batch="last axes",
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     """Return the X of a @ X = b; a is a triangle, of which the rest is not read, nor is a diagonal
@@ -106,7 +107,11 @@ def triangular_solve(
 
 
 @structured(
-    "linalg.cholesky", has_out=False, node_name="LinalgCholeskyExBackward0", homes="nowhere"
+    "linalg.cholesky",
+    has_out=False,
+    node_name="LinalgCholeskyExBackward0",
+    homes="nowhere",
+    batch="last axes",
 )
 def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
     """Return Cholesky's factor, and of each matrix the order of the first leading minor that is not

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.dtypes import WORDS, int64
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
+from ..dispatch.batched_tensor import of_all_calls
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from .creation import zeros
@@ -79,7 +80,7 @@ def _require_inside(indices: Tensor, lengths: tuple[int, ...]) -> None:
     layout = indices.facts
     if layout.device.type != "cpu" or not layout.numel:
         return  # a device is not waited for: its kernels look themselves
-    values = backend_of("cpu").to_numpy(indices.array)
+    values = backend_of("cpu").to_numpy(of_all_calls(indices).array)
     low, high = int(values.min()), int(values.max())
     if low < 0 or high >= math.prod(lengths):
         wrong = values[(values < 0) | (values >= math.prod(lengths))][-1]
