@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -12,12 +14,17 @@ from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.engine.engine import engine
 from fastdist.kernels.cuda import launch, pointwise
-from tests.fibre_shim import cupy
+from tests.fibre_shim import cublas, cupy
+
+_LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
+_LIBRARIES.cublas = cublas
+STANDS_FOR: dict[str, ModuleType] = {"cupy": cupy, _LIBRARIES.__name__: _LIBRARIES}
 
 
 def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """Yield the backend, which is for the while what `backend_of("cuda")` returns."""
-    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    for name, module in STANDS_FOR.items():
+        monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # it keeps nothing, and needs no folder
     monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
     forget_cupy()
@@ -34,7 +41,7 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
 def be_on_fibres() -> None:
     """Let CuPy be made of fibres for the rest of this process, which has not asked for it yet."""
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
-    sys.modules["cupy"] = cupy
+    sys.modules.update(STANDS_FOR)
 
 
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
