@@ -165,6 +165,20 @@ def open_uniform(seed: int, first: int, count: int, dtype: np.dtype[Any]) -> np.
     return (words32(seed, first, count) + 0.5) * 2.0**-32
 
 
+# Note [Dropout by counting]
+# Weights that dropout thins out are not kept for the backward pass: which of them stay follows from
+# one number that was drawn for all of them. It is the seed of a stream of its own, of which every
+# row takes as many whole blocks as it has weights, four to a block, so that a row begins anew; a
+# weight stays if its word is at least `drops_below`.
+
+
+def drops_below(p: float) -> tuple[int, float]:
+    """Return below which word an element is dropped with probability p, and what others are
+    multiplied by.
+    """
+    return min(round(p * 2.0**32), (1 << 32) - 1), 1.0 / (1.0 - p) if p < 1.0 else 0.0
+
+
 def words_at(seed: int, first: int, elements: np.ndarray, attempt: int) -> np.ndarray:
     """Return the four words of blocks first + elements: one block for each element.
 

@@ -31,13 +31,17 @@ def scaled_dot_product_attention(
     nothing gets zeros. With enable_gqa a head of key and value serves several heads of query.
 
     Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
-    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Without it
-            memory grows with n + m: see attention_blocks
+    Raises  ValueError for a dropout_p outside of 0 ... 1
+    Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
+            with n + m, and that of a mask and its gradient: see attention_blocks
     """
     _require_fitting(query, key, value, attn_mask, is_causal)
     factor = 1.0 / math.sqrt(query.facts.shape[-1]) if scale is None else float(scale)
-    if not dropout_p and suits_blocks(query, key, value, attn_mask, enable_gqa):
-        return in_blocks(query, key, value, attn_mask, factor, is_causal)  # type: ignore[no-any-return]
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
+    if suits_blocks(query, key, value, dropout_p, enable_gqa):
+        given = query, key, value, attn_mask, factor, is_causal
+        return in_blocks(*given, float(dropout_p))  # type: ignore[no-any-return]
     if enable_gqa:
         key, value = (_shared_heads(query, one) for one in (key, value))
     weights = weights_of(query * factor @ key.transpose(-2, -1), attn_mask, is_causal)

@@ -1,7 +1,8 @@
 """Attention as one op: a block of queries after another, without a matrix of all weights.
 
 The op keeps its result and, of each query, the logarithm of the sum of exp(score), out of which its
-gradient makes the weights of a block anew. Higher derivatives and tangents are made of other ops,
+gradient makes the weights of a block anew; which of them dropout drops follows from one number: see
+Note [Dropout by counting] in core/philox.py. Higher derivatives and tangents are made of other ops,
 which do keep such matrices.
 """
 
@@ -10,15 +11,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import WORDS, bool_
+from ..core.dtypes import WORDS, DType, bool_
 from ..core.errors import NoKernelError, ShapeError
-from ..dispatch.batching import whole
+from ..dispatch.batched_tensor import levels
+from ..dispatch.batching import one_by_one, whole
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of
 from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor
 from .creation import full, zeros_like
+from .random import randint
 from .softmax import softmax
 
 # Scores from which on blocks are worth their kernels; of fewer, matrices are in cache as well. Half
@@ -26,14 +29,14 @@ from .softmax import softmax
 _LEAST = 1 << 14
 
 
-def suits_blocks(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) -> bool:
+def suits_blocks(query: Any, key: Any, value: Any, dropout: float, enable_gqa: bool) -> bool:
     """Return whether in_blocks is made for operands that fit: of one lead, of a real floating
-    dtype, with a mask that is a constant, and enough of them.
+    dtype, and enough of them; and whether one draw is for all, not one for each of a batch.
     """
     q, k, v = (one.facts.shape for one in (query, key, value))
     lead = q[:-2]
     dtype = query.facts.dtype
-    if not dtype.is_floating_point:
+    if not dtype.is_floating_point or (dropout and levels.depth):
         return False
     if not dtype.is_half and math.prod(q[:-1]) * k[-2] < _LEAST:
         return False
@@ -41,27 +44,41 @@ def suits_blocks(query: Any, key: Any, value: Any, mask: Any, enable_gqa: bool) 
         if len(q) < 3 or len(k) < 3 or not k[-3] or q[-3] % k[-3]:
             return False
         lead = (*lead[:-1], k[-3])
-    if (k[:-2], v[:-2]) != (lead, lead) or (k[-1], v[-2]) != (q[-1], k[-2]) or not v[-1]:
-        return False
-    if mask is None:
-        return True
-    return not mask.requires_grad and not (modes.special and levels_of((mask,)))
+    fits = (k[:-2], v[:-2]) == (lead, lead) and (k[-1], v[-2]) == (q[-1], k[-2])
+    return fits and v[-1] > 0
 
 
-def in_blocks(query: Any, key: Any, value: Any, mask: Any, factor: float, is_causal: bool) -> Any:
+def in_blocks(
+    query: Any, key: Any, value: Any, mask: Any, factor: float, is_causal: bool, dropout: float
+) -> Any:
     """Return the attention of operands with any number of leading axes, of which key's last may be
     a divisor of query's.
     """
     lead, scores = query.facts.shape[:-2], (*query.facts.shape[:-1], key.facts.shape[-2])
     if mask is not None:
         require_mask(mask, scores)
-        # Before it is spread over heads, for the CPU computes half types from copies.
+        # The CPU computes half types from copies, and its masks of numbers are as wide.
         mask = mask.to(query.facts.dtype.computes_in) if mask.facts.dtype is not bool_ else mask
-        mask = _of_heads(mask.expand(scores))
-    found = attention_in_blocks.public(
-        *map(_of_heads, (query, key, value)), mask, factor, is_causal
-    )[0]
+        mask = _mask_of_heads(mask, lead)
+    seed = None
+    if dropout:
+        seed = randint(1 << 61, (1,), device=query.facts.device)
+    operands = (*map(_of_heads, (query, key, value)), mask, seed)
+    found = attention_in_blocks.public(*operands, factor, is_causal, dropout)[0]
     return found if len(lead) == 2 else found.reshape((*lead, *found.facts.shape[-2:]))
+
+
+def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
+    """Return a mask for scores of leading axes with four axes, of which each is one of the scores
+    or has the size 1: what all share is not repeated, nor is its gradient.
+    """
+    shape = mask.facts.shape
+    shape = (*[1] * (len(lead) + 2 - len(shape)), *shape)
+    *samples, heads = (1, *shape[:-2])[-max(len(lead), 1) :]
+    if math.prod(samples) != 1 and tuple(samples) != lead[:-1]:
+        samples = list(lead[:-1])
+        mask = mask.expand(*samples, heads, *shape[-2:])
+    return mask.reshape(math.prod(samples), heads, *shape[-2:])
 
 
 def _of_heads(x: Any) -> Any:
@@ -113,18 +130,36 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     homes="nowhere",
 )
 def attention_in_blocks(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, factor: float, is_causal: bool
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
 ) -> Tensor:
-    """Return softmax(query @ key.T * factor + mask) @ value, and the logarithms of the sums of
-    exp(score); a head of key and value serves several neighbours of query.
+    """Return dropout(softmax(query @ key.T * factor + mask)) @ value, and the logarithms of the
+    sums of exp(score); a head of key and value serves several neighbours of query.
 
-    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (n, h, l, s) -> (n, h, l, v), (n, h, l)
-    Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32
+    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (n or 1, h or 1, l or 1, s or 1), (1,)
+            -> (n, h, l, v), (n, h, l)
+    Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32;
+            seed, without which nothing is dropped, is int64
     """
 
 
 @attention_in_blocks.plan
-def _(query: Tensor, key: Tensor, value: Tensor, mask: Any, factor: float, is_causal: bool) -> Plan:
+def _(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    seed: Any,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
+) -> Plan:
     dtype = query.facts.dtype
     if len(query.facts.shape) != 4:
         raise ShapeError(f"attention_in_blocks: query is (n, h, l, e), got {query.facts.shape}")
@@ -132,11 +167,15 @@ def _(query: Tensor, key: Tensor, value: Tensor, mask: Any, factor: float, is_ca
         raise NoKernelError(f"\"attention_in_blocks\" not implemented for '{WORDS[dtype]}'")
     rows = query.facts.shape[:3]
     shape = (*rows, value.facts.shape[3])
-    return Plan(shape, dtype, (factor, is_causal), extra_outputs=((rows, dtype.computes_in),))
+    numbers = factor, is_causal, dropout
+    return Plan(shape, dtype, numbers, extra_outputs=((rows, dtype.computes_in),))
 
 
 @attention_in_blocks.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    if operands[4] is not None:
+        # Which weights are dropped follows from where a sample lies among those of a call.
+        return one_by_one(op, operands, attributes, level)
     n = operands[0].facts.shape[0]
     given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in operands]
     merged = [o if o is None else o.reshape(-1, *o.facts.shape[2:]) for o in whole(given, level)]
@@ -144,35 +183,54 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return tuple([one.reshape(-1, n, *one.facts.shape[1:]) for one in found])
 
 
-@attention_in_blocks.vjp("query", "key", "value")
+@attention_in_blocks.vjp("query", "key", "value", "mask")
 def _(
     g: Any,
     query: Any,
     key: Any,
     value: Any,
     mask: Any,
+    seed: Any,
     factor: float,
     is_causal: bool,
+    dropout: float,
     out: Any,
     others: Any,
+    wanted: Any,
 ) -> tuple[Any, ...]:
-    if tls.grad or (modes.special and levels_of((g, query, key, value))):
-        return _gradient_of_ops(g, query, key, value, mask, factor, is_causal)
-    given = g, query, key, value, mask, out, *others
-    return attention_gradient.public(*given, factor, is_causal)  # type: ignore[no-any-return]
+    numbers = factor, is_causal, dropout
+    if tls.grad or (modes.special and levels_of((g, query, key, value, mask))):
+        return _gradient_of_ops(g, query, key, value, mask, seed, *numbers)
+    given = g, query, key, value, mask, seed, out, *others
+    return attention_gradient.public(*given, *numbers, wanted[3])  # type: ignore[no-any-return]
 
 
 def _gradient_of_ops(
-    g: Any, query: Any, key: Any, value: Any, mask: Any, factor: float, is_causal: bool
+    g: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    seed: Any,
+    factor: float,
+    is_causal: bool,
+    dropout: float,
 ) -> tuple[Any, ...]:
     """Return the gradient, made of ops, to be differentiated again."""
     groups = _groups(query, key)
     keys, values = _repeated(key, groups), _repeated(value, groups)
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
-    towards = g @ values.transpose(2, 3)
-    slopes = weights * (towards - (towards * weights).sum(3, True)) * factor
-    by_key, by_value = slopes.transpose(2, 3) @ query, weights.transpose(2, 3) @ g
-    return slopes @ keys, _summed(by_key, groups), _summed(by_value, groups)
+    thinned, towards = weights, g @ values.transpose(2, 3)
+    if seed is not None:
+        stays = thinning.public(seed, weights.facts.shape, weights.facts.dtype, dropout)
+        thinned, towards = weights * stays, towards * stays
+    slopes = weights * (towards - (towards * weights).sum(3, True))
+    by_mask = None
+    if mask is not None and mask.facts.dtype is not bool_:
+        by_mask = slopes.to(mask.facts.dtype).sum_to_size(mask.facts.shape)
+    slopes = slopes * factor
+    by_key, by_value = slopes.transpose(2, 3) @ query, thinned.transpose(2, 3) @ g
+    return slopes @ keys, _summed(by_key, groups), _summed(by_value, groups), by_mask
 
 
 def _groups(query: Tensor, key: Tensor) -> int:
@@ -199,23 +257,31 @@ def _(
     value: Any,
     value_t: Any,
     mask: Any,
+    mask_t: Any,
+    seed: Any,
     factor: float,
     is_causal: bool,
+    dropout: float,
 ) -> Any:
     groups = _groups(query, key)
     keys, values = _repeated(key, groups), _repeated(value, groups)
     weights = weights_of(query * factor @ keys.transpose(2, 3), mask, is_causal)
+    stays: Any = 1.0
+    if seed is not None:
+        stays = thinning.public(seed, weights.facts.shape, weights.facts.dtype, dropout)
     parts = []
     if query_t is not None:
         parts.append(query_t * factor @ keys.transpose(2, 3))
     if key_t is not None:
         parts.append(query * factor @ _repeated(key_t, groups).transpose(2, 3))
+    if mask_t is not None:
+        parts.append(mask_t.to(weights.facts.dtype))
     terms = []
     if parts:
         slope = sum(parts[1:], parts[0])
-        terms.append(weights * (slope - (weights * slope).sum(3, True)) @ values)
+        terms.append(weights * (slope - (weights * slope).sum(3, True)) * stays @ values)
     if value_t is not None:
-        terms.append(weights @ _repeated(value_t, groups))
+        terms.append(weights * stays @ _repeated(value_t, groups))
     return sum(terms[1:], terms[0])
 
 
@@ -226,13 +292,16 @@ def attention_gradient(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
+    seed: Tensor | None,
     result: Tensor,
     log_sum: Tensor,
     factor: float,
     is_causal: bool,
+    dropout: float,
+    is_learnt: bool,
 ) -> Tensor:
-    """Return the gradients of attention_in_blocks by query, key and value; not differentiable
-    itself.
+    """Return the gradients of attention_in_blocks by query, key, value and, if it is learnt, the
+    mask, of which there are no elements otherwise; not differentiable itself.
     """
 
 
@@ -243,11 +312,30 @@ def _(
     key: Tensor,
     value: Tensor,
     mask: Any,
+    seed: Any,
     result: Tensor,
     log_sum: Tensor,
     factor: float,
     is_causal: bool,
+    dropout: float,
+    is_learnt: bool,
 ) -> Plan:
-    more = tuple([(one.facts.shape, one.facts.dtype) for one in (key, value)])
+    more = [(one.facts.shape, one.facts.dtype) for one in (key, value)]
+    of_mask = (mask.facts.shape, mask.facts.dtype) if is_learnt else ((0,) * 4, log_sum.facts.dtype)
     layout = query.facts
-    return Plan(layout.shape, layout.dtype, (factor, is_causal), extra_outputs=more)
+    numbers = factor, is_causal, dropout
+    return Plan(layout.shape, layout.dtype, numbers, extra_outputs=(*more, of_mask))
+
+
+@structured("attention.thinning", has_out=False, fresh=True, homes="nowhere")
+def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
+    """Return what attention_in_blocks multiplies its weights by where it drops some: 0, or
+    1 / (1 - dropout).
+
+    Shape   (1,) -> shape, of which the last axis are the keys
+    """
+
+
+@thinning.plan
+def _(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Plan:
+    return Plan(tuple(shape), dtype, (dropout,))

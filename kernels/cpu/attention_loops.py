@@ -2,6 +2,11 @@
 
 Sums are taken in float64, as in row_loops. Each loop goes through a row several times while it lies
 in the first-level cache. Row i of a block sees its first `first + i` keys, if there are as many.
+
+Where dropout thins weights out, loops draw the words of a row before they use them: see Note
+[Dropout by counting] in core/philox.py. They take five things more: the place of the first row's
+words in their stream, room for those of one row as blocks and as a line, the stream's seed, below
+which word a weight is dropped, and what the others are multiplied by.
 """
 
 from __future__ import annotations
@@ -14,6 +19,8 @@ import numpy as np
 
 from . import machine
 from .compiler import compiled, entry_point
+from .machine import select
+from .philox import block
 from .vector_math import functions
 from .waiting import compiling
 
@@ -22,12 +29,14 @@ _found: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 def loop(name: str, dtype: str) -> Callable[..., Any]:
-    """Return the loop of a name, weights or slopes, for float32 or float64.
+    """Return the loop of a name, for float32 or float64.
 
     weights(scores, first, share, log_sum) writes exp(score - highest of its row) over scores, what
     the weights of a row are to be multiplied by, and the logarithm of the sum of exp(score).
     slopes(scores, first, log_sum, even, by_weights) writes weights over scores, and their slopes by
     scores over those of the loss by weights; even is what all slopes of a row have in common.
+    thinned_weights and thinned_slopes write weights that are thinned out; thinning(out) writes what
+    does that to weights, of rows that see all keys.
     """
     found = _found.get((name, dtype))
     if found is None:
@@ -41,9 +50,23 @@ def loop(name: str, dtype: str) -> Callable[..., Any]:
 def _compile(name: str, dtype: str) -> Callable[..., Any]:
     number = getattr(numba, dtype)
     matrix, row = number[:, ::1], number[::1]
-    if name == "weights":
-        return entry_point(_weights(dtype), (matrix, numba.int64, row, row))
-    return entry_point(_slopes(dtype), (matrix, numba.int64, row, row, matrix))
+    kind = name.removeprefix("thinned_")
+    given = {
+        "weights": (matrix, numba.int64, row, row),
+        "slopes": (matrix, numba.int64, row, row, matrix),
+        "thinning": (matrix,),
+    }[kind]
+    if kind != name or name == "thinning":
+        word = numba.uint32
+        given = (*given, numba.uint64, word[:, ::1], word[::1], numba.uint64, word, number)
+    return entry_point(_MAKERS[name](dtype), given)
+
+
+@compiled(inline=True)
+def _draw(place: Any, seed: Any, room: Any, count: Any) -> None:
+    """Write the words of a row's first weights into room."""
+    for at in range((count + 3) // 4):
+        block(place + np.uint64(at), seed, np.uint64(0), room, at)
 
 
 @compiled(inline=True, fastmath=_SUMS)
@@ -54,7 +77,7 @@ def _sum(row: Any) -> Any:
     return total
 
 
-def _weights(dtype: str) -> Any:
+def _weights(dtype: str, thinned: bool = False) -> Any:
     exp, log = functions(dtype)["exp"], functions(dtype)["log"]
     is_32 = dtype == "float32"
     number, integer = (np.float32, np.int32) if is_32 else (np.float64, np.int64)
@@ -68,27 +91,43 @@ def _weights(dtype: str) -> Any:
         """Return bits so that whole numbers are ordered as the numbers are; its own inverse."""
         return integer(bits ^ integer(integer(bits >> sign) & rest))
 
+    @compiled(inline=True)
+    def of_row(row: Any, hidden: Any) -> Any:
+        # Of whole numbers LLVM takes the greatest of many at a time, and NaN has its place.
+        highest = least
+        for j in range(len(row)):
+            highest = max(highest, as_integer(bits_of(row[j])))
+        top = of_bits(as_integer(highest))
+        for j in range(len(row)):
+            row[j] = exp(row[j] - top)
+        for j in range(len(hidden)):
+            hidden[j] = zero
+        total = number(_sum(row))
+        return one / total, top + log(total)
+
     @compiled()
     def weights(scores: Any, first: Any, share: Any, log_sum: Any) -> None:
         for i in range(scores.shape[0]):
             whole = scores[i]
-            row, hidden = whole[: first + i], whole[first + i :]
-            # Of whole numbers LLVM takes the greatest of many at a time, and NaN has its place.
-            highest = least
+            share[i], log_sum[i] = of_row(whole[: first + i], whole[first + i :])
+
+    @compiled()
+    def thinned_weights(
+        scores: Any, first: Any, share: Any, log_sum: Any, place: Any, room: Any, words: Any,
+        seed: Any, below: Any, scale: Any,
+    ) -> None:  # fmt: skip
+        for i in range(scores.shape[0]):
+            whole = scores[i]
+            row = whole[: first + i]
+            share[i], log_sum[i] = of_row(row, whole[first + i :])
+            _draw(place + np.uint64(i * len(room)), seed, room, len(row))
             for j in range(len(row)):
-                highest = max(highest, as_integer(bits_of(row[j])))
-            top = of_bits(as_integer(highest))
-            for j in range(len(row)):
-                row[j] = exp(row[j] - top)
-            total = number(_sum(row))
-            share[i], log_sum[i] = one / total, top + log(total)
-            for j in range(len(hidden)):
-                hidden[j] = zero
+                row[j] *= select(words[j] >= below, scale, zero)
 
-    return weights
+    return thinned_weights if thinned else weights
 
 
-def _slopes(dtype: str) -> Any:
+def _slopes(dtype: str, thinned: bool = False) -> Any:
     exp, zero = functions(dtype)["exp"], np.dtype(dtype).type(0)
 
     @compiled()
@@ -106,4 +145,48 @@ def _slopes(dtype: str) -> Any:
                 hidden[j] = zero
                 unknown[j] = zero
 
-    return slopes
+    @compiled()
+    def thinned_slopes(
+        scores: Any, first: Any, log_sum: Any, even: Any, by_weights: Any, place: Any, room: Any,
+        words: Any, seed: Any, below: Any, scale: Any,
+    ) -> None:  # fmt: skip
+        for i in range(scores.shape[0]):
+            whole, towards = scores[i], by_weights[i]
+            row, hidden = whole[: first + i], whole[first + i :]
+            known, unknown = towards[: first + i], towards[first + i :]
+            most, common = log_sum[i], even[i]
+            _draw(place + np.uint64(i * len(room)), seed, room, len(row))
+            for j in range(len(row)):
+                weight, kept = exp(row[j] - most), select(words[j] >= below, scale, zero)
+                row[j] = weight * kept
+                known[j] = weight * (known[j] * kept - common)
+            for j in range(len(hidden)):
+                hidden[j] = zero
+                unknown[j] = zero
+
+    return thinned_slopes if thinned else slopes
+
+
+def _thinning(dtype: str) -> Any:
+    zero = np.dtype(dtype).type(0)
+
+    @compiled()
+    def thinning(
+        out: Any, place: Any, room: Any, words: Any, seed: Any, below: Any, scale: Any
+    ) -> None:
+        for i in range(out.shape[0]):
+            row = out[i]
+            _draw(place + np.uint64(i * len(room)), seed, room, len(row))
+            for j in range(len(row)):
+                row[j] = select(words[j] >= below, scale, zero)
+
+    return thinning
+
+
+_MAKERS: Final[dict[str, Callable[[str], Any]]] = {
+    "weights": _weights,
+    "slopes": _slopes,
+    "thinned_weights": lambda dtype: _weights(dtype, thinned=True),
+    "thinned_slopes": lambda dtype: _slopes(dtype, thinned=True),
+    "thinning": _thinning,
+}

@@ -51,6 +51,7 @@ _INLINED: Final = tuple(
         "row_numbers",
         "column_code",
         "row_steps",
+        "philox",
     )
 )
 

@@ -29,7 +29,8 @@ _HALF: Final = np.uint64(32)
 
 
 @compiled(inline=True)
-def _block(place: Any, key: Any, attempt: Any, out: Any, at: Any) -> None:
+def block(place: Any, key: Any, attempt: Any, words: Any, at: Any) -> None:
+    """Write the words of the block at a place into row `at` of words."""
     c0, c1, c2, c3 = place & _LOW, place >> _HALF, attempt, np.uint64(0)
     k0, k1 = key & _LOW, key >> _HALF
     for _ in range(_ROUNDS):
@@ -37,19 +38,19 @@ def _block(place: Any, key: Any, attempt: Any, out: Any, at: Any) -> None:
         c0, c2 = (product_1 >> _HALF) ^ c1 ^ k0, (product_0 >> _HALF) ^ c3 ^ k1
         c1, c3 = product_1 & _LOW, product_0 & _LOW
         k0, k1 = (k0 + _WEYL_0) & _LOW, (k1 + _WEYL_1) & _LOW
-    out[at, 0], out[at, 1], out[at, 2], out[at, 3] = c0, c1, c2, c3
+    words[at, 0], words[at, 1], words[at, 2], words[at, 3] = c0, c1, c2, c3
 
 
 @compiled()
 def _run(first: Any, key: Any, out: Any) -> None:
     for i in range(len(out)):
-        _block(first + np.uint64(i), key, np.uint64(0), out, i)
+        block(first + np.uint64(i), key, np.uint64(0), out, i)
 
 
 @compiled()
 def _places(places: Any, key: Any, attempt: Any, out: Any) -> None:
     for i in range(len(out)):
-        _block(places[i], key, attempt, out, i)
+        block(places[i], key, attempt, out, i)
 
 
 def words_from(seed: int, first: int, blocks: int) -> Array:

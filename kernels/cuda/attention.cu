@@ -1,5 +1,8 @@
 // Rows of scores of attention: weights from scores, and slopes from weights. attention.py puts before
-// this text: memory.cuh, rows.cuh with its typedefs, those of Stored and of Mask.
+// this text: memory.cuh, rows.cuh with its typedefs, those of Stored and of Mask, whether weights are
+// thinned out: DROPS; philox.cuh.
+//
+// Scores are Real; what products are made of is Stored, and takes their place where that is Real.
 //
 // The rows are those of a block of queries of each head, of which each sees the first keys of a
 // number, all or, if causal, as many as it is far. A group of threads makes one row. Bound by memory:
@@ -10,6 +13,11 @@ struct Task {
     // Of a head: all queries, those of the block, and the first of these; heads a sample has.
     long long queries, height, first, heads;
     long long causal, masked, depth;
+    // Whether slopes are wanted as Real as well.
+    long long learns;
+    // Of dropout: keys of a row of its stream, below which word a weight is dropped, and the bits of
+    // the number that others are multiplied by. See Note [Dropout by counting] in core/philox.py.
+    long long all, below, scale;
     // Of samples, heads, rows and columns.
     long long mask[4];
 };
@@ -41,13 +49,45 @@ struct Query {
     __device__ Real bias(long long j) const { return masked ? added(mask[j * step]) : Real(0); }
 };
 
-// Writes weights over scores, and the logarithm of the sum of exp(score) of each row.
+// What a weight is multiplied by.
+struct Thinner {
+    Long seed, first;
+    Word below;
+    Real scale;
+    __device__ Thinner(const long long* seed, long long row, const Task& task)
+        : seed(DROPS ? Long(*seed) : 0), first(Long(row) * Long((task.all + 3) / 4)),
+          below(Word(task.below)), scale(Real(__longlong_as_double(task.scale))) {}
+    __device__ void four(long long at, Real* stays) const {
+        const Block block(first + at, seed, 0);
+        for (int i = 0; i < 4; ++i) stays[i] = block.word[i] >= below ? scale : Real(0);
+    }
+};
+
+// Calls act(j, what a weight is multiplied by) for keys of a row: neighbours for neighbouring
+// threads, or four neighbours a thread, of which dropout draws the words together.
+template <typename Act>
+__device__ void each_key(const Place& place, long long count, const Thinner& thinner, Act act) {
+    if constexpr (DROPS) {
+        for (long long four = place.lane; four * 4 < count; four += place.lanes) {
+            Real stays[4];
+            thinner.four(four, stays);
+            for (int i = 0; i < 4; ++i)
+                if (four * 4 + i < count) act(four * 4 + i, stays[i]);
+        }
+    } else {
+        for (long long j = place.lane; j < count; j += place.lanes) act(j, Real(1));
+    }
+}
+
+// Writes weights of scores, and the logarithm of the sum of exp(score) of each row.
 extern "C" __global__ void __launch_bounds__(THREADS)
-weights(Stored* scores, const Mask* mask, Real* log_sum, Task task) {
+weights(const Real* scores, Stored* made, const Mask* mask, const long long* seed, Real* log_sum,
+        Task task) {
     const Place place(task.rows, task.keys, task.lanes);
     const Query query(place, mask, task);
     scores += place.row * task.keys;
-    const Row<Stored> row(scores, query.seen, 1, place);
+    made += place.row * task.keys;
+    const Row<Real> row(scores, query.seen, 1, place);
     Real top = -infinity(), allowed = -infinity();
     row.each([&](long long j, const Real* x) {
         const Real bias = query.bias(j);
@@ -61,22 +101,31 @@ weights(Stored* scores, const Mask* mask, Real* log_sum, Task task) {
     Real total = 0;
     row.each([&](long long j, const Real* x) { total += ::exp(*x + query.bias(j) - shift); });
     total = join(total, place.lanes, Plus());
-    row.each([&](long long j, const Real* x) {
-        scores[j] = cast<Stored>(blind ? Real(0) : ::exp(*x + query.bias(j) - shift) / total);
-    });
+    const auto weight = [&](long long j, Real x) {
+        return blind ? Real(0) : ::exp(x + query.bias(j) - shift) / total;
+    };
+    // All threads of a row have read it when its total is known.
+    if constexpr (DROPS) {
+        const Thinner thinner(seed, query.at, task);
+        each_key(place, query.seen, thinner, [&](long long j, Real stays) {
+            made[j] = cast<Stored>(weight(j, scores[j]) * stays);
+        });
+    } else {
+        row.each([&](long long j, const Real* x) { made[j] = cast<Stored>(weight(j, *x)); });
+    }
     for (long long j = query.seen + place.lane; j < place.length; j += place.lanes)
-        scores[j] = cast<Stored>(Real(0));
+        made[j] = cast<Stored>(Real(0));
     if (place.tells()) log_sum[query.at] = blind ? infinity() : shift + ::log(total);
 }
 
-// Writes weights over scores, and the slopes of scores over those of weights: g @ value.T.
+// Writes weights of scores, and the slopes of scores of those of weights: g @ value.T.
 extern "C" __global__ void __launch_bounds__(THREADS)
-slopes(Stored* scores, Stored* towards, const Stored* g, const Stored* result, const Mask* mask,
-       const Real* log_sum, Task task) {
+slopes(const Real* scores, Real* towards, Stored* made, Stored* made_slopes, const Stored* g,
+       const Stored* result, const Mask* mask, const long long* seed, const Real* log_sum,
+       Task task) {
     const Place place(task.rows, task.keys, task.lanes);
     const Query query(place, mask, task);
-    scores += place.row * task.keys;
-    towards += place.row * task.keys;
+    const long long start = place.row * task.keys;
     g += place.row * task.depth;
     result += query.at * task.depth;
     // What the slopes of a row have in common.
@@ -86,13 +135,25 @@ slopes(Stored* scores, Stored* towards, const Stored* g, const Stored* result, c
             even += cast<Real>(g[c]) * cast<Real>(result[c]);
     even = join(even, place.lanes, Plus());
     const Real log_total = log_sum[query.at];
-    for (long long j = place.lane; j < place.length; j += place.lanes) {
+    const Thinner thinner(seed, query.at, task);
+    each_key(place, place.length, thinner, [&](long long j, Real stays) {
         Real weight = 0, slope = 0;
         if (j < query.seen) {
-            weight = ::exp(cast<Real>(scores[j]) + query.bias(j) - log_total);
-            slope = weight * (cast<Real>(towards[j]) - even);
+            weight = ::exp(scores[start + j] + query.bias(j) - log_total);
+            slope = weight * (towards[start + j] * stays - even);
         }
-        scores[j] = cast<Stored>(weight);
-        towards[j] = cast<Stored>(slope);
-    }
+        made[start + j] = cast<Stored>(weight * stays);
+        made_slopes[start + j] = cast<Stored>(slope);
+        if (task.learns) towards[start + j] = slope;
+    });
+}
+
+// Writes what weights are multiplied by, for rows in C order.
+extern "C" __global__ void __launch_bounds__(THREADS)
+thinning(Stored* out, const long long* seed, Task task) {
+    const Place place(task.rows, task.keys, task.lanes);
+    const Thinner thinner(seed, place.row, task);
+    out += place.row * task.keys;
+    each_key(place, place.length, thinner,
+             [&](long long j, Real stays) { out[j] = cast<Stored>(stays); });
 }

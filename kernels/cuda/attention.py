@@ -2,7 +2,8 @@
 
 Products are cuBLAS's, of all heads at once; what lies between them is one launch over the rows of
 scores. A block's scores fit the second-level cache of a GPU, so that they hardly reach memory, and
-no matrix of all queries by all keys is made.
+no matrix of all queries by all keys is made. Of half types scores are float32, for those of float16
+may lie above 65504, and so are products that are added to each other.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from fastdist.core import philox
 from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
+from . import reduce
 from .launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from .layout import element_strides
 from .pointwise import pointwise
-from .prepared import on_device_of_out
+from .prepared import on_device_of_out, only_launches
 from .rows import rows_header, shared
+from .wide_product import laid_out, multiply_wide
 
 # Numbers of a block of scores, of all heads: 32 MiB of float32. At least _FEWEST rows of each head,
 # for which a product is worth its start.
@@ -50,8 +54,11 @@ class _Task(NamedTuple):
     key: Any
     value: Any
     mask: Any | None
+    seed: Any | None
     factor: float
     is_causal: bool
+    dropout: float
+    learns: bool = False
 
     def blocks(self) -> Iterator[_Block]:
         """Yield the blocks, the last queries first: they see the most keys if is_causal, so that a
@@ -81,27 +88,46 @@ class _Task(NamedTuple):
         return made.reshape((n, kept, heads // kept * height, columns))
 
     def scores(self, block: _Block) -> tuple[Any, Any]:
-        """Return the scores of a block, (n, k, rows, keys), and the queries that they are of."""
-        import cupy
+        """Return the scores of a block, (n, k, rows, keys), and the queries that they are of, times
+        factor unless products are multiplied by it.
+        """
+        is_later = self.of_products != 1.0
+        query = self.of_block(self.query, block, None if is_later else self.factor)
+        keys = _turned(self.key[:, :, block.keys])
+        return multiply_wide(query, keys, self.of_products), query
 
-        query = self.of_block(self.query, block, self.factor)
-        return cupy.matmul(query, _turned(self.key[:, :, block.keys])), query
+    @property
+    def of_products(self) -> float:
+        """What products with queries are multiplied by: of half types factor, for queries times it
+        would be rounded.
+        """
+        return self.factor if self.query.dtype in WIDE else 1.0
 
     def numbers(self, scores: Any, block: _Block) -> tuple[Any, int]:
         """Return what kernels over the rows of a block are told, and how many are a grid."""
         _, heads, queries, _ = self.query.shape
         keys = scores.shape[3]
         rows, lanes = scores.size // keys, shared(keys).lanes
-        steps = (0, 0, 0, 0) if self.mask is None else element_strides(self.mask)
+        steps = [0] * 4
+        if self.mask is not None:
+            counts = zip(element_strides(self.mask), self.mask.shape, strict=True)
+            steps = [step if count > 1 else 0 for step, count in counts]
         start = block.rows.start
         of_heads = queries, block.height, start, heads
-        flags = self.is_causal, self.mask is not None, self.value.shape[3]
-        return int64_fields(rows, keys, lanes, *of_heads, *flags, *steps), rows
+        flags = self.is_causal, self.mask is not None, self.value.shape[3], self.learns
+        drops = _drops(self.key.shape[2], self.dropout)
+        return int64_fields(rows, keys, lanes, *of_heads, *flags, *drops, *steps), rows
 
     def source(self, keys: int) -> str:
         """Return the text of the kernels over rows of so many keys."""
-        mask = None if self.mask is None else self.mask.dtype
-        return source_of_attention(self.query.dtype, mask, shared(keys).held)
+        mask, drops = None if self.mask is None else self.mask.dtype, self.seed is not None
+        return source_of_attention(self.query.dtype, mask, shared(keys).held, drops=drops)
+
+
+def _drops(keys: int, dropout: float) -> tuple[int, int, int]:
+    """Return what kernels are told of dropout."""
+    below, scale = philox.drops_below(dropout)
+    return keys, below, int(np.float64(scale).view(np.int64))
 
 
 @on_device_of_out
@@ -110,43 +136,58 @@ def attention(
     key: Any,
     value: Any,
     mask: Any | None,
+    seed: Any | None,
     out: Any,
     log_sum: Any,
     factor: float,
     is_causal: bool,
+    dropout: float,
 ) -> None:
-    """Write softmax(query @ key.T * factor + mask) @ value into out, and the logarithms of the sums
-    of exp(score) beside it, in float32 where the others are of a half type.
+    """Write dropout(softmax(query @ key.T * factor + mask)) @ value into out, and the logarithms of
+    the sums of exp(score) beside it, in float32 where the others are of a half type.
 
-    query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: (n, h, l, s), of bool or to
-    be added; out: (n, h, l, v); log_sum: (n, h, l). A head of key serves h / k heads of query. A
-    query that a mask has see nothing gets zeros, and inf for its logarithm.
+    query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
+    of bool or to be added; seed: (1,), int64, of what is dropped, None for nothing;
+    out: (n, h, l, v); log_sum: (n, h, l). A head of key serves h / k heads of query. A query that a
+    mask has see nothing gets zeros, and inf for its logarithm.
 
     Thread  any; queued on the current stream of out's device
     """
-    import cupy
-
     if not (log_sum.size and key.shape[2]):
         out.fill(0)
         log_sum.fill(math.inf)
         return
-    task = _Task(query, key, value, mask, factor, is_causal)
+    key, value = laid_out(key), laid_out(value)
+    task = _Task(query, key, value, mask, seed, factor, is_causal, dropout)
     for block in task.blocks():
         scores, _ = task.scores(block)
-        launch(plan_weights(task, scores, log_sum, block))
-        made = cupy.matmul(scores, value[:, :, block.keys])
+        weights = _stored(scores, query)
+        launch(plan_weights(task, scores, weights, log_sum, block))
+        made = multiply_wide(weights, value[:, :, block.keys])
         some = out[:, :, block.rows]
         pointwise(_SAME, [made.reshape(some.shape)], some)
 
 
-def plan_weights(task: _Task, scores: Any, log_sum: Any, block: _Block) -> list[Launch]:
+def _stored(scores: Any, like: Any) -> Any:
+    """Return the place for what products are made of: that of scores, unless these are wider."""
+    import cupy
+
+    return scores if scores.dtype == like.dtype else cupy.empty(scores.shape, like.dtype)
+
+
+def plan_weights(
+    task: _Task, scores: Any, weights: Any, log_sum: Any, block: _Block
+) -> list[Launch]:
     """Return the launch that makes weights of the scores of a block."""
     fields, rows = task.numbers(scores, block)
     keys = scores.shape[3]
-    # What is not there is not read, but something must stand for it.
-    mask = log_sum if task.mask is None else task.mask
-    arguments = scores, mask, log_sum, fields
+    arguments = scores, weights, *_given(task, log_sum), log_sum, fields
     return [Launch(task.source(keys), "weights", shared(keys).grid(rows), arguments)]
+
+
+def _given(task: _Task, other: Any) -> list[Any]:
+    # What is not there is not read, but something must stand for it.
+    return [other if one is None else one for one in (task.mask, task.seed)]
 
 
 @on_device_of_out
@@ -156,55 +197,100 @@ def attention_gradient(
     key: Any,
     value: Any,
     mask: Any | None,
+    seed: Any | None,
     result: Any,
     log_sum: Any,
     out: Any,
     by_key: Any,
     by_value: Any,
+    by_mask: Any,
     factor: float,
     is_causal: bool,
+    dropout: float,
 ) -> None:
-    """Write the gradient of attention by query into out, those by key and value beside it.
+    """Write the gradient of attention by query into out, those by key, value and mask beside it.
 
-    Shapes as there; g as result, which is in C order.
+    Shapes as there; g as result, which is in C order; by_mask as mask, or of no elements where it
+    is not wanted.
 
     Thread  any; queued on the current stream of out's device
     """
-    import cupy
-
     if not (log_sum.size and key.shape[2]):
-        for one in (out, by_key, by_value):
+        for one in (out, by_key, by_value, by_mask):
             one.fill(0)
         return
-    task = _Task(query, key, value, mask, factor, is_causal)
+    key, value = laid_out(key), laid_out(value)
+    task = _Task(query, key, value, mask, seed, factor, is_causal, dropout, by_mask.size > 0)
     sums = _Sum(by_key), _Sum(by_value)
+    by_mask.fill(0)
     for block in task.blocks():
-        weights, queries = task.scores(block)
+        scores, queries = task.scores(block)
         towards = task.of_block(g, block)
-        slopes = cupy.matmul(towards, _turned(value[:, :, block.keys]))
-        launch(plan_slopes(task, weights, slopes, towards, result, log_sum, block))
-        made = cupy.matmul(slopes, key[:, :, block.keys])
+        by_weights = multiply_wide(towards, _turned(value[:, :, block.keys]))
+        made = _stored(scores, query), _stored(by_weights, query)
+        launch(plan_slopes(task, (scores, by_weights), made, (towards, result), log_sum, block))
+        if task.learns:
+            _add_slopes(by_weights.reshape((*out.shape[:2], block.height, -1)), by_mask, block)
+        weights, slopes = made
+        found = multiply_wide(slopes, key[:, :, block.keys])
         some = out[:, :, block.rows]
-        pointwise(_SCALED, [made.reshape(some.shape), _number(factor, some)], some)
-        sums[0].add(cupy.matmul(_turned(slopes), queries))
-        sums[1].add(cupy.matmul(_turned(weights), towards))
+        pointwise(_SCALED, [found.reshape(some.shape), _number(factor, some)], some)
+        sums[0].add(multiply_wide(_turned(slopes), queries, task.of_products))
+        sums[1].add(multiply_wide(_turned(weights), towards))
     for one in sums:
         one.store()
 
 
 def plan_slopes(
-    task: _Task, scores: Any, towards: Any, g: Any, result: Any, log_sum: Any, block: _Block
+    task: _Task, scores: Any, made: Any, rows_of: Any, log_sum: Any, block: _Block
 ) -> list[Launch]:
-    """Return the launch that makes weights of the scores of a block, and slopes of `towards`."""
-    fields, rows = task.numbers(scores, block)
-    keys = scores.shape[3]
-    mask = log_sum if task.mask is None else task.mask
-    arguments = scores, towards, g, result, mask, log_sum, fields
+    """Return the launch that makes weights and slopes of the scores of a block, and of the loss's
+    slopes by weights; rows_of are those of the gradient and of the result.
+    """
+    fields, rows = task.numbers(scores[0], block)
+    keys = scores[0].shape[3]
+    arguments = *scores, *made, *rows_of, *_given(task, log_sum), log_sum, fields
     return [Launch(task.source(keys), "slopes", shared(keys).grid(rows), arguments)]
 
 
+def _add_slopes(slopes: Any, by_mask: Any, block: _Block) -> None:
+    """Add the slopes of a block, (n, h, rows, keys), to those of a mask, which any axis may share.
+    Blocks meet where all rows do.
+    """
+    import cupy
+
+    to = by_mask if by_mask.shape[2] == 1 else by_mask[:, :, block.rows]
+    axes = tuple([axis for axis in range(4) if to.shape[axis] < slopes.shape[axis]])
+    if axes:
+        kept = [slopes.shape[axis] for axis in range(4) if axis not in axes]
+        found = cupy.empty(tuple(kept), to.dtype)
+        reduce.sum(slopes, found, axes)
+        slopes = found.reshape(to.shape)
+    pointwise(_SUM, [to, slopes], to)
+
+
+@only_launches
+def thinning(seed: Any, out: Any, dropout: float) -> None:
+    """Write what dropout multiplies weights by into out, (..., l, s): 0, or 1 / (1 - dropout).
+
+    Thread  any; queued on the current stream of out's device
+    """
+    launch(plan_thinning(seed, out, dropout))
+
+
+def plan_thinning(seed: Any, out: Any, dropout: float) -> list[Launch]:
+    """Return the launch of thinning; none if out is empty."""
+    if not out.size:
+        return []
+    keys = out.shape[-1]
+    rows, sharing = out.size // keys, shared(keys)
+    fields = int64_fields(rows, keys, sharing.lanes, *[0] * 8, *_drops(keys, dropout), *[0] * 4)
+    source = source_of_attention(out.dtype, drops=True)
+    return [Launch(source, "thinning", sharing.grid(rows), (out, seed, fields))]
+
+
 class _Sum:
-    """The sum of blocks' matrices, which goes to an array: of a half type not before the end."""
+    """The sum of blocks' matrices, which goes to an array, and to its half type at the end."""
 
     def __init__(self, to: Any) -> None:
         self._to = to
@@ -215,13 +301,7 @@ class _Sum:
         if self._so_far is None:
             self._so_far = matrix
             return
-        import cupy
-
-        wide = WIDE.get(matrix.dtype, matrix.dtype)
-        if self._so_far.dtype != wide:
-            self._so_far = self._so_far.astype(wide)
         some = self._so_far[:, :, : matrix.shape[2]]
-        matrix = matrix if matrix.dtype == wide else cupy.ascontiguousarray(matrix).astype(wide)
         pointwise(_SUM, [some, matrix], some)
 
     def store(self) -> None:
@@ -240,16 +320,21 @@ def _number(number: float, like: Any) -> Any:
     return np.asarray(number, WIDE.get(like.dtype, like.dtype))
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=128)
 def source_of_attention(
-    dtype: np.dtype[Any], mask: np.dtype[Any] | None = None, held: int = 0
+    dtype: np.dtype[Any],
+    mask: np.dtype[Any] | None = None,
+    held: int = 0,
+    *,
+    drops: bool = False,
 ) -> str:
-    """Return the text for scores of a floating dtype, masks of one, and so many elements of a row
-    in the registers of a thread.
+    """Return the text for weights of a floating dtype, thinned out or not, masks of one, and so
+    many elements of a row in the registers of a thread.
     """
     kinds = [dtype] if mask is None or mask == np.bool_ else [dtype, mask]
     real = computing_type(dtype)
     return f"""{rows_header(kinds, real, held)}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real if mask is None else C_TYPES[mask]} Mask;
-{text_of("attention.cu")}"""
+constexpr bool DROPS = {str(drops).lower()};
+{text_of("philox.cuh", "attention.cu")}"""

@@ -73,4 +73,4 @@ typedef {C_TYPES[dtype]} Stored;
 constexpr int DIMS = {dims};
 constexpr int BITS = {8 if dtype.name == "bfloat16" else 11 if dtype.itemsize == 2 else 24};
 constexpr bool LONG = {str(is_long).lower()};
-{text_of("random.cu")}"""
+{text_of("philox.cuh", "random.cu")}"""

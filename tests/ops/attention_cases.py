@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
+from fastdist.core import philox
 from fastdist.ops.attention_blocks import attention_in_blocks
 from tests.ops.cases import F, bools, case, ints
 
@@ -23,6 +24,19 @@ def softmax(x: Array) -> Array:
 def attention(q: Array, k: Array, v: Array, mask: Any = 0.0, scale: float | None = None) -> Array:
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     return softmax(q @ k.swapaxes(-1, -2) * scale + mask) @ v
+
+
+def words(seed: int, rows: int, keys: int) -> Array:
+    """Return the words that dropout draws of a seed, for rows of two heads."""
+    blocks = -(-keys // 4)
+    drawn = philox.words32(seed, 0, rows * blocks * 4).reshape(2, rows // 2, blocks * 4)
+    return drawn[..., :keys]
+
+
+def dropped(q: Array, k: Array, v: Array, seed: int) -> Array:
+    scores = q @ k.swapaxes(-1, -2) * 0.5
+    rows, keys = scores.shape[1] * scores.shape[2], scores.shape[3]
+    return (softmax(scores) * np.where(words(seed, rows, keys) < 0.4 * 2**32, 0, 1 / 0.6)) @ v
 
 
 def added(mask: Array) -> Array:
@@ -74,22 +88,38 @@ CASES = {
     ],
     "attention_in_blocks": [
         case(
-            lambda q, k, v: attention_in_blocks.public(q, k, v, None, 0.5, False)[0],
+            lambda q, k, v: attention_in_blocks.public(q, k, v, None, None, 0.5, False, 0.0)[0],
             lambda q, k, v: attention(q, k, v, scale=0.5),
             *((2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)),
         ),
         case(
-            lambda q, k, v: attention_in_blocks.public(q, k, v, None, 0.5, True)[0],
+            lambda q, k, v: attention_in_blocks.public(q, k, v, None, None, 0.5, True, 0.0)[0],
             lambda q, k, v: attention(q, k, v, added(np.tri(4, 5, dtype=bool)), 0.5),
             *((2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)),
         ),
         case(
-            lambda q, k, v, mask: attention_in_blocks.public(q, k, v, mask, 0.5, False)[0],
+            lambda q, k, v, mask: attention_in_blocks.public(q, k, v, mask, None, 0.5, False, 0.0)[
+                0
+            ],
             lambda q, k, v, mask: attention(q, k, v, added(mask), 0.5),
             *((1, 1, 4, 3), (1, 1, 3, 3), (1, 1, 3, 2), MASK[None, None]),
         ),
         case(
-            lambda q, k, v: attention_in_blocks.public(q, k, v, None, 0.5, False)[0],
+            lambda q, k, v, mask: attention_in_blocks.public(q, k, v, mask, None, 0.5, False, 0.0)[
+                0
+            ],
+            lambda q, k, v, mask: attention(q, k, v, mask, 0.5),
+            *((2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 2), (2, 1, 1, 3)),
+        ),
+        case(
+            lambda q, k, v, seed: attention_in_blocks.public(q, k, v, None, seed, 0.5, False, 0.4)[
+                0
+            ],
+            lambda q, k, v, seed: dropped(q, k, v, int(seed[0])),
+            *((1, 2, 4, 3), (1, 2, 5, 3), (1, 2, 5, 2), np.array([7])),
+        ),
+        case(
+            lambda q, k, v: attention_in_blocks.public(q, k, v, None, None, 0.5, False, 0.0)[0],
             lambda q, k, v: attention(q, k.repeat(2, 1), v.repeat(2, 1), scale=0.5),
             *((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 2)),
         ),
@@ -135,4 +165,4 @@ CASES = {
         case(fd.bilinear, products, (3,), (4,), (5, 3, 4)),
     ],
 }
-COVERED_BY = {"attention_gradient": "attention_in_blocks"}
+COVERED_BY = dict.fromkeys(("attention_gradient", "thinning"), "attention_in_blocks")

@@ -163,11 +163,12 @@ def test_scores_of_float16_may_be_larger_than_it() -> None:
     assert (attend(x, x, x, fd.full((2, 2), -1e5)) == 1).all()
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
-def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any) -> None:
+def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, dropout: float) -> None:
     def train() -> Any:
         given = [fd.zeros(1, 1, 4096, 16, dtype=dtype, requires_grad=True) for _ in range(3)]
-        out = attend(*given, is_causal=True)
+        out = attend(*given, is_causal=True, dropout_p=dropout)
         out.sum().backward()
         return out
 
@@ -182,17 +183,79 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any) -> N
     assert most < 16 << 20, most
 
 
-@pytest.mark.parametrize(
-    "more", [{"dropout_p": 0.1}, {"attn_mask": "wants"}], ids=["dropout", "a mask that learns"]
-)
-def test_what_blocks_are_not_made_for_is_made_of_ops(more: dict[str, Any]) -> None:
-    given = [fd.ones(200, 8, requires_grad=True) for _ in range(3)]
-    if "attn_mask" in more:
-        more = {"attn_mask": fd.zeros(200, 200, requires_grad=True)}
-    out = attend(*given, **more)
-    assert type(out.grad_fn).__name__ in ("MmBackward0", "MatmulBackward0"), out.grad_fn
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("shape", [None, (150, 150), (2, 1, 1, 150), (1, 3, 150, 1), (150,)])
+def test_dropout_and_masks_that_learn_go_in_blocks(shape: Any, dropout: float) -> None:
+    rng = np.random.default_rng(0)
+    shapes = [(2, 3, 150, 8)] * 3 if shape is None else [(2, 3, 150, 8)] * 3 + [shape]
+    given = [fd.tensor(rng.standard_normal(one)).requires_grad_() for one in shapes]
+    fd.manual_seed(5)
+    out = attend(*given, dropout_p=dropout)
+    assert type(out.grad_fn).__name__ == "ScaledDotProductFlashAttentionForCpuBackward0"
+    slope = fd.tensor(rng.standard_normal(out.shape))
+    found = [out, *fd.autograd.grad(out, given, slope)]
+    fd.manual_seed(5)
+    stays: Any = 1.0
+    if dropout:
+        seed = fd.randint(1 << 61, (1,))
+        stays = attention_blocks.thinning.public(seed, (2, 3, 150, 150), fd.float64, dropout)
+        assert abs((stays == 0).double().mean().item() - dropout) < 0.01
+    scores = given[0] @ given[1].mT / math.sqrt(8) + (0 if shape is None else given[3])
+    plain = (scores.softmax(-1) * stays) @ given[2]
+    expected = [plain, *fd.autograd.grad(plain, given, slope)]
+    for one, other in zip(found, expected, strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one.detach(), other.detach(), 1e-9, 1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (2, 1, 1, 5), (1, 2, 5, 1)])
+def test_derivatives_of_dropped_weights_are_those_of_differences(
+    shape: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_blocks, "_LEAST", 0)
+    rng = np.random.default_rng(0)
+    given = [fd.tensor(rng.standard_normal(one)) for one in [(2, 2, 5, 3)] * 3 + [shape]]
+
+    def dropped(*given: Any) -> Any:
+        fd.manual_seed(3)
+        return attend(*given, dropout_p=0.3)
+
+    leaves = tuple(one.requires_grad_() for one in given)
+    assert fd.autograd.gradcheck(dropped, leaves, check_forward_ad=True)
+    assert fd.autograd.gradgradcheck(dropped, leaves)
+
+
+def test_dropout_of_a_sure_thing_leaves_nothing_and_of_more_is_refused() -> None:
+    q = fd.randn(1, 2, 150, 8, requires_grad=True)
+    out = attend(q, q, q, dropout_p=1.0)
     out.sum().backward()
-    assert all(one.grad is not None for one in (*given, *more.values()) if fd.is_tensor(one))
+    assert (out == 0).all() and q.grad is not None and (q.grad == 0).all()
+    with pytest.raises(ValueError, match="dropout probability has to be between 0 and 1, but got"):
+        attend(q, q, q, dropout_p=1.5)
+
+
+def test_each_of_a_batch_under_vmap_draws_of_its_own() -> None:
+    q = fd.zeros(3, 200, 8)
+    v = fd.eye(200)
+
+    def attended(q: Any) -> Any:
+        return attend(q, q, v, dropout_p=0.5)
+
+    found = fd.func.vmap(attended, randomness="different")(q)
+    assert not fd.equal(found[0], found[1])
+
+
+def test_layers_in_training_drop_weights_in_blocks() -> None:
+    layer = fd.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1, batch_first=True)
+    heads = fd.nn.MultiheadAttention(16, 2, dropout=0.1, batch_first=True)
+    x = fd.randn(2, 160, 16)
+    with fd.profiler.profile() as told:
+        layer(x).sum().backward()
+        heads(x, x, x, need_weights=False)[0].sum().backward()
+    names = [one.key for one in told.key_averages()]
+    assert "aten::_scaled_dot_product_flash_attention" in names
+    assert "aten::_scaled_dot_product_flash_attention_backward" in names
+    assert not any("softmax" in name for name in names), names
 
 
 def test_tangents_go_through_blocks_with_a_mask_that_has_none() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fastdist.core import philox
 from fastdist.kernels.cpu import attention as kernels
 from fastdist.kernels.cpu import launch
 
@@ -17,9 +19,12 @@ Array = np.ndarray[Any, Any]
 
 
 def reference(
-    g: Array, q: Array, k: Array, v: Array, mask: Any, factor: float, is_causal: bool
-) -> list[Array]:
-    """Return attention and its gradients, of matrices in float64."""
+    g: Array, q: Array, k: Array, v: Array, mask: Any, factor: float, is_causal: bool,
+    stays: Any = 1.0,
+) -> list[Array]:  # fmt: skip
+    """Return attention and its gradients, that of mask last, of matrices in float64; weights are
+    multiplied by stays.
+    """
     g, q, k, v = (one.astype(np.float64) for one in (g, q, k, v))
     groups = q.shape[1] // k.shape[1]
     keys, values = k.repeat(groups, 1), v.repeat(groups, 1)
@@ -31,25 +36,34 @@ def reference(
     top = scores.max(3, keepdims=True)
     weights = np.exp(scores - np.where(top == -np.inf, 0, top))
     weights = weights / np.maximum(weights.sum(3, keepdims=True), 1e-300)
-    towards = g @ values.swapaxes(2, 3)
-    slopes = weights * (towards - (towards * weights).sum(3, keepdims=True)) * factor
-    by_key, by_value = slopes.swapaxes(2, 3) @ q, weights.swapaxes(2, 3) @ g
+    towards = g @ values.swapaxes(2, 3) * stays
+    slopes = weights * (towards - (towards * weights).sum(3, keepdims=True))
+    weights = weights * stays
+    by_key, by_value = factor * slopes.swapaxes(2, 3) @ q, weights.swapaxes(2, 3) @ g
     shared = [
         one.reshape(len(one), k.shape[1], groups, *one.shape[2:]).sum(2)
         for one in (by_key, by_value)
     ]
-    return [weights @ values, slopes @ keys, *shared]
+    by_mask = slopes
+    for axis in range(4):
+        if mask is not None and mask.shape[axis] == 1:
+            by_mask = by_mask.sum(axis, keepdims=True)
+    return [weights @ values, factor * slopes @ keys, *shared, by_mask]
 
 
 def in_blocks(
-    g: Array, q: Array, k: Array, v: Array, mask: Any, factor: float, is_causal: bool
-) -> list[Array]:
+    g: Array, q: Array, k: Array, v: Array, mask: Any, factor: float, is_causal: bool,
+    seed: Array | None = None, dropout: float = 0.0,
+) -> list[Array]:  # fmt: skip
     rows = q.shape[:3]
     out, log_sum = np.full((*rows, v.shape[3]), 7, q.dtype), np.full(rows, 7, q.dtype)
-    kernels.attention(q, k, v, mask, out, log_sum, factor, is_causal)
+    numbers = factor, is_causal, dropout
+    kernels.attention(q, k, v, mask, seed, out, log_sum, *numbers)
     slopes = [np.full(one.shape, 7, q.dtype) for one in (q, k, v)]
-    kernels.attention_gradient(g, q, k, v, mask, out, log_sum, *slopes, factor, is_causal)
-    return [out, *slopes]
+    is_learnt = mask is not None and mask.dtype != bool
+    slopes.append(np.full(mask.shape if is_learnt else (0,) * 4, 7, q.dtype))
+    kernels.attention_gradient(g, q, k, v, mask, seed, out, log_sum, *slopes, *numbers)
+    return [out, *slopes] if is_learnt else [out, *slopes[:3]]
 
 
 def sample(dtype: str, heads: int, kept: int, queries: int, keys: int) -> list[Array]:
@@ -87,8 +101,56 @@ def test_blocks_make_what_matrices_make(
         sees = np.where(sees, 0.25, -np.inf).astype(dtype)
     whole = np.broadcast_to(sees, (2, sizes[0], *sizes[2:]))
     rest = whole if mask in ("bool", "added") else None, 0.3, mask == "causal"
-    for found, expected in zip(in_blocks(*given, *rest), reference(*given, *rest), strict=True):
+    for found, expected in zip(in_blocks(*given, *rest), reference(*given, *rest), strict=False):
         np.testing.assert_allclose(found, expected, tolerance, tolerance)
+
+
+MASKS = [(1, 1, 1, 1), (1, 1, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (0, 0, 0, 1)]
+
+
+@pytest.mark.usefixtures("block")
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-4), ("float64", 1e-11)])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("shared", MASKS)
+def test_a_mask_that_axes_share_has_a_gradient_of_its_shape(
+    shared: tuple[int, ...], sizes: tuple[int, ...], dtype: str, tolerance: float
+) -> None:
+    given, random = sample(dtype, *sizes), np.random.default_rng(3)
+    whole = (2, sizes[0], *sizes[2:])
+    shape = [1 if is_one else count for is_one, count in zip(shared, whole, strict=True)]
+    rest = random.standard_normal(shape).astype(dtype), 0.3, False
+    for found, expected in zip(in_blocks(*given, *rest), reference(*given, *rest), strict=True):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, tolerance, tolerance)
+
+
+def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array:
+    """Return what weights are multiplied by: a row begins with a block of the stream of a seed."""
+    *rows, keys = shape
+    blocks = -(-keys // 4)
+    words = philox.words32(seed % 2**64, 0, math.prod(rows) * blocks * 4)
+    drops = words.reshape(-1, blocks * 4)[:, :keys] < dropout * 2.0**32
+    return np.where(drops, 0, 1 / (1 - dropout)).reshape(shape)
+
+
+@pytest.mark.usefixtures("block")
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-4), ("float64", 1e-11)])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("mask", ["none", "causal", "added"])
+def test_the_same_weights_are_dropped_there_and_back(
+    mask: str, sizes: tuple[int, ...], dtype: str, tolerance: float
+) -> None:
+    given, number, dropout = sample(dtype, *sizes), -(10**15), 0.25
+    added = np.random.default_rng(2).standard_normal((1, 1, *sizes[2:])).astype(dtype)
+    rest: Any = added if mask == "added" else None, 0.3, mask == "causal"
+    stays = stays_by_formula(number, dropout, (2, sizes[0], *sizes[2:]))
+    seed = np.array([number])
+    found = in_blocks(*given, *rest, seed, dropout)
+    for one, expected in zip(found, reference(*given, *rest, stays), strict=False):
+        np.testing.assert_allclose(one, expected, tolerance, tolerance)
+    thinned = np.empty(stays.shape, dtype)
+    kernels.thinning(seed, thinned, dropout)
+    np.testing.assert_array_equal(thinned, stays.astype(dtype))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -120,8 +182,15 @@ def threads() -> Iterator[Callable[[int], None]]:
     launch.set_num_threads(before)
 
 
+@pytest.mark.parametrize(
+    ("shape", "most"), [((0,), 2), ((2, 6, 1, 1), 2), ((1, 6, 1, 1), 2), ((2, 1, 1, 300), 2),
+                        ((1, 1, 200, 300), 1)]
+)  # fmt: skip
 def test_threads_share_heads_and_change_no_bit(
-    threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    threads: Callable[[int], None],
+    shape: tuple[int, ...],
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(kernels, "_FOR_THREADS", 0)
     asking: list[int] = []
@@ -132,7 +201,8 @@ def test_threads_share_heads_and_change_no_bit(
         return of(*given)
 
     monkeypatch.setattr(kernels._Scores, "of", spy)
-    given = *sample("float32", 6, 3, 200, 300), None, 0.3, False
+    mask = np.random.default_rng(5).standard_normal(shape).astype("float32")
+    given: Any = *sample("float32", 6, 3, 200, 300), mask if mask.size else None, 0.3, False
     threads(1)
     alone = [one.tobytes() for one in in_blocks(*given)]
     assert set(asking) == {threading.get_ident()}
@@ -140,6 +210,15 @@ def test_threads_share_heads_and_change_no_bit(
     before = threading.active_count()
     assert [one.tobytes() for one in in_blocks(*given)] == alone
     assert len(set(asking)) == min(launch.get_num_threads(), 2)
+    # Heads that add to the same numbers are one thread's.
+    asking.clear()
+    out, log_sum = (np.zeros((2, 6, 200, n), np.float32) for n in (16, 1))
+    g, q, k, v, mask, factor, is_causal = given
+    if mask is not None:
+        more = [np.zeros_like(one) for one in (q, k, v, mask)]
+        rest = factor, is_causal, 0.0
+        kernels.attention_gradient(g, q, k, v, mask, None, out, log_sum[..., 0], *more, *rest)
+        assert len(set(asking)) == min(launch.get_num_threads(), most)
     # Those of the pool, which Python did not start.
     assert threading.active_count() == before
 
@@ -175,3 +254,24 @@ def test_memory_grows_with_length_alone(is_causal: bool, threads: Callable[[int]
         tracemalloc.stop()
     # Its results, as much again, and two blocks; a matrix of all scores has 64 MiB.
     assert most < 8 << 20, most
+
+
+@pytest.mark.parametrize("shape", [None, (1, 1, 1, 4096), (1, 1, 4096, 4096)])
+def test_neither_dropout_nor_a_mask_that_learns_makes_a_matrix_a_head(
+    shape: tuple[int, ...] | None, threads: Callable[[int], None]
+) -> None:
+    length = 4096
+    given = sample("float32", 1, 1, length, length)
+    mask = None if shape is None else np.zeros(shape, np.float32)
+    rest = mask, 0.3, False, np.array([3]), 0.1
+    threads(1)
+    try:
+        # What is compiled and loaded is no part of it.
+        in_blocks(*sample("float32", 1, 1, 64, 64), None, *rest[1:])
+        tracemalloc.start()
+        in_blocks(*given, *rest)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # As above, for two heads, and the gradient of the mask; a matrix of all scores has 128 MiB.
+    assert most < (12 << 20) + (0 if mask is None else mask.nbytes), most

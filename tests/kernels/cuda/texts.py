@@ -285,6 +285,8 @@ def texts_of_attention() -> Iterator[tuple[str, str]]:
             for held in (0, 4):
                 name = f"attention {dtype} masked by {mask}, {held} held"
                 yield name, source_of_attention(dtype, mask, held)
+        thinned = source_of_attention(dtype, None, 4, drops=True)
+        yield f"attention {dtype}, thinned out", thinned
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
