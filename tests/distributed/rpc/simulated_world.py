@@ -174,13 +174,12 @@ class World:
         happened_in: Process | None = None
         try:
             while True:
-                # What happened in one process ends no wait in another.
-                for waiter in self._waiters:
-                    if happened_in in (None, waiter.process) and waiter.may_go_on(self):
-                        self._waiters.remove(waiter)
-                        _spares.append(spare)
-                        waiter.turn.release()
-                        return
+                waiter = self._next_to_go_on(happened_in)
+                if waiter is not None:
+                    self._waiters.remove(waiter)
+                    _spares.append(spare)
+                    waiter.turn.release()
+                    return
                 if self.is_over or not self._events or self._events[0][0] > self._end:
                     break
                 happened_in = self._step()
@@ -189,6 +188,13 @@ class World:
         self.enter(None)
         _spares.append(spare)
         self._owner.release()
+
+    def _next_to_go_on(self, happened_in: Process | None) -> _Waiter | None:
+        # What happened in one process ends no wait in another.
+        for waiter in self._waiters:
+            if happened_in in (None, waiter.process) and waiter.may_go_on(self):
+                return waiter
+        return None
 
     def _step(self) -> Process | None:
         """Let the next thing happen, and return in which process; None for what is outside."""

@@ -122,14 +122,15 @@ class References(Calls):
             if not self.is_out(worker) and not rref._is_deleted
             if (life := rref._owner.record.incarnation) in owners and rref._id in self.made
             if rref._id not in owners[life].agent.rrefs.owned._by_id
-            if not self.may_be_passed_on_by_the_dead(rref)
+            if not self.may_be_passed_on_by_the_dead(rref, worker)
         ]
 
-    def may_be_passed_on_by_the_dead(self, rref: RRef[Any]) -> bool:
+    def may_be_passed_on_by_the_dead(self, rref: RRef[Any], holder: Worker) -> bool:
         """Whether a worker that sent a reference may have died before the owner heard of that."""
         came = self.came_at.get(rref._fork_id, 0.0)
+        earliest = came - HEARD_OF_S - holder.frozen_s  # it may have lain there unread
         died = [worker.died_at or 0.0 for worker in self.group.workers]
-        return any(came - HEARD_OF_S < one < came + HEARD_OF_S for one in died)
+        return any(earliest < one < came + HEARD_OF_S for one in died)
 
 
 scenarios: list[References] = []

@@ -13,7 +13,7 @@ import copy
 import copyreg
 from typing import Any, Final
 
-from fastdist.core.errors import MessageError, RpcError, WorkerLostError
+from fastdist.core.errors import MessageError, RpcError
 
 # What pickle and copy ask a class for.
 _OWN_WAYS: Final = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__")
@@ -149,6 +149,4 @@ def _fit(base: type[BaseException], args: tuple[Any, ...]) -> bool:
 def fresh(error: Exception) -> Exception:
     """Return an error to be raised in the place of one that ends all calls to a worker."""
     # Many calls fail with one error, in many threads: each gets its own, with its own traceback.
-    if isinstance(error, WorkerLostError):
-        return type(error)(*error.args, may_have_run=error.may_have_run)
-    return type(error)(*error.args) if isinstance(error, RpcError) else error
+    return copy.copy(error) if isinstance(error, RpcError) else error

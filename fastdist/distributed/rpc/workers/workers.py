@@ -283,13 +283,14 @@ class Workers:
                 no member
         """
         if self.given_up is not None and rank != self.me.rank:
-            raise self.given_up
+            raise fresh(self.given_up)
         worker = self.get(rank)
         if worker.record.incarnation != incarnation and self.group.may_change:
             self.refresh()
             worker = self.get(rank)
         if worker.record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
-            raise self._words.get(incarnation) or _stale_error(worker.name, rank)
+            word = self._words.get(incarnation)
+            raise _stale_error(worker.name, rank) if word is None else fresh(word)
         if worker.is_dead:
             raise self._word_for(worker) or _stale_error(worker.name, rank)
         if not worker.is_met:

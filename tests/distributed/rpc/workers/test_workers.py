@@ -164,7 +164,11 @@ def test_a_life_that_was_followed_is_refused_and_so_is_one_that_is_lost(store: S
     # It may have been frozen, and has woken.
     with pytest.raises(GivenUpError, match="another life of its rank has come") as told:
         workers.admit(1, EARLIER.incarnation, meant_for)
-    assert told.value.incarnation == EARLIER.incarnation
+    with pytest.raises(GivenUpError) as again:
+        workers.admit(1, EARLIER.incarnation, meant_for)
+    # Kept for good: what it is raised through would be kept with it, more at each greeting.
+    assert again.value is not told.value
+    assert told.value.incarnation == again.value.incarnation == EARLIER.incarnation
     meet(workers, 1)._step(Event.REJECTED, "it speaks another language")
     with pytest.raises(GivenUpError, match="was declared lost by worker 'w0'"):
         workers.admit(1, LATER.incarnation, meant_for)
@@ -387,3 +391,6 @@ def test_a_worker_in_touch_with_a_third_is_not_out_by_the_word_of_one() -> None:
     assert workers.given_up is None
     workers.were_given_up(second, GivenUpError("worker 'w2' has given up worker 'w0'"))
     assert workers.given_up is not None
+    with pytest.raises(GivenUpError, match="has given up") as told:
+        workers.admit(1, 0, "0")
+    assert told.value is not workers.given_up and workers.given_up.__traceback__ is None
