@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -228,7 +229,9 @@ class ShutdownBarrier:
         # The leader must see members die that it never spoke with.
         for worker in self._workers.all():
             if not worker.is_dead:
-                self._workers.reach(worker)
+                # One that went unmet is no error of who reports; its next life is met by its rank.
+                with contextlib.suppress(WorkerLostError):
+                    self._workers.reach(worker.id)
         answer: Future[Reply] = Future()
         report = _Report(
             round_number,

@@ -157,6 +157,20 @@ def test_all_leave_when_nothing_is_under_way() -> None:
     assert max(member.moved_s for member in group) < 2
 
 
+def test_a_member_that_went_before_the_leader_met_it_is_no_error_of_who_reports() -> None:
+    group, reached = make_group(), list[int]()
+
+    def reach(rank: int) -> None:
+        reached.append(rank)
+        if rank == 1:
+            raise WorkerLostError("worker 'w1' (rank 1) has gone: the rank is that of 'w1' now")
+
+    group[0].workers.reach = reach
+    join(start(group, 5.0))
+    assert [member.error for member in group] == [None] * 3
+    assert {*reached} == {0, 1, 2}
+
+
 @pytest.mark.seed("T30")
 def test_nobody_leaves_while_a_member_runs_a_call() -> None:
     group = make_group()
