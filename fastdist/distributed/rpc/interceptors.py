@@ -79,10 +79,11 @@ def _sort() -> None:
     global _out, _in, _answer_out, _answer_in, _in_of, _answer_out_of
     known = [_installed[which] for which in ORDER if which in _installed]
     _out, _answer_in = _methods("request_out", known), _methods("response_in", known)[::-1]
-    served = {kind for one in known for kind in getattr(one, "serves", ())}
+    of = {one: getattr(one, "serves", None) for one in known}  # None: of requests of all types
+    served = {kind for kinds in of.values() for kind in kinds or ()}
 
     def serving(kind: int | None) -> list[object]:
-        return [one for one in known if kind in getattr(one, "serves", (kind,))]
+        return [one for one, kinds in of.items() if kinds is None or kind in kinds]
 
     _in = _methods("request_in", serving(None))[::-1]
     _answer_out = _methods("response_out", serving(None))
