@@ -37,7 +37,7 @@ from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of
 from .timing import timed, to_be_timed
-from .tracing import listener, traced
+from .tracing import listener, shown_as, traced
 from .way import layouts_of, order_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
@@ -155,7 +155,8 @@ class PointwiseOp(PointwiseForm):
             operands = cast_operands(self.name, operands)
             recorder = listener()
             if recorder is not None:
-                return traced(recorder, self.name, self.general, (operands, attributes, out))
+                shown = shown_as(recorder, self, operands, attributes)
+                return traced(recorder, shown, self.general, (operands, attributes, out))
         given, operands = operands, tuple([_operand(operand) for operand in operands])
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands

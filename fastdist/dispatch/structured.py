@@ -29,7 +29,7 @@ from .sparse_rules import meet_sparse
 from .structured_form import StructuredForm
 from .tangents import below, levels_of, set_tangent, tangent_of
 from .timing import timed, to_be_timed
-from .tracing import listener, traced
+from .tracing import listener, shown_as, traced
 from .way import (
     Plan,
     Way,
@@ -58,7 +58,8 @@ class StructuredOp(StructuredForm):
             operands = cast_operands(self.name, operands)
             recorder = listener()
             if recorder is not None and are_plain(attributes):
-                return traced(recorder, self.name, self.general, (operands, attributes, out))
+                shown = shown_as(recorder, self, operands, attributes)
+                return traced(recorder, shown, self.general, (operands, attributes, out))
         given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return meet_sparse(self.name, given, attributes, out)

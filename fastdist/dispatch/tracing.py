@@ -18,13 +18,16 @@ from ..graph.modes import count_special, count_tracers
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
 from .constants import number_of
+from .event_names import event_of
 
 # Note [What is recorded]
 # The calls of ops that a thread makes itself, in order: what an op calls for its own work is none
 # of them. A composite is the calls of its ops; one whose result no op made (`cat`, `randn`) is a
 # call of its own, and so is one of whose ops an attribute holds tensors. What is read but was made
 # by no call is an input or a constant. A tensor that shares the very array of one that is known
-# (`x.detach()`, `x.data`) is its `detach`.
+# (`x.detach()`, `x.data`) is its `detach`. An op that is a part of others goes by the name of the
+# function that the user called, or by PyTorch's name for what it does (`shown_as`). Where lines of
+# the user's read numbers (`x.item()`, `if x > 0`), a call says which: they stay what they were.
 
 
 class Value(NamedTuple):
@@ -41,7 +44,7 @@ class Value(NamedTuple):
 
 class Call(NamedTuple):
     """One call of a trace: `function(*args, **kwargs)` gives `results` again, Values standing for
-    tensors; `site` is the user's line, FILE:LINE.
+    tensors; `site` is the user's line, FILE:LINE, `note` what else a reader has to know.
     """
 
     op: str
@@ -50,6 +53,7 @@ class Call(NamedTuple):
     kwargs: dict[str, Any]
     results: tuple[Value, ...]
     site: str
+    note: str = ""
 
 
 class Recorder:
@@ -62,6 +66,8 @@ class Recorder:
         self.busy = False
         # The composite whose call is noted, and has not been entered since.
         self.entering: Any = None
+        # The name of the composite that the user has called.
+        self.composite = ""
         # Tensors by their identity, held weakly: that a view is alive is a fact of the program.
         self._known: dict[int, tuple[Any, Any, Value]] = {}
         self._by_array: dict[int, tuple[Any, Value]] = {}
@@ -132,18 +138,29 @@ class _ThreadState(threading.local):
 thread: Final = _ThreadState()
 
 
+# Called with True before somebody listens, and with False afterwards.
+watchers: Final[list[Callable[[bool], None]]] = []
+
+
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
     """Let a recorder hear of this thread's calls inside this block."""
     before, thread.recorder = thread.recorder, recorder
     count_special(1)
     count_tracers(1)
+    _tell(True)
     try:
         yield
     finally:
+        _tell(False)
         count_tracers(-1)
         count_special(-1)
         thread.recorder = before
+
+
+def _tell(is_listening: bool) -> None:
+    for watcher in watchers:
+        watcher(is_listening)
 
 
 def listener(composite: Any = None) -> Recorder | None:
@@ -158,6 +175,27 @@ def listener(composite: Any = None) -> Recorder | None:
         recorder.entering = None
         return None
     return recorder
+
+
+def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str:
+    """Return the name under which users know what an op does."""
+    if op.homes:
+        return op.name  # type: ignore[no-any-return]
+    return recorder.composite or event_of(op.name, operands, attributes).removeprefix("aten::")
+
+
+def note_read(name: str, tensor: Any, found: Any) -> None:
+    """Let this thread's recorder, if it listens, know that the user read numbers of a tensor."""
+    recorder = listener()
+    if recorder is None or not isinstance(tensor, Tensor) or not recorder.knows(tensor):
+        return
+    numbers = repr(found) if isinstance(found, int | float | complex) else "numbers"
+    value, note = recorder.value_of(tensor), f"{numbers}, baked in"
+    recorder.calls.append(Call(name, _not_again, (value,), {}, (), site(), note))
+
+
+def _not_again(tensor: Tensor) -> None:
+    """Stand for the reading of numbers, of which the program has made what it made."""
 
 
 def traced(
@@ -189,11 +227,12 @@ def traced_composite(
     """
     recorder.seen((args, kwargs))
     before, constants = len(recorder.calls), len(recorder.constants)
-    recorder.entering = function
+    recorder.entering, around = function, recorder.composite
+    recorder.composite = around or name
     try:
         result = function(*args, **kwargs)
     finally:
-        recorder.entering = None
+        recorder.entering, recorder.composite = None, around
     made = tensors_of(result)
     wrote = name.endswith("_") and len(recorder.calls) == before
     # What its ops read that it was not given, it may have worked out of numbers.

@@ -23,7 +23,7 @@ from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
 from .timing import timed_view, to_be_timed
-from .tracing import listener, traced
+from .tracing import listener, shown_as, traced
 from .way import Way, may_be_kept, noting_stream
 
 
@@ -87,7 +87,8 @@ class ViewOp(StructuredOp):
                 return timed_view(self, self.general, operands, attributes)
             recorder = listener()
             if recorder is not None:
-                return traced(recorder, self.name, self.general, (operands, attributes))
+                shown = shown_as(recorder, self, operands, attributes)
+                return traced(recorder, shown, self.general, (operands, attributes))
         (input,) = operands
         if not isinstance(input, Tensor) or input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..dispatch import timed_methods
+from ..dispatch import heard_methods
 from ..dispatch.batch_loop import STACK
 from ..dispatch.offering import offering
 from ..dispatch.view import detach
@@ -78,7 +78,7 @@ def tell_where_found(names: dict[str, Any], module: str) -> None:
 
 attach_all()
 attach_methods()
-timed_methods.install()
+heard_methods.install()
 STACK.append(COMPOSITES["stack"].call)
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()

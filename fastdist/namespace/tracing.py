@@ -19,7 +19,9 @@ class Trace:
     `inputs` are the Values of the tensors among the arguments, `constants` the tensors that were
     read but were no input and no result of a call (parameters, for one), by their Values, and
     `outputs` what the function returned, with Values in the place of tensors. Called with arguments
-    like those of the trace, it makes the same calls again, whatever a condition would say of them.
+    like those of the trace, it makes the same calls again, whatever a condition would say of them:
+    numbers that the function read (`x.item()`, `if x > 0`) stay what they were, and a call of their
+    own says where.
 
     Note    `backward()` works on raw arrays: what it does is no call; that of `func.grad` is
     """
@@ -71,7 +73,7 @@ class Trace:
         rows += [("constant", "", f"{v!r}: {_told(v)}", "") for v in self.constants]
         for call in self.calls:
             read = ", ".join(f"{v!r}: {_told(v)}" for v in _values((call.args, call.kwargs)))
-            made = ", ".join(f"{v!r}: {_told(v)}" for v in call.results)
+            made = ", ".join(f"{v!r}: {_told(v)}" for v in call.results) or call.note
             rows.append((call.op, read, made, _short(call.site)))
         rows.append(("output", ", ".join(map(repr, _values(self.outputs))), "", ""))
         widths = [max(len(row[i]) for row in rows) for i in range(4)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from fastdist.namespace.catalogue import OPS
 from fastdist.nn import functional as F
 
 
@@ -152,3 +153,55 @@ def test_a_call_in_place_is_recorded_with_what_it_was_given() -> None:
     assert [len(call.args[0]) for call in trace.calls] == [1, 2, 2]
     assert "mul_    %1: float32[2]                  %1" in str(trace)
     assert trace(fd.full((2,), 2.0)).tolist() == [10.0, 10.0]
+
+
+def test_numbers_that_a_program_reads_are_said_to_be_baked_in() -> None:
+    def program(x: Any) -> Any:
+        y = x * x.sum().item()
+        if x[0] > 0:
+            y = y + float(x.mean())
+        return y, x.tolist()
+
+    trace = fd.trace(program)(fd.tensor([1.0, 2.0]))
+    first = program.__code__.co_firstlineno
+    read = [(call.op, call.note, int(call.site.rpartition(":")[2]) - first) for call in trace]
+    assert [one for one in read if one[1]] == [
+        ("item", "3.0, baked in", 1),
+        ("bool", "True, baked in", 2),
+        ("float", "1.5, baked in", 3),
+        ("tolist", "numbers, baked in", 4),
+    ]
+    assert "item %1: float32[] 3.0, baked in test_tracing.py" in " ".join(str(trace).split())
+    assert trace(fd.tensor([-1.0, 2.0]))[0].tolist() == [-1.5, 7.5]
+
+
+def test_numbers_are_read_as_ever_when_nobody_records() -> None:
+    before = fd.Tensor.item
+    fd.trace(lambda x: x.item())(fd.ones(()))
+    assert fd.Tensor.item is before and fd.ones(()).item() == 1.0
+
+
+def test_what_a_library_function_reads_is_no_number_of_the_program() -> None:
+    trace = fd.trace(fd.linalg.inv)(fd.eye(2))
+    assert not any(call.note for call in trace)
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        (lambda x: F.linear(x, x), "linear"),
+        (lambda x: F.cross_entropy(x, fd.tensor([0, 1])), "cross_entropy"),
+        (lambda x: F.layer_norm(x, (2,)), "layer_norm"),
+        (lambda x: fd.linalg.inv(x + 2 * fd.eye(2)), "inv"),
+        (lambda x: x.clamp(0, 1), "clamp"),
+        (lambda x: x.std(), "std"),
+        (lambda x: x[0], "select"),
+        (lambda x: F.max_pool1d(x, 2), "max_pool1d"),
+        (lambda x: F.conv1d(x[None], x[:, :, None]), "conv1d"),
+    ],
+)
+def test_a_part_of_a_function_goes_by_the_function_s_name(program: Any, shown: str) -> None:
+    trace = fd.trace(program)(fd.ones(2, 2))
+    assert shown in names(trace)
+    inner = [one for one in names(trace) if one in OPS and not OPS[one].homes]
+    assert inner == []

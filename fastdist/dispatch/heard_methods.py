@@ -1,0 +1,75 @@
+"""Methods of tensors that no op stands for, told to a profile and to a recorder while one listens.
+
+While nobody does they are what they were, and are called as ever.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+from ..core.caller_warning import is_ours
+from ..core.time_ranges import time_ranges
+from ..tensor.tensor import Tensor
+from . import tracing
+from .timing import told_alone
+
+# Method -> PyTorch's name for its event in a profile.
+_EVENTS: Final = {
+    "__bool__": "is_nonzero",
+    "copy_": "copy_",
+    "detach": "detach",
+    "fill_": "fill_",
+    "item": "item",
+    "reshape": "reshape",
+    "zero_": "zero_",
+}
+# Methods by which numbers leave a trace: whatever a program makes of them is the same in each call
+# of the trace.
+_READING: Final = (
+    *("__array__", "__bool__", "__complex__", "__float__", "__index__", "__int__", "item"),
+    *("numpy", "tolist"),
+)
+# Guards the count and the methods of Tensor that are replaced; no other lock is taken under it.
+_listening_lock = threading.Lock()
+_listening = 0
+
+
+def install() -> None:
+    """Replace the methods whenever a profile or a recorder listens.
+
+    Note    called once, when Tensor has its methods
+    """
+    names = {*_EVENTS, *_READING}
+    owners = {name: next(one for one in Tensor.__mro__ if name in vars(one)) for name in names}
+    plain = {name: vars(owner)[name] for name, owner in owners.items()}
+    heard = {name: _heard(name, method) for name, method in plain.items()}
+
+    def switch(is_on: bool) -> None:
+        global _listening
+        with _listening_lock:
+            _listening += 1 if is_on else -1
+            for name, method in (heard if _listening else plain).items():
+                setattr(owners[name], name, method)
+
+    time_ranges.watch("on", switch)
+    tracing.watchers.append(switch)
+
+
+def _heard(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    event, reads = _EVENTS.get(name), name in _READING
+
+    @wraps(plain)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if event is not None and time_ranges.on:
+            found = told_alone(f"aten::{event}", plain, args, kwargs)
+        else:
+            found = plain(*args, **kwargs)
+        if reads and not is_ours(sys._getframe(1)):
+            tracing.note_read(name.strip("_"), args[0], found)
+        return found
+
+    return method
