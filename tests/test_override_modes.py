@@ -87,7 +87,7 @@ x, y = fd.ones(2, 2), fd.full((2, 2), 3.0)
 def test_methods_operators_and_makers_ask_the_mode(
     call: Callable[[], Any], function: Callable[..., Any]
 ) -> None:
-    for _ in range(2):  # the second time by the short way, were there no mode
+    for _ in range(2):  # the second time by the short path, were there no mode
         with Taking() as mode:
             found = call()
         assert found is TAKEN and mode.calls == [function]

@@ -10,7 +10,7 @@ from ..graph.anomaly import anomaly, set_anomaly_mode
 class set_detect_anomaly:
     """Switch anomaly mode on or off, at once; as a context manager for the block alone.
 
-    Note    slow: each op takes the general way, each Node keeps a traceback
+    Note    slow: each op takes the general path, each Node keeps a traceback
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:

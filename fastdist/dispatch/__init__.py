@@ -3,20 +3,24 @@
 An op is declared once (`pointwise`, `structured`, `view`), and everything is read off the
 declaration: the public function, the Tensor method, operators, the in-place twin, vjp and jvp, the
 Node that records it. What a declaration says stands in `pointwise_form.py` and
-`structured_form.py`, where nothing runs; `pointwise.py`, `structured.py` and `view.py` run it the
-general way, which reads as five steps: check, offer to the tracer, run, record a Node, carry
+`structured_form.py`, where nothing runs; `pointwise.py`, `structured.py` and `view.py` run it on
+the general path, which reads as five steps: check, offer to the tracer, run, record a Node, carry
 tangents.
 
 Every call costs, so the five steps are also written out for operands of which nothing needs a look:
-see Note [The short way] in `calls.py`, which writes it for all kinds of ops, for what is written
-into their first operand (`inplace.py`) and for `out=` (`output.py`). A short way finds what the
-general way has worked out before, a `Way` (`way.py`, `pointwise_way.py`), with its operands'
-layouts, and goes back to the general way for all else. What a Node saves, and how a gradient passes
-it, is written by `node_writer.py`.
+see Note [The short path] in `calls.py`, which writes it for all kinds of ops, for what is written
+into their first operand (`inplace.py`) and for `out=` (`output.py`). A short path finds what the
+general path has worked out before, a `Way` (`way.py`, `pointwise_way.py`), with its operands'
+layouts, and goes over to the general path for all else. What a Node saves, and how a gradient
+passes it, is written by `node_writer.py`.
 
-Who else wants a call gets it in the general way, to which the short one sends whatever is not plain
-(see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is not
-zero, everything: an argument's `__torch_function__` (`offering.py`), a batch of calls
+Words, one meaning each: a *path* is how a call runs, short or general; a *Way* is how an op runs on
+operands of known layouts; a tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter; a
+layout is *ordinary* where NumPy needs no further look; kernels for few numbers are *small*.
+
+Who else wants a call gets it on the general path, to which the short one sends all that is not
+plain (see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is
+not zero, everything: an argument's `__torch_function__` (`offering.py`), a batch of calls
 (`batching.py`, Note [Batching rules]), autocast and a profile, a recorder (`tracing.py`, Note [What
 is recorded]). Composites are offered by `arguments.py`.
 """

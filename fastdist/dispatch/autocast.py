@@ -1,8 +1,8 @@
 """Mixed precision: in which dtype an op of PyTorch's lists computes while autocast is on.
 
-While it is on in some thread, `modes.tracers` is not zero and every op goes the general way, which
-asks here; while it is off, nobody asks. A composite whose name is in the lists asks before it runs,
-an op in its general way: what it is made of may be told again, and is in that dtype already.
+While it is on in some thread, `modes.tracers` is not zero and every op takes the general path,
+which asks here; while it is off, nobody asks. A composite whose name is in the lists asks before it
+runs, an op on its general path: what it is made of may be told again, and is in that dtype already.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def leave(before: tuple[Any, bool]) -> None:
 def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
     """Inside this block, cast as this thread did when it asked for `casting_now`."""
     outside = casting_now()
-    if not before[0] and not outside[0]:  # the usual case, in which ops keep their short way
+    if not before[0] and not outside[0]:  # the usual case, in which ops keep their short path
         yield
         return
     _enter(before)

@@ -1,7 +1,7 @@
 """How an op runs on a batch of tensors at once, read off its declaration: `vmap`.
 
-While a level of vmap is open, `modes.tracers` is not zero and every op goes the general way, which
-offers its operands here. See Note [Batching rules].
+While a level of vmap is open, `modes.tracers` is not zero and every op takes the general path,
+which offers its operands here. See Note [Batching rules].
 """
 
 from __future__ import annotations

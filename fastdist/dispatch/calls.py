@@ -1,4 +1,4 @@
-"""Writes what runs when users call an op: the short way through the five steps of a call."""
+"""Writes what runs when users call an op: the short path through the five steps of a call."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from .pointwise_way import find_way
 from .structured_form import StructuredForm
 from .way import NO_WAY, OnDevice, Way
 
-# Note [The short way]
+# Note [The short path]
 # It is for operands of which nothing needs a look: plain Tensors, or numbers beside them, while no
 # tracer is open and no operand has a tangent. One look-up finds the Way: by the op where all
 # operands are of one layout and all attributes at their defaults, else by the op, the layouts and
 # the attributes. The Way has the function that makes the result of raw arrays, its layout, and the
 # functions that make the gradients. What differs from op to op (how many operands, what a Node
 # saves) is written out as source: loops over names, and helpers, would take longer than the work.
-# Whatever is unusual goes to the general way, and so does what has no Way yet.
+# Whatever is unusual goes to the general path, and so does what has no Way yet.
 #
 # What it buys, 8x8 float32, ns without and with grad (AMD EPYC, Zen 5; `python -m bench ops`):
-#   the general way              13000 | 15000
-#   the short way of x * y         540 |   710, one Python function
+#   the general path             13000 | 15000
+#   the short path of x * y        540 |   710, one Python function
 #   - the same with its Way found by a tuple of op and layouts: 75 more
 #   - with a Node's `save` as a call: 60 more with grad
 #   x.sum() 750 | 890, x @ y 650 | 800, x.exp() 470 | 980, where(mask, x, y) 1650 | 1890
 #
 # What is written into memory that is there, `x.add_(y)` and `add(x, y, out=z)`, is the same text
 # with a `target`, if nothing is to be recorded: the Way's `change` or `write` takes its array last.
-# x.add_(y) takes 890, add(x, y, out=z) 1040, the general way of both 10700 (Zen 4).
+# x.add_(y) takes 890, add(x, y, out=z) 1040, the general path of both 10700 (Zen 4).
 #
 # Calls on a device are the same text: the Way's function is what the backend's `making` returned.
 # On CUDA that has the compiled kernel, its grid and its extents, see Note [Prepared launches] in
-# kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general way
+# kernels/cuda/prepared.py: x + y takes 2000 | 2500 of Python over free kernels, the general path
 # 9500 | 13600 (`python -m bench ops --device shim`).
 #
 # Operators of pointwise ops are functions of their own, made at their first use, for nothing stands
 # between them and Python. The public functions, as op.py wrote them with the user's signature, get
-# their short way as new code when the first Way is kept: whoever holds them runs it from then on.
+# their short path as new code when the first Way is kept: whoever holds them runs it from then on.
 NAMES: Final[dict[str, Any]] = {
     "_PLAIN": PLAIN,
     "_NO_WAY": NO_WAY,
@@ -66,16 +66,16 @@ NAMES: Final[dict[str, Any]] = {
 
 
 class Call(NamedTuple):
-    """What a short way is written from: names and expressions of the text, plain data.
+    """What a short path is written from: names and expressions of the text, plain data.
 
     `target` is the tensor that the result is written into, the first operand or `out`; empty where
-    the result is new. `op` is what the text calls the op. `general` is the statement that goes the
-    general way, `unusual` are more conditions for it than those on the tensors. `given` is what the
-    Way's function takes, `key` what a Way is found by beside the layouts. `constants` are the lines
-    that make tensors of numbers among the operands, `numbers` those that do so of the op's own, and
-    `number` is what a Node saves of one, `{}`. `usual` are the conditions that all attributes are
-    at their defaults, None where one has none.
-    `more` results come after the first. `finding` makes the Way for a layout that is new to the op.
+    the result is new. `op` is what the text calls the op. `general` is the statement that takes the
+    general path, `unusual` are more conditions for it than those on the tensors. `given` is what
+    the Way's function takes, `key` what a Way is found by beside the layouts. `constants` are the
+    lines that make tensors of numbers among the operands, `numbers` those that do so of the op's
+    own, and `number` is what a Node saves of one, `{}`. `usual` are the conditions that all
+    attributes are at their defaults, None where one has none. `more` results come after the first.
+    `finding` makes the Way for a layout that is new to the op.
     """
 
     tensors: tuple[str, ...]
@@ -96,7 +96,7 @@ class Call(NamedTuple):
 
 
 def lines_of(call: Call) -> list[str]:
-    """Return the short way as the lines of a function, of which each path returns."""
+    """Return the short path as the lines of a function, of which each path returns."""
     given = [
         f"({name} is not None and {name}.__class__ not in _PLAIN)"
         if name in call.optional
@@ -244,7 +244,7 @@ def pointwise_call(
     """Return op as a function of its tensors and then its numbers, none of which has a default.
 
     `order` is another one of its parameters: of `1 - x`, Python tells x first. `general` is a
-    general way that also says what is wrong with a call.
+    general path that also says what is wrong with a call.
     """
     lines = _pointwise_lines(op, _going(op, "None"))
     text = f"def {op.name}({', '.join(order or (*op.tensors, *op.number_names))}):\n"
@@ -254,14 +254,14 @@ def pointwise_call(
 
 
 def _going(op: PointwiseForm | StructuredForm, out: str) -> str:
-    """Return the statement of a text that goes op's general way."""
+    """Return the statement of a text that goes op's general path."""
     operands = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
     return f"return _general(({operands}), ({attributes}), {out})"
 
 
 def write_pointwise(called: Op, op: PointwiseForm) -> None:
-    """Give a public function its short way: that of op, or of its in-place twin."""
+    """Give a public function its short path: that of op, or of its in-place twin."""
     assert called.written is not None
     function, head, tail = called.written
     names: dict[str, Any] = function.__globals__
@@ -278,7 +278,7 @@ def write_pointwise(called: Op, op: PointwiseForm) -> None:
 
 
 def _forms(op: PointwiseForm, general: str, target: str = "") -> list[str]:
-    """Return the short ways of op: with its numbers at their defaults, and of any others."""
+    """Return the short paths of op: with its numbers at their defaults, and of any others."""
     lines = _pointwise_lines(op, general, target=target)
     if op.usual is None or op.usual is op:
         return lines
@@ -375,7 +375,7 @@ def _numbers(op: PointwiseForm, refused: str) -> list[str]:
 
 
 def structured_lines(op: StructuredForm, more: int, general: str, *, target: str = "") -> list[str]:
-    """Return the short way through an op that gives `more` results after the first."""
+    """Return the short path through an op that gives `more` results after the first."""
     arrays = [
         f"None if {name} is None else {name}.array" if name in op.optional else f"{name}.array"
         for name in op.tensors
@@ -397,7 +397,7 @@ def structured_lines(op: StructuredForm, more: int, general: str, *, target: str
 
 
 def write_structured(op: StructuredForm, way: Way) -> None:
-    """Give op's public function its short way; way says how many results there are."""
+    """Give op's public function its short path; way says how many results there are."""
     assert op.written is not None
     function, head, tail = op.written
     names: dict[str, Any] = function.__globals__
@@ -423,8 +423,8 @@ def structured_call(op: StructuredForm, general: Callable[..., Any]) -> Callable
 
 
 def write_view(op: StructuredForm, see: Callable[..., Tensor]) -> None:
-    """Give a view op's public function its short way; see(raw view, its layout, its steps, of which
-    Tensor) makes the view.
+    """Give a view op's public function its short path; see(raw view, its layout, its steps, of
+    which Tensor) makes the view.
     """
     assert op.written is not None
     function, head, tail = op.written

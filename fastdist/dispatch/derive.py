@@ -123,7 +123,7 @@ def _call(primitive: str, *args: Any) -> Any:
         if getattr(op, "dtype", None) == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
-            # As a tensor, since the short way of an op begins with one.
+            # As a tensor, since the short path of an op begins with one.
             args = (constant(args[0], args[1]), args[1])
         only = getattr(op, "tensors_only", ())
         if only:

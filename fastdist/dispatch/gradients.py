@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..core.scalar import Body, Name
 from ..devices.backend import backend_of
-from ..kernels.cpu.short import TERMS, ones
+from ..kernels.cpu.small import TERMS, ones
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .broadcast import sum_array_to
@@ -55,7 +55,7 @@ def gradient_array(
     return cast_array(found, layout, target)
 
 
-def plain_gradient(loop: Callable[..., None], operands: Sequence[Any], layout: Layout) -> Any:
+def gradient_by_loop(loop: Callable[..., None], operands: Sequence[Any], layout: Layout) -> Any:
     """Return the gradient that a compiled loop makes of plain arrays of one layout."""
     found = np.empty(layout.shape, layout.dtype.numpy)
     loop(operands, found)

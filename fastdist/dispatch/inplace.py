@@ -117,7 +117,7 @@ class InPlace(Op):
         )
 
     def calling(self) -> Callable[..., Any]:
-        """Return the general way of the public function; as an operator, it returns NotImplemented
+        """Return the general path of the public function; as an operator, it returns NotImplemented
         for what no op takes: Python then asks that.
         """
         return operator_of(self, self.operator) if self.operator else super().calling()

@@ -102,7 +102,7 @@ def arguments_of(
 
 
 def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., Any]:
-    """Return the general way of an operator of op, offered under the operator's name; swapped says
+    """Return the general path of an operator of op, offered under the operator's name; swapped says
     that its operands are given in the opposite order.
     """
 

@@ -66,7 +66,7 @@ class Op:
         self.formatted: Callable[..., Any] | None = None
         self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         # The public function as public_function wrote it, and the text before and of its last
-        # statement, which calls `general`: an op may put a short way between them.
+        # statement, which calls `general`: an op may put a short path between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None
 
     @functools.cached_property
@@ -98,7 +98,7 @@ class Op:
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
     ) -> Any:
-        """Run the op the general way: check, offer to the tracer, run, record, carry tangents."""
+        """Take the general path: check, offer to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
 
     def batches(self, rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -114,7 +114,7 @@ class PointwiseOp(PointwiseForm):
     def require_tensors(self, called: str, operands: Sequence[Any]) -> None:
         """Raise TypeError for a number where only a tensor may stand; called is what users called.
 
-        Note    asked in the general way alone, to which the short ones leave such numbers
+        Note    asked on the general path alone, to which the short ones leave such numbers
         """
         for i, (name, operand) in enumerate(zip(self.tensors, operands, strict=True)):
             if name in self.tensors_only and not isinstance(operand, Tensor):
@@ -254,7 +254,7 @@ class PointwiseOp(PointwiseForm):
         self, operands: Sequence[Any], named: Sequence[Any], facts: Layout, called: Any
     ) -> None:
         """Let later calls on such operands find their Way; `called` is the op that users called,
-        whose public function gets its short way with the first.
+        whose public function gets its short path with the first.
         """
         remember_way(self, operands, named, facts)
         if called.written is not None and not called.is_written:

@@ -74,7 +74,7 @@ class PointwiseForm(Op):
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
         count = len(self.tensors)
         leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]
-        # The operands in whose place no number may stand: no short way makes a tensor of one there.
+        # The operands in whose place no number may stand: no short path makes tensors of them.
         self.tensors_only = frozenset(self.tensors[:leading])
         self.node_name = node_name or self.node_name
         self.number_names = self.attributes
@@ -109,7 +109,7 @@ class PointwiseForm(Op):
 
     def _with_defaults(self) -> PointwiseForm | None:
         """Return this op with its numbers at their defaults, of which numbers are
-        parts of the body: the short way of most calls. None where a number has no default.
+        parts of the body: the short path of most calls. None where a number has no default.
         """
         if not self.attributes:
             return self

@@ -18,7 +18,7 @@ from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.layout import Layout, memory_order
 from ..tensor.tensor import Tensor, layout_of
 from .broadcast import axes_to_sum
-from .gradients import CONDITIONS, gathered, gradient_array, in_used_order, plain_gradient
+from .gradients import CONDITIONS, gathered, gradient_array, gradient_by_loop, in_used_order
 from .pointwise_form import PointwiseForm
 from .way import NO_WAY, OnDevice, Way, noting_stream
 
@@ -30,7 +30,7 @@ def find_way(op: PointwiseForm, layout: Layout) -> Way:
     """Return how op runs on operands that are all of a layout that it has not met yet; NO_WAY where
     the general path must look.
     """
-    if not layout.plain or op.has_refusals or CONDITIONS.intersection(op.tensors):
+    if not layout.ordinary or op.has_refusals or CONDITIONS.intersection(op.tensors):
         return NO_WAY
     if op.dtype in _ONE_DTYPE:
         facts = layout
@@ -48,7 +48,7 @@ def find_way(op: PointwiseForm, layout: Layout) -> Way:
 
 
 def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, facts: Layout) -> None:
-    """Let calls of op on such layouts find their way; arrays are what the kernel was given, facts
+    """Let calls of op on such layouts find their Way; arrays are what the kernel was given, facts
     the layout of a new result.
 
     Note    whether NumPy gives a result the layout that the general path gives it is tried once for
@@ -57,7 +57,7 @@ def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, facts:
     layouts = []
     for operand in operands:
         if not isinstance(operand, Tensor):
-            return  # a number: the short way makes it a constant, which then comes here
+            return  # a number: the short path makes it a constant, which then comes here
         layouts.append(operand.facts)
     first, others = layouts[0], layouts[1:]
     is_one = all(layout is first for layout in others)
@@ -177,7 +177,7 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
     """
     if not op.differentiable or not facts.dtype.may_have_gradient:
         return (None,) * len(layouts)
-    is_uniform = facts.plain and all(
+    is_uniform = facts.ordinary and all(
         layout.device is CPU and (layout.dtype is facts.dtype or name in CONDITIONS)
         for name, layout in zip(op.tensors, layouts, strict=True)
     )
@@ -246,11 +246,11 @@ def _uniform(
     if target is facts:
         if facts.tiny:
             return small
-        return lambda *operands: plain_gradient(loop, operands, facts)
+        return lambda *operands: gradient_by_loop(loop, operands, facts)
     # The gradient of an operand that was broadcast must be summed.
     if facts.tiny:
         return lambda *operands: gathered(small(*operands), target)
-    return lambda *operands: gathered(plain_gradient(loop, operands, facts), target)
+    return lambda *operands: gathered(gradient_by_loop(loop, operands, facts), target)
 
 
 @functools.cache

@@ -33,12 +33,12 @@ from .tracing import listener, shown_as, traced
 from .way import (
     Plan,
     Way,
-    are_plain,
+    are_keys,
     filling,
+    find_functions,
     layouts_of,
     may_be_kept,
     order_of,
-    shorten,
 )
 
 
@@ -57,7 +57,7 @@ class StructuredOp(StructuredForm):
                 return timed(self, self.name, self.general, operands, attributes, out)
             operands = cast_operands(self.name, operands)
             recorder = listener()
-            if recorder is not None and are_plain(attributes):
+            if recorder is not None and are_keys(attributes):
                 shown = shown_as(recorder, self, operands, attributes)
                 return traced(recorder, shown, self.general, (operands, attributes, out))
         given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
@@ -92,12 +92,12 @@ class StructuredOp(StructuredForm):
             return self._new_way(operands, attributes)
         if way is None:
             way = self._new_way(operands, attributes, kept=True)
-            shorten(way, self.kernel, keeps_order=self.keeps_order)
+            find_functions(way, self.kernel, keeps_order=self.keeps_order)
             plans.remember(key, way)
             if self._is_usual(way.layouts, attributes):
                 operands[0].facts.ways[self] = way
-            is_short = way.run is not None and not self.several
-            if is_short and self.written is not None and not self._is_written:
+            may_be_written = way.run is not None and not self.several
+            if may_be_written and self.written is not None and not self._is_written:
                 self._is_written = True
                 write_structured(self, way)
         return way
@@ -128,7 +128,7 @@ class StructuredOp(StructuredForm):
         plan = way.plan
         assert plan is not None
         if way.run is not None:
-            found = _run_short(way.run, [None if o is None else o.array for o in operands])
+            found = _run_silently(way.run, [None if o is None else o.array for o in operands])
             if not way.more:
                 found = (found,)
             layouts: Any = (way.facts, *way.more)
@@ -238,7 +238,7 @@ class StructuredOp(StructuredForm):
 
 
 @silent  # type: ignore[untyped-decorator]
-def _run_short(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+def _run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     return run(*arrays)
 
 

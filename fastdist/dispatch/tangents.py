@@ -5,23 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
-
-
-class Differentiable(Protocol):
-    """What this file reads off a pointwise op."""
-
-    differentiable: bool
-
-    @property
-    def vjps(self) -> tuple[Any, ...]:
-        """The Tensor expressions of the gradients, which are those of the tangents."""
-
+from .pointwise_form import PointwiseForm
 
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
@@ -201,7 +191,7 @@ def carry_view(result: Tensor, input: Tensor) -> None:
 
 
 def carry_pointwise(
-    op: Differentiable,
+    op: PointwiseForm,
     result: Tensor,
     operands: Sequence[Any],
     attributes: Sequence[Any],
@@ -225,7 +215,7 @@ def carry_pointwise(
 
 
 def _tangent(
-    op: Differentiable,
+    op: PointwiseForm,
     result: Tensor,
     values: Sequence[Any],
     attributes: Sequence[Any],

@@ -1,8 +1,8 @@
 """Ops that hand in what they took, while somebody listens to core/time_ranges.py.
 
-A profile lets every op go its general way, where `modes.tracers` is looked at in any case: who does
-not listen pays nothing. A function that is made of ops hands in a range around theirs, and views
-one of themselves alone; what an op's event is called says event_names.py.
+A profile lets every op take its general path, where `modes.tracers` is looked at in any case: who
+does not listen pays nothing. A function that is made of ops hands in a range around theirs, and
+views one of themselves alone; what an op's event is called says event_names.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who listens to every call of a thread: a recorder, to which ops offer what they do.
 
-While one is open, `modes.tracers` is not zero and every op goes the general way, which asks here;
+While one is open, `modes.tracers` is not zero and every op takes the general path, which asks here;
 while none is, nobody asks. See Note [What is recorded].
 """
 

@@ -17,8 +17,8 @@ from ..core.device import CPU, Device
 from ..core.dtypes import DType
 from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
-from ..kernels.cpu.short import Facts
 from ..kernels.cpu.silence import silent
+from ..kernels.cpu.small import Facts
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
@@ -114,7 +114,7 @@ NO_WAY: Final = Way((), ())
 
 # Attributes of these types, and tuples of them, say all about a plan and hold no memory worth
 # freeing. A tuple may hold Tensors, whose numbers change.
-_PLAIN_ATTRIBUTES = frozenset({int, float, bool, str, type(None), DType, type(Ellipsis)})
+_KEYS = frozenset({int, float, bool, str, type(None), DType, type(Ellipsis)})
 
 
 def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
@@ -126,25 +126,25 @@ def may_be_kept(operands: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
     """Return whether layouts and attributes are all that a plan can depend on."""
     return (
         operands[0] is not None
-        and are_plain(attributes)
+        and are_keys(attributes)
         and all(operand is None or isinstance(operand, Tensor) for operand in operands)
     )
 
 
-def are_plain(attributes: tuple[Any, ...]) -> bool:
+def are_keys(attributes: tuple[Any, ...]) -> bool:
     """Return whether attributes are numbers, words and tuples of them, possible keys all."""
     for one in attributes:
         kind = one.__class__
         if kind is tuple:
-            if not are_plain(one):
+            if not are_keys(one):
                 return False
         # 0.0 and -0.0 would be one key.
-        elif kind not in _PLAIN_ATTRIBUTES or (kind is float and one == 0):
+        elif kind not in _KEYS or (kind is float and one == 0):
             return False
     return True
 
 
-def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:
+def find_functions(way: Way, kernel: str, *, keeps_order: bool) -> None:
     """Give way its functions if all its operands are of one device and need no cast."""
     plan, layouts = way.plan, way.layouts
     assert plan is not None and layouts[0] is not None
@@ -158,7 +158,7 @@ def shorten(way: Way, kernel: str, *, keeps_order: bool) -> None:
             return
     order = order_of(layouts, plan.shape) if keeps_order else None
     if device is CPU and order is None and reads_of(plan, layouts) is None:
-        _shorten_on_cpu(way, plan.kernel or kernel, plan)
+        _find_functions_on_cpu(way, plan.kernel or kernel, plan)
     else:
         way.run = filling(way, kernel, device, order)
         way.records = way.records and noting_stream(device)
@@ -202,8 +202,8 @@ def noting_stream(device: Device) -> bool | Callable[[Any], None]:
     return note
 
 
-def _shorten_on_cpu(way: Way, name: str, plan: Plan) -> None:
-    from ..kernels.cpu.short_kernels import short_gradients, short_kernel
+def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
+    from ..kernels.cpu.small_kernels import small_gradients, small_kernel
 
     layouts = way.layouts
     facts = Facts(
@@ -215,8 +215,8 @@ def _shorten_on_cpu(way: Way, name: str, plan: Plan) -> None:
         numbers=plan.numbers,
         seen_as=plan.seen_as,
     )
-    way.run = short_kernel(name, facts) or filling(way, name, CPU)
-    way.gradients = short_gradients(name, facts)
+    way.run = small_kernel(name, facts) or filling(way, name, CPU)
+    way.gradients = small_gradients(name, facts)
 
 
 def reads_of(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:

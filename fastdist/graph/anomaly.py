@@ -35,7 +35,7 @@ _switch_lock = threading.Lock()
 
 
 def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:
-    """Switch the mode. While it is on ops go the general way, where each Node is noted."""
+    """Switch the mode. While it is on ops take the general path, where each Node is noted."""
     with _switch_lock:
         if enabled is not anomaly.enabled:
             change = 1 if enabled else -1

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Modes:
     """Read by every op on its shortest path, so attributes of one slotted object: 6 ns each.
 
-    `special` counts what sends ops the general way (a tracer, open forward levels, mirrors of
+    `special` counts what sends ops down the general path (a tracer, open forward levels, mirrors of
     remote levels), `tracers` those of them that see every op; `grad_off` counts threads in which
     grad mode is off: only when it is not zero is the thread's own flag read.
     """

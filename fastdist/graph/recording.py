@@ -13,7 +13,7 @@ from .node import Node, next_sequence_number
 def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
     """Let node stand for the call being recorded; layout is its output's, or a tuple of several.
 
-    Note    the short ways write this out for CPU tensors while nothing traces
+    Note    the short paths write this out for CPU tensors while nothing traces
     """
     node.seq = next_sequence_number()
     node.edges = edges

@@ -2,8 +2,8 @@
 
 A Node that saves under hooks holds a PackedTensor where it would hold the tensor. It has the few
 attributes of a Tensor that Nodes read, and asks the unpack hook when its array is read. While hooks
-are open somewhere, `modes.tracers` sends every op the general way, which packs after it saved; with
-none open nobody asks.
+are open somewhere, `modes.tracers` sends every op down the general path, which packs after it
+saved; with none open nobody asks.
 """
 
 from __future__ import annotations

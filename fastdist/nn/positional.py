@@ -14,7 +14,7 @@ import numpy as np
 
 from ..dispatch.arguments import checked
 from ..ops.dropout import drop_channels
-from ..ops.embedding import shorten_rows
+from ..ops.embedding import bound_norms
 from ..tensor.tensor import Tensor, from_array
 from . import functional as F
 
@@ -109,7 +109,7 @@ def embedding_renorm_(
     weight: Tensor, indices: Tensor, max_norm: float, norm_type: float = 2.0
 ) -> Tensor:
     """Shorten the rows of weight that indices name and that are longer than max_norm, in place."""
-    shorten_rows(weight, indices, max_norm, norm_type)
+    bound_norms(weight, indices, max_norm, norm_type)
     return weight
 
 

@@ -39,7 +39,7 @@ def embedding(
     require_index("embedding", input)
     padding = padding_of(padding_idx, weight.facts.shape[0])
     if max_norm is not None:
-        shorten_rows(weight, input, max_norm, norm_type)
+        bound_norms(weight, input, max_norm, norm_type)
     if sparse and has_gradient(weight):
         return sparse_rows(  # type: ignore[no-any-return]
             weight, input, padding, scale_grad_by_freq
@@ -108,7 +108,7 @@ def _rows(weight: Any, input: Any, padding: int | None) -> Any:
     return OPS["where"].public(padded, found.detach(), found)
 
 
-def shorten_rows(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+def bound_norms(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
     """Scale the rows of weight that input names and that are longer than max_norm, in place."""
     places = input.detach().reshape(-1)
     with no_grad():

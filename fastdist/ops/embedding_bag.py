@@ -12,7 +12,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from .creation import full, tensor, zeros
-from .embedding import divide_gradient, frequency, has_gradient, shorten_rows, sparse_rows
+from .embedding import bound_norms, divide_gradient, frequency, has_gradient, sparse_rows
 from .indexing import require_index, select_slices
 from .joining import narrow
 from .ranges import arange
@@ -45,7 +45,7 @@ def embedding_bag(
     bags = _bags_of(input, offsets, include_last_offset)
     places: Any = input.reshape(-1)
     if max_norm is not None:
-        shorten_rows(weight, places, max_norm, norm_type)
+        bound_norms(weight, places, max_norm, norm_type)
     if sparse and has_gradient(weight):
         rows = sparse_rows(weight, places, padding)
     else:

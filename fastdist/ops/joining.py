@@ -198,7 +198,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     given = tuple(tensors)
     if not given:
         raise RuntimeError("stack expects a non-empty TensorList")
-    if out is None and dim == 0 and _is_plain_row(given):
+    if out is None and dim == 0 and _may_be_copied(given):
         return _stacked_at_once(given)
     found = offer(stack, (tensors,), {"dim": dim} if dim else {})
     if found is not NOT_TAKEN:
@@ -214,7 +214,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
 
 
-def _is_plain_row(given: tuple[Any, ...]) -> bool:
+def _may_be_copied(given: tuple[Any, ...]) -> bool:
     """Say whether nothing is to be done but to copy: what batches of samples are made of."""
     if modes.special or not PLAIN.issuperset(map(type, given)):
         return False

@@ -234,9 +234,9 @@ def _(input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction:
 
 
 def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_index: int) -> bool:
-    """Return whether the short way fits: a plain matrix, every target a class that counts."""
+    """Return whether the short path fits: a plain matrix, every target a class that counts."""
     layout, found = input.facts, target.facts
-    if weight is not None or not layout.plain or len(layout.shape) != 2:
+    if weight is not None or not layout.ordinary or len(layout.shape) != 2:
         return False
     if modes.tracers and levels.depth:
         return False  # a batch of targets

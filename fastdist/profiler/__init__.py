@@ -1,6 +1,6 @@
 """Where a program's time goes, under PyTorch's names: `profile`, `record_function`, `schedule`.
 
-While a profile records, ops go their general way and hand in what they took to
+While a profile records, ops take their general path and hand in what they took to
 core/time_ranges.py; graph/recordings.py tells other rooms of it. events.py shows what is read from
 there, table.py as tables, trace.py as traces for chrome://tracing and as pages. activities.py has
 whose work is recorded, emitted.py tells NVIDIA's profilers. Events have PyTorch's names for ops

@@ -95,8 +95,8 @@ class profile(KeyAverages):
     once, whatever post_processing_timeout_s says. execution_trace_observer is anything with
     start(), stop() and cleanup().
 
-    Note    ops go their general way while it records, as they do under autocast, and gradients are
-            made of them: both take longer than otherwise. An op of 9 us takes 1 us more with
+    Note    ops take their general path while it records, as they do under autocast, and gradients
+            are made of them: both take longer than otherwise. An op of 9 us takes 1 us more with
             shapes, 0.3 us with flops, 3 us with stacks, more where these are deep, 4 us with memory
     """
 

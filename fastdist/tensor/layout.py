@@ -11,8 +11,8 @@ from ..core.device import CPU, Device
 from ..core.dtypes import DType, float32, float64
 from ..kernels.cpu.pointwise import SMALL_LIMIT
 
-# Note [Plain and tiny tensors]
-# `layout.plain` is true for what needs no further look: CPU, float32 or float64, contiguous, at
+# Note [Ordinary and tiny tensors]
+# `layout.ordinary` is true for what needs no further look: CPU, float32 or float64, contiguous, at
 # least one dimension (NumPy turns 0-d results into scalars). `layout.tiny` says besides that NumPy
 # beats a compiled loop.
 TINY_LIMIT = SMALL_LIMIT
@@ -49,7 +49,7 @@ class Layout:
         "device",
         "dtype",
         "numel",
-        "plain",
+        "ordinary",
         "plans",
         "shape",
         "steps",
@@ -64,7 +64,7 @@ class Layout:
     steps: Shape  # strides in bytes
     numel: int
     contiguous: bool
-    plain: bool
+    ordinary: bool
     tiny: bool
     plans: PlanTable  # of what is done with such tensors, and others beside them
     ways: dict[Any, Any]  # pointwise op -> its Way where all operands are of this layout
@@ -101,13 +101,13 @@ class Layout:
             layout.steps = tuple([step * dtype.itemsize for step in layout.strides])
             layout.numel = count_elements(shape)
             layout.contiguous = contiguous
-            layout.plain = (
+            layout.ordinary = (
                 contiguous
                 and device is CPU
                 and (dtype is float32 or dtype is float64)
                 and len(shape) > 0
             )
-            layout.tiny = layout.plain and layout.numel <= TINY_LIMIT
+            layout.tiny = layout.ordinary and layout.numel <= TINY_LIMIT
             layout.plans, layout.ways = PlanTable(), {}
         # Filed last: a finalizer or a signal's handler, which may come in at any line and under the
         # lock, may have made and filed the same one.

@@ -2,7 +2,7 @@
 
 A sparse tensor is a Tensor whose `array` is a Coo and whose `facts` are a SparseLayout. So whatever
 hands raw arrays on (the engine, hooks, `wrap`) hands sparse ones on as well, and no dense path asks
-for them: a SparseLayout is neither plain nor contiguous, and keeps no plans, so that every short
+for them: a SparseLayout is neither ordinary nor contiguous, and keeps no plans, so that every short
 way through an op misses and ends in the op's `general`. That finds the op's rule for sparse
 operands (dispatch/sparse_rules.py) or refuses in words. A Coo that reaches NumPy all the same can
 be added; everything else it refuses in words, too.
@@ -58,7 +58,7 @@ class SparseLayout(Layout):
         # PyTorch's strides of sparse tensors: there is nothing to walk.
         made.strides = (0,) * len(shape)
         made.numel = count_elements(shape)
-        made.contiguous = made.plain = made.tiny = False
+        made.contiguous = made.ordinary = made.tiny = False
         made.plans, made.ways = _NoPlans(), {}
         with cls._interned_lock:
             return cls._made.setdefault(key, made)

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from .long_rows import loop_of
-from .short import LIMIT, Facts, Run
 from .silence import silent
+from .small import LIMIT, Facts, Run
 
 Array = np.ndarray[Any, Any]
 

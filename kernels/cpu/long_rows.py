@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from .short import LIMIT, Facts, Run
 from .silence import silent
+from .small import LIMIT, Facts, Run
 
 Array = np.ndarray[Any, Any]
 Launch = Callable[..., None]

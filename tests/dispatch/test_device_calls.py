@@ -1,4 +1,4 @@
-"""The short way of ops on a device: one launch, on the stream that is current."""
+"""The short path of ops on a device: one launch, on the stream that is current."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastdist.devices.backend import backend_of
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.dispatch.structured import StructuredOp
 from fastdist.dispatch.view import ViewOp
-from tests.dispatch.ways import general_calls
+from tests.dispatch.paths import general_calls
 
 SIM: Any = backend_of("sim")
 VALUES = np.random.default_rng(3).standard_normal((3, 4)).astype(np.float32)

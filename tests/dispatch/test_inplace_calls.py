@@ -1,4 +1,4 @@
-"""The short way of in-place ops: taken where nothing is recorded, and otherwise not."""
+"""The short path of in-place ops: taken where nothing is recorded, and otherwise not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ every_call = pytest.mark.parametrize("name", CALLS)
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list of the ops that went the general way."""
+    """Return a list of the ops that took the general path."""
     went: list[str] = []
     general = InPlace.general
 
@@ -231,7 +231,7 @@ def test_twins_show_their_parameters_called_or_not(name: str, parameters: list[s
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "parts of one"])
-def test_a_later_call_on_a_device_goes_the_short_way(name: str, slow: list[str]) -> None:
+def test_a_later_call_on_a_device_takes_the_short_path(name: str, slow: list[str]) -> None:
     call = CALLS[name]
     values, y = tensors()
     call(values, y)

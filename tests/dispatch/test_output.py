@@ -10,7 +10,7 @@ import pytest
 import fastdist as fd
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.dispatch.structured import StructuredOp
-from tests.dispatch.ways import general_calls
+from tests.dispatch.paths import general_calls
 
 WARNING = (
     r"An output with one or more elements was resized since it had shape \[2\], which does not "

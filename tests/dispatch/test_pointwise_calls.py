@@ -1,4 +1,4 @@
-"""The short way of pointwise ops with numbers, three tensors, or dtypes that are not floating."""
+"""The short path of pointwise ops with numbers, three tensors, or dtypes that are not floating."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist import autograd
 from fastdist.autograd import forward_ad
 from fastdist.dispatch.constants import constant
 from fastdist.dispatch.pointwise import PointwiseOp
-from tests.dispatch.ways import general_calls, gradient_of
+from tests.dispatch.paths import general_calls, gradient_of
 
 F = fd.nn.functional
 MASK = fd.tensor(np.arange(12).reshape(3, 4) % 3 == 0)
@@ -46,7 +46,7 @@ def leaf() -> Any:
 
 
 @every_call
-def test_a_later_call_goes_the_short_way(name: str) -> None:
+def test_a_later_call_takes_the_short_path(name: str) -> None:
     x = leaf()
     for _ in range(3):
         CALLS[name](x), CALLS[name](x.detach())
@@ -56,7 +56,7 @@ def test_a_later_call_goes_the_short_way(name: str) -> None:
 
 
 @every_call
-def test_results_are_those_of_the_general_way(name: str) -> None:
+def test_results_are_those_of_the_general_path(name: str) -> None:
     call, x = CALLS[name], leaf()
     for _ in range(3):
         found, gradient = call(x), gradient_of(call, x)
@@ -81,7 +81,7 @@ def test_gradients_may_be_differentiated_again(name: str) -> None:
 
 
 @every_call
-def test_tangents_are_carried_past_the_short_way(name: str) -> None:
+def test_tangents_are_carried_past_the_short_path(name: str) -> None:
     call, x = CALLS[name], leaf().detach()
     call(x), call(x)
     with forward_ad.dual_level():

@@ -1,4 +1,4 @@
-"""The short way through structured ops: taken where nothing is unusual, and otherwise not."""
+"""The short path through structured ops: taken where nothing is unusual, and otherwise not."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.structured import StructuredOp
 from fastdist.dispatch.way import Way
 from fastdist.engine.backward import modes_engine
-from tests.dispatch.ways import general_calls, gradient_of
+from tests.dispatch.paths import general_calls, gradient_of
 
 F = fd.nn.functional
 
 PLACES = fd.tensor([2, 0, 3])
-# Calls of ops that all have a short way, on a 4x4 matrix.
+# Calls of ops that all have a short path, on a 4x4 matrix.
 CALLS: dict[str, Callable[[Any], Any]] = {
     "sum(1)": lambda x: x.sum(1),
     "sum(0, keepdim)": lambda x: x.sum(0, keepdim=True),
@@ -64,7 +64,7 @@ def leaf(seed: int = 0) -> Any:
 
 
 @every_call
-def test_a_second_call_goes_the_short_way(name: str) -> None:
+def test_a_second_call_takes_the_short_path(name: str) -> None:
     x = leaf()
     CALLS[name](x), CALLS[name](x.detach())
     with general_calls(StructuredOp) as went:
@@ -73,8 +73,8 @@ def test_a_second_call_goes_the_short_way(name: str) -> None:
 
 
 @every_call
-def test_values_and_gradients_are_those_of_the_general_way(name: str) -> None:
-    """In anomaly mode, where every op is noted, all ops go the general way."""
+def test_values_and_gradients_are_those_of_the_general_path(name: str) -> None:
+    """In anomaly mode, where every op is noted, all ops take the general path."""
     call, x = CALLS[name], leaf()
     call(x)
     found, gradient = call(x).detach().numpy(), gradient_of(call, x)
@@ -133,7 +133,7 @@ def test_nothing_is_recorded_in_no_grad_and_for_other_threads(name: str) -> None
 
 
 @every_call
-def test_an_open_level_carries_tangents_past_the_short_way(name: str) -> None:
+def test_an_open_level_carries_tangents_past_the_short_path(name: str) -> None:
     call, x = CALLS[name], fd.tensor(values(), dtype=fd.float64)
     t = fd.tensor(values(1), dtype=fd.float64)
     call(x), call(x)
@@ -149,7 +149,7 @@ class Mine(fd.Tensor):
     """A class of a user's own."""
 
 
-def test_a_subclass_goes_the_general_way() -> None:
+def test_a_subclass_goes_the_general_path() -> None:
     x = fd.tensor(values())
     x.softmax(1)
     mine = object.__new__(Mine)
@@ -266,7 +266,7 @@ def test_what_saves_nothing_may_run_again() -> None:
 
 
 @every_call
-def test_hooks_see_the_gradients_of_the_short_way(name: str) -> None:
+def test_hooks_see_the_gradients_of_the_short_path(name: str) -> None:
     call, x = CALLS[name], leaf()
     call(x)
     plain = gradient_of(call, x)

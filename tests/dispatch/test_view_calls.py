@@ -1,4 +1,4 @@
-"""The short way through views and indexing, and what must hold of the views that it makes."""
+"""The short path through views and indexing, and what must hold of the views that it makes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdist.autograd import forward_ad
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.structured import StructuredOp
 from fastdist.dispatch.view import ViewOp
-from tests.dispatch.ways import general_calls, gradient_of
+from tests.dispatch.paths import general_calls, gradient_of
 
 MASK = fd.tensor([[True, False, True], [False, False, True]])
 
@@ -59,7 +59,7 @@ def counted(out: Any) -> Any:
 
 
 @every_call
-def test_a_second_call_goes_the_short_way(name: str) -> None:
+def test_a_second_call_takes_the_short_path(name: str) -> None:
     x = leaf()
     CALLS[name](x), CALLS[name](x.detach())
     with general_calls(ViewOp, StructuredOp) as went:
@@ -68,7 +68,7 @@ def test_a_second_call_goes_the_short_way(name: str) -> None:
 
 
 @every_call
-def test_values_layouts_and_gradients_are_those_of_the_general_way(name: str) -> None:
+def test_values_layouts_and_gradients_are_those_of_the_general_path(name: str) -> None:
     call, x = CALLS[name], leaf()
     call(x)
     found, gradient = call(x), gradient_of(call, x, counted)

@@ -93,7 +93,7 @@ def test_gradients_of_structured_ops_are_fresh_where_promised(name: str, one: Ca
 def test_gradients_of_pointwise_ops_are_fresh_where_promised(row: Row) -> None:
     shapes = [*shapes_for(row), [(many_for(row.name),)] * 3]
     for one in shapes:
-        # The second call goes the short way.
+        # The second call takes the short path.
         for _ in range(2):
             leaves = leaves_of(sample(row, one, " fresh"))
             result = function_of(row)(*leaves)

@@ -1,4 +1,4 @@
-"""Tensors joined again and again: the short way of cat and stack."""
+"""Tensors joined again and again: the short path of cat and stack."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ NO_NUMBER_FIRST = ["eq", "ne", "lt", "le", "gt", "ge", "fmod", "copysign", "rsub
 @pytest.mark.parametrize("name", NUMBERLESS)
 def test_a_number_in_the_place_of_a_tensor_is_refused(name: str, number: float) -> None:
     tensor = INTEGERS if name in ("gcd", "lcm") else FLOATS
-    for _ in range(2):  # the first call may leave a short way for the second
+    for _ in range(2):  # the first call may leave a short path for the second
         getattr(fd, name)(tensor, tensor)
         with pytest.raises(
             TypeError, match=rf"^{name}\(\): argument '\w+' \(position 2\) must be T"

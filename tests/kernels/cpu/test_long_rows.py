@@ -12,7 +12,7 @@ import pytest
 import fastdist as fd
 from fastdist.kernels.cpu import long_rows
 from fastdist.kernels.cpu.row_steps import KERNELS, Columns, Let, Map, Reduce, row
-from fastdist.kernels.cpu.short import LIMIT, Facts
+from fastdist.kernels.cpu.small import LIMIT, Facts
 from fastdist.nn import functional as F
 
 Array = Any

@@ -14,7 +14,7 @@
 #
 # What is never opened (an answer that comes too late) makes no tensors, but takes what was lent
 # for it. `encode` and `decode` alone write and read the header. Nearly every message is a body, or
-# a body and one small tensor (`lone_table`), and takes a short way through both of them; the
+# a body and one small tensor (`lone_table`), and takes a short path through both of them; the
 # bytes are those of the long way.
 #
 # A message's bytes are a header, tables, a body and buffers: `layout.py` has them, `tables.py`

@@ -1,6 +1,6 @@
 """The tables that follow a message's header, as bytes, and read back against what came.
 
-Most calls have one small tensor: theirs has a short way out and in.
+Most calls have one small tensor: theirs has a short path out and in.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .short import LIMIT, Facts, Run, row_starts, short
+from .small import LIMIT, Facts, Run, row_starts, small
 
 
-@short("copying.cast")
+@small("copying.cast")
 def _cast(facts: Facts) -> Run | None:
     shape = facts.shapes[0]
     if not shape or math.prod(shape) > LIMIT:
@@ -29,7 +29,7 @@ def _require_inside(index: Any, length: int, axis: int) -> None:
         raise IndexError(f"index {worst} is out of bounds for dimension {axis} with size {length}")
 
 
-@short("indexing.select")
+@small("indexing.select")
 def _select(facts: Facts) -> Run | None:
     shape, (axis,) = facts.shapes[0], facts.numbers
     if not shape or not shape[axis] or 0 in facts.shape or math.prod(facts.shape) > LIMIT:
@@ -43,7 +43,7 @@ def _select(facts: Facts) -> Run | None:
     return select
 
 
-@short("indexing.gather")
+@small("indexing.gather")
 def _gather(facts: Facts) -> Run | None:
     shape, wanted, (axis,) = facts.shapes[0], facts.shape, facts.numbers
     if not facts.small or shape is None or len(shape) != 2 or axis != 1 or 0 in wanted:

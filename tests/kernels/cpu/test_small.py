@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fastdist.devices.backend import backend_of
-from fastdist.kernels.cpu.short import GRADIENTS, KERNELS, TERMS, Facts
-from fastdist.kernels.cpu.short_kernels import short_gradients, short_kernel
+from fastdist.kernels.cpu.small import GRADIENTS, KERNELS, TERMS, Facts
+from fastdist.kernels.cpu.small_kernels import small_gradients, small_kernel
 
 INF, NAN = math.inf, math.nan
 EXTREMES = np.array(
@@ -49,9 +49,9 @@ def ordinary(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarra
 
 
 def shortened(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarray] | None:
-    """Return what the short kernel gives; warnings are errors, and inputs may not change."""
+    """Return what the small kernel gives; warnings are errors, and inputs may not change."""
     (shape, dtype), *others = kinds
-    run = short_kernel(name, facts_of(arrays, shape, dtype, numbers))
+    run = small_kernel(name, facts_of(arrays, shape, dtype, numbers))
     if run is None:
         return None
     kept = [None if a is None else a.copy() for a in arrays]
@@ -69,7 +69,7 @@ def shortened(name: str, arrays: Any, kinds: Any, numbers: Any) -> list[np.ndarr
 
 def assert_same(name: str, arrays: Any, kinds: Any, numbers: Any = ()) -> None:
     found = shortened(name, arrays, kinds, numbers)
-    assert found is not None, f"{name} has no short kernel for this"
+    assert found is not None, f"{name} has no small kernel for this"
     expected = ordinary(name, arrays, kinds, numbers)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-6, atol=1e-6)
@@ -119,7 +119,7 @@ def test_keepdim_and_places_are_seen_in_their_shape() -> None:
     for name in ("reduce.sum", "reduce.amax", "reduce.argmax", "reduce.max_along"):
         axis = 1 if name in ("reduce.argmax", "reduce.max_along") else (1,)
         facts = facts_of([x], (7,), np.float32, (axis,), (7, 1))
-        run = short_kernel(name, facts)
+        run = small_kernel(name, facts)
         assert run is not None
         found = run(x)
         for one in found if isinstance(found, tuple) else (found,):
@@ -237,7 +237,7 @@ def test_places_outside_are_refused_as_ever(places: list[int]) -> None:
     ):
         axis = 0 if name == "select" else 1
         facts = facts_of([x, given], shape, np.float32, (axis,))
-        run = short_kernel(f"indexing.{name}", facts)
+        run = small_kernel(f"indexing.{name}", facts)
         assert run is not None
         with pytest.raises(IndexError, match=r"index -?\d is out of bounds for dimension"):
             run(x, given)
@@ -245,7 +245,7 @@ def test_places_outside_are_refused_as_ever(places: list[int]) -> None:
 
 def test_gradients_of_sums_repeat_what_came_in_any_strides() -> None:
     x, g = sample((5, 4)), sample((2, 5))[0]
-    (repeat,) = short_gradients("reduce.sum", facts_of([x], (5,), np.float32, ((1,),))) or ()
+    (repeat,) = small_gradients("reduce.sum", facts_of([x], (5,), np.float32, ((1,),))) or ()
     assert repeat is not None
     np.testing.assert_array_equal(repeat(g), np.repeat(g[:, None], 4, 1))
     np.testing.assert_array_equal(
@@ -257,12 +257,12 @@ def test_gradients_of_sums_repeat_what_came_in_any_strides() -> None:
 def test_a_bias_without_axes_gets_the_sum_of_all() -> None:
     x, weight, bias = sample((5, 4)), sample((3, 4)), np.zeros((), np.float32)
     facts = facts_of([x, weight, bias], (5, 3), np.float32, ())
-    found = short_gradients("product.linear", facts)
+    found = small_gradients("product.linear", facts)
     assert found is not None and found[2] is not None
     g = sample((5, 3))
     np.testing.assert_allclose(found[2](g), g.sum(), rtol=1e-6)
 
 
-def test_every_short_kernel_stands_in_for_one_that_exists() -> None:
+def test_every_small_kernel_stands_in_for_one_that_exists() -> None:
     for name in {*KERNELS, *GRADIENTS}:
         assert callable(backend_of("cpu").kernel(name))

@@ -70,7 +70,7 @@ KERNELS: dict[str, Maker] = {}
 GRADIENTS: dict[str, Callable[[Facts], tuple[Run | None, ...] | None]] = {}
 
 
-def short(*names: str) -> Callable[[Maker], Maker]:
+def small(*names: str) -> Callable[[Maker], Maker]:
     """Register the maker of functions that stand in for kernels of these names."""
 
     def register(maker: Maker) -> Maker:

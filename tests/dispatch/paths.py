@@ -1,4 +1,4 @@
-"""What tests of the short ways through ops share."""
+"""What tests of the short paths through ops share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import fastdist as fd
 
 @contextmanager
 def general_calls(*kinds: Any) -> Iterator[list[str]]:
-    """Yield a list of the ops of these classes that went the general way nevertheless."""
+    """Yield a list of the ops of these classes that took the general path nevertheless."""
     went = list[str]()
 
     def spy_on(general: Any) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import long_columns, long_rows
-from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
+from .small import TERMS, Facts, Run, gradients, number, ones, row_starts, small
 
 
 def _axes(facts: Facts) -> tuple[Any, Any, tuple[int, ...]]:
@@ -66,12 +66,12 @@ def _summed(facts: Facts) -> Run | None:
     return None
 
 
-@short("reduce.sum")
+@small("reduce.sum")
 def _sum(facts: Facts) -> Run | None:
     return _summed(facts) or long_columns.sum(facts) or long_rows.sum(facts)
 
 
-@short("reduce.mean")
+@small("reduce.mean")
 def _mean(facts: Facts) -> Run | None:
     total = _summed(facts)
     if total is None:
@@ -143,12 +143,12 @@ def _extreme(facts: Facts, best: Any) -> Run | None:
     return _seen(along, (shape[0],), final)
 
 
-@short("reduce.amax")
+@small("reduce.amax")
 def _amax(facts: Facts) -> Run | None:
     return _extreme(facts, np.ndarray.argmax) or long_rows.extreme(facts, "top")
 
 
-@short("reduce.amin")
+@small("reduce.amin")
 def _amin(facts: Facts) -> Run | None:
     return _extreme(facts, np.ndarray.argmin) or long_rows.extreme(facts, "bottom")
 
@@ -173,12 +173,12 @@ def _with_places(facts: Facts, best: Any) -> Run | None:
     return along
 
 
-@short("reduce.max_along")
+@small("reduce.max_along")
 def _max_along(facts: Facts) -> Run | None:
     return _with_places(facts, np.ndarray.argmax)
 
 
-@short("reduce.min_along")
+@small("reduce.min_along")
 def _min_along(facts: Facts) -> Run | None:
     return _with_places(facts, np.ndarray.argmin)
 
@@ -193,12 +193,12 @@ def _place(facts: Facts, best: Any) -> Run | None:
     return _seen(lambda x: best(x, axis), facts.shape, final) if len(shape) > 1 else None
 
 
-@short("reduce.argmax")
+@small("reduce.argmax")
 def _argmax(facts: Facts) -> Run | None:
     return _place(facts, np.ndarray.argmax)
 
 
-@short("reduce.argmin")
+@small("reduce.argmin")
 def _argmin(facts: Facts) -> Run | None:
     return _place(facts, np.ndarray.argmin)
 
@@ -211,17 +211,17 @@ def _of_bools(facts: Facts, best: Any) -> Run | None:
     return _seen(lambda x: array(x.item(best(x))), (), _final(facts))
 
 
-@short("reduce.any")
+@small("reduce.any")
 def _any(facts: Facts) -> Run | None:
     return _of_bools(facts, np.ndarray.argmax)
 
 
-@short("reduce.all")
+@small("reduce.all")
 def _all(facts: Facts) -> Run | None:
     return _of_bools(facts, np.ndarray.argmin)
 
 
-@short("reduce.var")
+@small("reduce.var")
 def _var(facts: Facts) -> Run | None:
     shape, n, axes = _axes(facts)
     correction = facts.numbers[1]
@@ -246,12 +246,12 @@ def _var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return long_rows.var_gradient(facts)
 
 
-@short("reduce.std")
+@small("reduce.std")
 def _std(facts: Facts) -> Run | None:
     return long_rows.std(facts)
 
 
-@short("reduce.norm")
+@small("reduce.norm")
 def _norm(facts: Facts) -> Run | None:
     shape, n, axes = _axes(facts)
     if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
@@ -273,7 +273,7 @@ def _norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return long_rows.reduction_gradient(facts, "norm_gradient")
 
 
-@short("reduce.logsumexp")
+@small("reduce.logsumexp")
 def _logsumexp(facts: Facts) -> Run | None:
     return long_rows.logsumexp(facts)
 
@@ -283,7 +283,7 @@ def _logsumexp_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return long_rows.reduction_gradient(facts, "logsumexp_gradient")
 
 
-@short("scan.cumsum")
+@small("scan.cumsum")
 def _cumsum(facts: Facts) -> Run | None:
     shape, axis = facts.shapes[0], facts.numbers[0]
     if not facts.small or not shape or facts.dtype != facts.dtypes[0]:

@@ -16,8 +16,8 @@ import numpy as np
 
 from . import long_rows
 from .product import product, suits_panels
-from .short import TERMS, Facts, Run, gradients, number, ones, row_starts, short
 from .silence import silent
+from .small import TERMS, Facts, Run, gradients, number, ones, row_starts, small
 from .sums import add_up
 
 # Rows up to so long are added up by a square of ones, whose cost grows with the length.
@@ -84,7 +84,7 @@ def _gradient(run: Run | None) -> tuple[Run | None, ...] | None:
     return None if run is None else (run,)
 
 
-@short("softmax.softmax")
+@small("softmax.softmax")
 def _softmax(facts: Facts) -> Run | None:
     found = _rows(facts)
     if found is None:
@@ -119,7 +119,7 @@ def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return (_as_rows(gradient, facts.shapes[0], found),)
 
 
-@short("softmax.log_softmax")
+@small("softmax.log_softmax")
 def _log_softmax(facts: Facts) -> Run | None:
     found = _rows(facts)
     if found is None:
@@ -152,7 +152,7 @@ def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return (_as_rows(gradient, facts.shapes[0], found),)
 
 
-@short("normalization.layer_norm")
+@small("normalization.layer_norm")
 def _layer_norm(facts: Facts) -> Run | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None or shape[1] > TERMS or not facts.one_dtype:
@@ -200,7 +200,7 @@ def _layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return None if facts.small else long_rows.layer_norm_gradient(facts)
 
 
-@short("normalization.rms_norm")
+@small("normalization.rms_norm")
 def _rms_norm(facts: Facts) -> Run | None:
     return None if facts.small else long_rows.rms_norm(facts)
 
@@ -210,7 +210,7 @@ def _rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return None if facts.small else long_rows.rms_norm_gradient(facts)
 
 
-@short("cross_entropy.rows")
+@small("cross_entropy.rows")
 def _cross_entropy(facts: Facts) -> Run | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None or shape[1] > TERMS or shape[0] > TERMS:
@@ -279,7 +279,7 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return lambda g, weight: g.dot(weight), lambda g, input: g.T.dot(input), by_bias
 
 
-def _is_plain_product(facts: Facts) -> bool:
+def _is_matrix_product(facts: Facts) -> bool:
     """Return whether NumPy's BLAS makes the result of matrices as they are."""
     a, b = facts.shapes
     assert a is not None and b is not None
@@ -291,14 +291,14 @@ def _is_plain_product(facts: Facts) -> bool:
     )
 
 
-@short("product.matmul")
+@small("product.matmul")
 def _matmul(facts: Facts) -> Run | None:
     # 325 ns as a method, 500 as np.dot, 910 as np.matmul.
-    return np.ndarray.dot if _is_plain_product(facts) else None
+    return np.ndarray.dot if _is_matrix_product(facts) else None
 
 
 @gradients("product.matmul")
 def _matmul_gradients(facts: Facts) -> tuple[Run | None, ...] | None:
-    if not _is_plain_product(facts):
+    if not _is_matrix_product(facts):
         return None
     return lambda g, other: g.dot(other.T), lambda g, input: input.T.dot(g)
