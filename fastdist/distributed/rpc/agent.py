@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -164,11 +163,6 @@ class RpcAgent(ABC):
         For what others wait for, as for a handler. False if the pool is closed.
         """
         return self.pool.submit_uncounted(function, *arguments)
-
-    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call function then, on a pool thread, unless the agent has shut down."""
-        progress, when = self.workers.progress, time.monotonic() + seconds
-        progress.post(progress.call_at, when, lambda: self.submit_uncounted(function))
 
     def get_rpc_timeout(self) -> float:
         """Return the timeout of calls that give none, in seconds."""

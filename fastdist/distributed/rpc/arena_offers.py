@@ -15,6 +15,7 @@ import threading
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.distributed.arena import borrower
+from fastdist.distributed.arena.borrower import BorrowedArena
 from fastdist.distributed.arena.layout import ArenaError, arena_size
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.arena.owner import TRIM_S, Arena
@@ -49,11 +50,11 @@ class ArenaOffers:
         self._agent = agent
         self._me = agent.me
         self._is_wanted = is_wanted
-        # Guards the three below it, and what each worker has lent.
+        # Guards the three below it.
         self._lock = threading.Lock()
         self._arena: Arena | None = None
         self._is_closed = False
-        self._lending: set[Worker] = set()
+        self._borrowed: dict[Worker, tuple[int, BorrowedArena]] = {}  # arenas, behind their ids
 
     def register(self) -> None:
         """Take offers from now on."""
@@ -76,8 +77,7 @@ class ArenaOffers:
         """Borrow nothing of a lost worker any more."""
         is_gone = not _lives(owner.record)
         with self._lock:
-            found, owner.borrowed = owner.borrowed, None
-            self._lending.discard(owner)
+            found = self._borrowed.pop(owner, None)
         if found is not None:
             borrower.close_borrowed(found[0])
             found[1].owner_was_lost(is_gone=is_gone)
@@ -88,11 +88,9 @@ class ArenaOffers:
         with self._lock:
             self._is_closed = True
             arena, self._arena = self._arena, None
-            owners, self._lending = self._lending, set()
-        for owner in owners:
-            found, owner.borrowed = owner.borrowed, None
-            if found is not None:
-                borrower.close_borrowed(found[0])
+            borrowed, self._borrowed = self._borrowed, {}
+        for arena_id, _ in borrowed.values():
+            borrower.close_borrowed(arena_id)
         if arena is not None:
             arena.close()
 
@@ -181,8 +179,8 @@ class ArenaOffers:
             if self._is_closed:
                 borrower.close_borrowed(arena_id)
             else:
-                found, worker.borrowed = worker.borrowed, (arena_id, arena)
-                self._lending.add(worker)
+                found = self._borrowed.get(worker)
+                self._borrowed[worker] = arena_id, arena
                 if found is not None and found[0] != arena_id:
                     borrower.close_borrowed(found[0])
         proof = bytes(arena.take(block, _PROOF_BYTES))
@@ -194,8 +192,8 @@ class ArenaOffers:
     def _require_new(self, worker: Worker, arena_id: int) -> None:
         """Let nobody offer memory under the name of another's."""
         with self._lock:
-            for other in self._lending - {worker}:
-                if other.borrowed is not None and other.borrowed[0] == arena_id:
+            for other, (known_id, _) in self._borrowed.items():
+                if other is not worker and known_id == arena_id:
                     raise ArenaError(f"arena {arena_id:#x} is another worker's")
 
     def _get_or_create_arena(self) -> Arena:
@@ -203,13 +201,13 @@ class ArenaOffers:
             if self._is_closed:
                 raise ArenaError("the agent shuts down")
             if self._arena is None:
-                self._arena = Arena(arena_size(), self._agent.call_after)
+                self._arena = Arena(arena_size(), self._agent.workers.call_after)
             return self._arena
 
     def _end_in_time(self, arena: Arena, lender: Lender, record: Record) -> None:
         # A peer that was lost but lives may still read what it has taken.
         if arena.end_all(lender, is_gone=not _lives(record)):
-            self._agent.call_after(TRIM_S, lambda: self._end_in_time(arena, lender, record))
+            self._agent.workers.call_after(TRIM_S, lambda: self._end_in_time(arena, lender, record))
 
 
 def _lives(record: Record) -> bool:

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -40,21 +39,18 @@ class ValueReply(NamedTuple):
 Answer: TypeAlias = "Reply | ValueReply | None"
 Handler: TypeAlias = Callable[[Message], "Answer | Future[Any]"]
 
-# Guards changes of _handlers; a look-up reads one entry.
-_handlers_lock = threading.Lock()
+# Entries come and go one at a time.
 _handlers: dict[int, Handler] = {}
 
 
 def register_handler(message_type: int, handler: Handler) -> None:
     """Let handler answer requests of message_type, instead of whoever did."""
-    with _handlers_lock:
-        _handlers[message_type] = handler
+    _handlers[message_type] = handler
 
 
 def unregister_handler(message_type: int) -> None:
     """Answer requests of message_type with an error again."""
-    with _handlers_lock:
-        _handlers.pop(message_type, None)
+    _handlers.pop(message_type, None)
 
 
 def handler_of(message_type: int) -> Handler | None:

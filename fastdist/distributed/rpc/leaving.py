@@ -179,7 +179,7 @@ class Leaving:
                 notices.warning(text, self._group.me.name, seconds, whom)
             self._tell_after(began, 2.0 * seconds)
 
-        self._agent.call_after(began + seconds - time.monotonic(), tell)
+        self._workers.call_after(began + seconds - time.monotonic(), tell)
 
     def _tell_who_was_lost(self) -> None:
         for lost in self._workers.lost():

@@ -34,9 +34,8 @@ from .agent import RpcAgent
 from .constants import INIT_TIMEOUT_S, SHUTDOWN_TIMEOUT_S
 from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
-from .message.metadata import Value
 from .message.types import MessageType
-from .message.words import flag, number, text
+from .message.words import filled, number, text
 from .workers.worker import Worker
 
 _ASK_WHO_S = 1.0
@@ -151,12 +150,7 @@ class ShutdownBarrier:
             leader = self._leader()
             left_s = deadline - time.monotonic()
             under_way, begun = self._counts.activity()
-            metadata: dict[str, Value] = {
-                "round": self._round,
-                "under_way": under_way,
-                "begun": begun,
-                "gives_up": left_s <= 0,
-            }
+            metadata = _Report(self._round, under_way, begun, left_s <= 0)._asdict()
             # The others may come to their last round a little later than this worker.
             patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + late_s
             try:
@@ -177,14 +171,7 @@ class ShutdownBarrier:
                 return _Verdict(0, 0, "", somebody_gives_up=False, is_over=True)
             if reply is _REPORT_AGAIN:
                 continue
-            words = reply.metadata
-            return _Verdict(
-                number(words, "under_way", leader.id),
-                number(words, "begun", leader.id),
-                text(words, "busy", leader.id),
-                flag(words, "somebody_gives_up", leader.id),
-                flag(words, "is_over", leader.id),
-            )
+            return filled(_Verdict, reply.metadata, leader.id)
 
     def _leader(self) -> Worker:
         living = (worker for worker in self._workers.all() if not worker.is_dead)
@@ -197,7 +184,7 @@ class ShutdownBarrier:
         if before is not None and before.busy:
             # The others may have given up for that, and have left.
             return _too_busy(before.busy, timeout_s)
-        metadata = {"round": self._round, "only_asks": True}
+        metadata = {"round_number": self._round, "only_asks": True}
         try:
             reply = self._agent.send(
                 leader, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
@@ -223,9 +210,9 @@ class ShutdownBarrier:
 
     def _report_came(self, request: Message) -> Reply | Future[Reply]:
         words, sender = request.metadata, request.peer.id
-        round_number = number(words, "round", sender)
         if words.get("only_asks"):
-            return self._tell_who_is_missing(round_number)
+            return self._tell_who_is_missing(number(words, "round_number", sender))
+        report = filled(_Report, words, sender)
         # The leader must see members die that it never spoke with.
         for worker in self._workers.all():
             if not worker.is_dead:
@@ -233,17 +220,11 @@ class ShutdownBarrier:
                 with contextlib.suppress(WorkerLostError):
                     self._workers.reach(worker.id)
         answer: Future[Reply] = Future()
-        report = _Report(
-            round_number,
-            number(words, "under_way", sender),
-            number(words, "begun", sender),
-            flag(words, "gives_up", sender),
-        )
         with self._lock:
             # What was reported again, to whoever leads now, may come behind the round that follows.
-            if round_number >= self._reported.get(request.peer, report).round_number:
+            if report.round_number >= self._reported.get(request.peer, report).round_number:
                 self._reported[request.peer] = report
-            self._waiting.append((round_number, answer))
+            self._waiting.append((report.round_number, answer))
         self._answer_full_rounds()
         return answer
 
@@ -284,7 +265,7 @@ class ShutdownBarrier:
             somebody_gives_up=any(report.gives_up for report in reports.values()),
         )
         for answer in answers:
-            answer.try_complete(Reply([], dict(verdict._asdict())))
+            answer.try_complete(Reply([], verdict._asdict()))
 
     def _tell_who_is_missing(self, asked: int) -> Reply:
         members = self._members()
@@ -301,7 +282,7 @@ class ShutdownBarrier:
                 members.append(worker)
             elif self.awaits(worker):
                 members.append(worker)
-                self._agent.call_after(self._has_left_s(worker), self._answer_full_rounds)
+                self._workers.call_after(self._has_left_s(worker), self._answer_full_rounds)
         return members
 
     def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:

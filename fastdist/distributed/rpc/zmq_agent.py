@@ -104,10 +104,7 @@ class ZmqAgent(RpcAgent):
         workers.lost_callbacks.append(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.teller, first_number())
         self.leaving = Leaving(self, self._give_up)
-        keeper = keeper_of(
-            *(store, self.group, self.call_after),
-            *(lambda: self.leaving.needs_store, workers.refresh),
-        )
+        keeper = keeper_of(store, workers, lambda: self.leaving.needs_store)
         if keeper is not None:
             workers.lost_callbacks.append(keeper.was_lost)
 
@@ -159,7 +156,6 @@ class ZmqAgent(RpcAgent):
         return NetworkSourceInfo(self.me.rank, address.encode())
 
     def leave(self, timeout_s: float) -> None:
-        """Leave in order, but for the end of threads and sockets, which shutdown is."""
         self.leaving.leave(timeout_s)
 
     def _gave_up(self, call: Call) -> None:
@@ -171,7 +167,6 @@ class ZmqAgent(RpcAgent):
             self.store.close()
 
     def shutdown(self) -> None:
-        """End all threads and close all sockets of this agent. A second time does nothing."""
         if not self.workers.close():
             return
         self.leaving.stage = Stage.CLOSING
@@ -201,7 +196,6 @@ class ZmqAgent(RpcAgent):
         self.leaving.stage = Stage.CLOSED
 
     def get_metrics(self) -> dict[str, str]:
-        """Return what the agent counts, as text."""
         metrics = {
             "agent.thread_pool_size": str(self.pool.num_threads()),
             "agent.num_idle_threads": str(self.pool.num_idle()),
@@ -212,7 +206,6 @@ class ZmqAgent(RpcAgent):
         return metrics
 
     def get_debug_info(self) -> dict[str, str]:
-        """Return the metrics, and what else helps to understand a hang."""
         info = {**self.get_metrics(), **self.rrefs.get_debug_info()}
         for peer in self.workers.met():
             info[f"agent.peer.{peer.info.name}"] = peer.describe()

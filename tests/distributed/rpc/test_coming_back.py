@@ -75,11 +75,10 @@ def time_passes() -> None:
 def what_became_of_them(name: str) -> dict[str, str]:
     """Return by relation the class and the text of the error in which it ends."""
     found: dict[str, str] = {}
-    agent: Any = rpc._get_current_rpc_agent()
     for relation, attempt in {
         "call": kept["call"].wait,
         "value": kept["value"].to_here,
-        "late fetch": lambda: agent.rrefs.fetch(kept["value"], 20),
+        "late fetch": lambda: kept["value"]._context.fetch(kept["value"], 20),
         "sent value": lambda: rpc.rpc_sync("w0", take, args=(kept["value"],)),
         "method": lambda: kept["value"].rpc_sync().sum(),
         "context": lambda: autograd.backward(kept["context"], [kept["loss"]]),

@@ -23,14 +23,14 @@ def test_memory_that_is_offered_when_either_end_has_ended_is_given_back(who_has_
     # By the time the offer is looked into, what was lost with either has been settled.
     both = Both()
     other, here = caller_of(record(1)), SimpleNamespace(me=record(0))
-    other.borrowed, other.is_dead = None, who_has_ended == "its owner"
+    other.is_dead = who_has_ended == "its owner"
     offers: Any = ArenaOffers(here, is_wanted=True)  # type: ignore[arg-type]
     block = both.lend(b"proof" * 7, peer=offers)
     if who_has_ended == "this worker":
         offers.close()
     try:
         proof = offers._try(other, both.arena.id, both.arena.fd, SIZE, block)
-        assert proof.startswith(b"proof") and other.borrowed is None
+        assert proof.startswith(b"proof") and not offers._borrowed
         assert borrow(block, 5) is GONE
     finally:
         both.arena.close()

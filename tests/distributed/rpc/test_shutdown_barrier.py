@@ -62,7 +62,10 @@ class Member:
         self.info = WorkerInfo(f"w{rank}", rank)
         self.counts = CallCounts()
         self.workers = SimpleNamespace(
-            all=self.members, reach=lambda worker: None, may_return=lambda worker: False
+            all=self.members,
+            reach=lambda worker: None,
+            may_return=lambda worker: False,
+            call_after=lambda seconds, function: None,
         )
         self.dead = False
         self.num_sent = 0
@@ -72,9 +75,6 @@ class Member:
         self.error: BaseException | None = None
         # Its time at the barrier, in all, and without what the machine took away.
         self.took_s = self.moved_s = 0.0
-
-    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
-        """Call nothing."""
 
     def life_of(self, member: Member) -> Any:
         return self.lives.setdefault(member, Life(member, self))
@@ -443,7 +443,7 @@ def test_a_round_that_is_reported_again_may_come_behind_the_next_one() -> None:
     leader, other = group = make_group(2)
 
     def report(member: Member, round_number: int) -> Answer:
-        words = {"round": round_number, "under_way": 0, "begun": 0, "gives_up": False}
+        words = {"round_number": round_number, "under_way": 0, "begun": 0, "gives_up": False}
         to = member.life_of(leader)
         return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
 

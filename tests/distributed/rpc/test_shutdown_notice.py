@@ -128,7 +128,7 @@ def test_nothing_is_told_of_a_shutdown_that_is_over(
     is_over: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     way, alarms = object.__new__(leaving.Leaving), Alarms()
-    way._agent, way._group = alarms, SimpleNamespace(me=SimpleNamespace(name="w0"))
+    way._workers, way._group = alarms, SimpleNamespace(me=SimpleNamespace(name="w0"))
     way.for_whom_it_waits = lambda: "for w1"
     way._waits_since = 5.0
     way._tell_after(5.0, 0.1)

@@ -17,7 +17,7 @@ from fastdist.tensor.tensor import Tensor
 from ..debug_log import debug_log
 from ..handlers import Reply
 from ..message.body import reads_plainly
-from ..message.layout import PICKLE
+from ..message.layout import NO_CALL, PICKLE
 from ..message.message import Message
 from ..message.metadata import Value
 from ..message.tensors import arrival_of
@@ -80,12 +80,11 @@ class Client:
         what: object,
     ) -> LaneCall | Future[Any]:
         """Send a request whose answer its sender will wait for, by `wait` of what is returned."""
-        peer = self._reach(to, kind)
-        message = self._new_message(peer, kind, [], metadata)
-        call = LaneCall(self, peer, message, timeout_s, what)
+        message = self._new_message(to, kind, (), metadata)
+        call = LaneCall(self, message, timeout_s, what)
         if self._send_on_lane(call, value):
             return call
-        return self._start(FutureCall(self, peer, message, timeout_s, what), value)
+        return self._start(FutureCall(self, message, timeout_s, what), value)
 
     def request(
         self,
@@ -101,10 +100,9 @@ class Client:
 
         Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
         """
-        peer = self._reach(to, kind)
-        message = self._new_message(peer, kind, list(tensors), metadata)
+        message = self._new_message(to, kind, tensors, metadata)
         what = kind.name if what is None else what
-        return self._start(FutureCall(self, peer, message, timeout_s, what), value)
+        return self._start(FutureCall(self, message, timeout_s, what), value)
 
     def send(
         self,
@@ -138,9 +136,7 @@ class Client:
 
         None if no lane is free; nothing was sent then.
         """
-        peer = self._reach(to, kind)
-        message = self._new_message(peer, kind, list(tensors), metadata)
-        call = LaneCall(self, peer, message, 0.0, kind._name_)
+        call = LaneCall(self, self._new_message(to, kind, tensors, metadata), 0.0, kind._name_)
         return call if self._send_on_lane(call, None) else None
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
@@ -155,19 +151,15 @@ class Client:
 
     def _new_message(
         self,
-        peer: Worker,
+        to: int | Worker,
         kind: MessageType,
-        tensors: list[Tensor],
+        tensors: Sequence[Tensor],
         metadata: Mapping[str, Value] | None,
     ) -> Message:
-        return Message(
-            kind,
-            peer=peer,
-            source=self._me.rank,
-            incarnation=self._me.incarnation,
-            tensors=tensors,
-            metadata=dict(metadata) if metadata else {},
-        )
+        me, words = self._me, dict(metadata) if metadata else {}
+        message = Message(kind, NO_CALL, self._reach(to, kind), me.rank, me.incarnation)
+        message.tensors, message.metadata = list(tensors), words
+        return message
 
     def _number(self, call: Call) -> None:
         """Give a call its id, when it has its lane: ids that come by a lane of its own grow."""

@@ -23,8 +23,9 @@ from ..message.message import Message
 from ..message.remote_errors import UNREAD, pack_error
 from ..message.types import CALLS, NOT_COUNTED, RESPONSE_OF, USER_WORK, MessageType
 from ..metrics import CallCounts
-from ..workers.received_calls import Caller, CallerLane
+from ..workers.received_calls import CallerLane
 from ..workers.record import Record
+from ..workers.worker import Worker
 from .outgoing import serving
 
 _logger = logging.getLogger(__name__)
@@ -213,7 +214,7 @@ class Incoming:
         if lender is not None and (not has_left or message_id in caller.given_up):
             lender.end(message_id)  # nobody will have it there
 
-    def _device_map_to(self, _: Caller) -> Mapping[Device, Device] | None:
+    def _device_map_to(self, _: Worker) -> Mapping[Device, Device] | None:
         # A result goes back the way the arguments came.
         return self.caller.map_back or None
 

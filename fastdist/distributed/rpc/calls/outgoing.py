@@ -60,13 +60,11 @@ class Call:
     # Of the request; none once it cannot be sent again.
     frames: Sequence[Buffer] = ()
 
-    def __init__(
-        self, client: Caller, peer: Worker, message: Message, timeout_s: float, what: object
-    ) -> None:
+    def __init__(self, client: Caller, message: Message, timeout_s: float, what: object) -> None:
         if timeout_s == UNSET_RPC_TIMEOUT:
             timeout_s = client.rpc_timeout_s
         self._client = client
-        self.peer = peer
+        self.peer: Worker = message.peer
         self.message = message
         self.timeout_s = timeout_s
         self.deadline, timeout_ms = deadline_of(timeout_s)

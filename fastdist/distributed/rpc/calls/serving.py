@@ -29,7 +29,7 @@ from ..message.types import KINDS, NOT_COUNTED, REQUEST, USER_WORK, MessageType
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import Callers
 from ..workers.inquiry import bytes_told, calls_asked_about, tell
-from ..workers.received_calls import Caller, CallerLane
+from ..workers.received_calls import CallerLane
 from ..workers.twins import refuse_twin
 from ..workers.worker import Worker
 from .incoming import Incoming
@@ -62,7 +62,7 @@ class Server:
         callers: Callers,
         counts: CallCounts,
         admit: Callable[[int, int, str], Worker],
-        parted: Callable[[Caller], None],
+        parted: Callable[[Worker], None],
     ) -> None:
         self.me = callers.me
         self.counts = counts

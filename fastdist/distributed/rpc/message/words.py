@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, get_type_hints
 
 from fastdist.core.errors import MessageError
 
@@ -13,6 +13,7 @@ from .metadata import Value
 
 Words = Mapping[str, Value]
 T = TypeVar("T")
+N = TypeVar("N", bound=tuple[Any, ...])
 
 
 def _one(kind: type[T], expected: str) -> Callable[[Words, str, int], T]:
@@ -38,6 +39,15 @@ def _many(kind: type[T], expected: str) -> Callable[[Words, str, int], tuple[T, 
 # Each returns what stands under a name in what worker `sender` wrote; MessageError if it is none.
 number, flag, text = _one(int, "a number"), _one(bool, "True or False"), _one(str, "a text")
 numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
+
+
+def filled(kind: type[N], words: Words, sender: int) -> N:
+    """Return a NamedTuple of what stands under the names of its fields."""
+    hints = get_type_hints(kind)
+    return kind(*[_READERS[hints[name]](words, name, sender) for name in hints])
+
+
+_READERS: dict[type, Callable[[Words, str, int], Any]] = {int: number, bool: flag, str: text}
 
 
 def ids_of(request: Message) -> tuple[int, int]:

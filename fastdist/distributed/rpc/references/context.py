@@ -47,7 +47,7 @@ from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .forks import Forks
 from .owned import OwnedValues, remember
-from .rref import OwnedValue, RRef, above, copy_of, id_as_text, type_on_owner
+from .rref import OwnedValue, RRef, above, copy_of, id_as_text
 
 _logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class RRefContext:
 
     def __init__(self, workers: Workers, client: Client, teller: Teller, first_number: int) -> None:
         self.me = workers.get(workers.me.rank)
-        self._workers, self._client, self._teller = workers, client, teller
+        self._workers, self.client, self._teller = workers, client, teller
         self._numbers = itertools.count(first_number)
         self._maker = self.me.record.incarnation if first_number else 0
         self.owned = OwnedValues(workers)
@@ -105,7 +105,7 @@ class RRefContext:
         value = (function, tuple(args), dict(kwargs))
         try:
             kind = MessageType.PYTHON_REMOTE_CALL
-            creation = self._client.request(owner, kind, value, (), metadata, timeout_s, function)
+            creation = self.client.request(owner, kind, value, (), metadata, timeout_s, function)
         except BaseException as error:
             rref._is_deleted = True  # the owner has never heard of it
             self._confirm(fork_id)
@@ -125,13 +125,7 @@ class RRefContext:
         """Return the value of an RRef that another worker owns; waits until it is there."""
         kind, words = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
         what = f"to_here of {rref}"
-        return self._client.begin(rref._owner, kind, None, words, timeout, what).wait()
-
-    def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
-        """Return a Future of the class of an RRef's value."""
-        kind, no_words = MessageType.PYTHON_CALL, dict[str, Any]()
-        call = (type_on_owner, (rref,), no_words)
-        return self._client.request(rref._owner, kind, call, (), None, timeout, type_on_owner)
+        return self.client.begin(rref._owner, kind, None, words, timeout, what).wait()
 
     def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended."""
@@ -230,7 +224,7 @@ class RRefContext:
         if maker:
             metadata["maker"] = maker
         kind = MessageType.RREF_FORK_REQUEST
-        told = self._client.send(owner, kind, (), metadata, retries=RETRIES)
+        told = self.client.send(owner, kind, (), metadata, retries=RETRIES)
         told.when_done(lambda done: self._fork_acknowledged(owner, parent, fork_id, done))
         return rref
 

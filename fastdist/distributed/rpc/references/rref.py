@@ -13,11 +13,13 @@ from fastdist.core.thread_pool import lend_slot
 
 from .. import constants
 from ..bindings import constructor, seconds
+from ..calls.client import Client
 from ..calls.incoming import Later
 from ..calls.outgoing import deadline_of
 from ..message import gate
 from ..message.error_parts import copy_error
 from ..message.ids import id_text
+from ..message.types import MessageType
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 
@@ -85,15 +87,13 @@ class Context(Protocol):
     """What an RRef needs of this worker's bookkeeping."""
 
     me: Worker
+    client: Client
 
     def new_owned(self) -> OwnedValue:
         """Return a new value's record."""
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns."""
-
-    def fetch_type(self, rref: RRef[Any], timeout: float) -> Future[type]:
-        """Return a Future of the class of the value."""
 
     def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon; called by the garbage collector, in any thread."""
@@ -254,7 +254,9 @@ class RRef(Generic[T]):
             future = Future()
             future.set_result(self._type)
         else:
-            future = self._context.fetch_type(self, timeout)
+            call, kind = (type_on_owner, (self,), dict[str, Any]()), MessageType.PYTHON_CALL
+            request = self._context.client.request
+            future = request(self._owner, kind, call, (), None, timeout, type_on_owner)
         if not blocking:
             return future
         self._type = future.wait()

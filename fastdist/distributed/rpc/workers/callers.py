@@ -10,8 +10,9 @@ from fastdist.core.errors import FastdistError, RpcError
 from fastdist.distributed.pipe.listener import Listener, Route
 
 from ..message.remote_errors import pack_error
-from .received_calls import Caller, CallerLane, Request
+from .received_calls import CallerLane, Request
 from .record import Record
+from .worker import Worker
 
 
 class Callers:
@@ -27,18 +28,18 @@ class Callers:
     def __init__(self, listener: Listener, me: Record) -> None:
         self.me = me
         self._listener = listener
-        # Guards it and the lanes of each worker; a look-up by route reads one entry.
+        # Guards the two below it; a look-up by route reads one entry.
         self._lock = threading.Lock()
         self.by_route: dict[Route, CallerLane] = {}
-        self._with_lanes: set[Caller] = set()
+        self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by their numbers
         self.let_go: deque[Request] = deque()
 
     def num_held(self) -> int:
         """Return how many calls wait until their callers have read answers."""
         with self._lock:
-            return sum(lane.num_held() for one in self._with_lanes for lane in one.lanes.values())
+            return sum(lane.num_held() for one in self._lanes.values() for lane in one.values())
 
-    def greeted(self, caller: Caller, number: int, route: Route, count: int = 0) -> None:
+    def greeted(self, caller: Worker, number: int, route: Route, count: int = 0) -> None:
         """Take note of a connection, the first or a later one of a caller's lane.
 
         The greetings of a caller count up; what was said before a later one is not listened to.
@@ -53,7 +54,7 @@ class Callers:
                 f"{limits.connections} connections to this worker at most, and numbers its lanes "
                 "from 0"
             )
-        known = caller.lanes.get(number)
+        known = self._lanes.get(caller, {}).get(number)
         if known is not None and known.route != route and caller.lender is not None:
             # Answers on their way by the connection before are lost, with what they lent.
             caller.lender.connection_broke()
@@ -62,10 +63,10 @@ class Callers:
                 # Those of connections that have ended are forgotten now and then.
                 for old in [old for old in self.by_route if not self._listener.knows(old)]:
                     del self.by_route[old]
-            self._with_lanes.add(caller)
-            lane = caller.lanes.get(number)
+            lanes = self._lanes.setdefault(caller, {})
+            lane = lanes.get(number)
             if lane is None:
-                lane = caller.lanes[number] = CallerLane(caller, number, limits.outstanding_bytes)
+                lane = lanes[number] = CallerLane(caller, number, limits.outstanding_bytes)
             if count < lane.last_greeting:
                 return
             lane.last_greeting = count
@@ -74,7 +75,7 @@ class Callers:
             self.by_route[route] = lane
             self.let_go.extend(lane.moved_to(route))
 
-    def forget(self, caller: Caller, word: FastdistError | None = None) -> None:
+    def forget(self, caller: Worker, word: FastdistError | None = None) -> None:
         """Take no more requests from a worker that is lost or has left, and tell it so by a word;
         from who has its rank now, all the same.
 
@@ -90,7 +91,7 @@ class Callers:
 
         Note    who greets from here on is not admitted
         """
-        self.refuse(self._forget(list(self._with_lanes), are_wanted=False), word)
+        self.refuse(self._forget(list(self._lanes), are_wanted=False), word)
 
     def refuse(self, routes: Sequence[Route], error: FastdistError) -> None:
         """Answer a greeting, the last one of each connection, with an error."""
@@ -98,15 +99,12 @@ class Callers:
         for route in routes:
             self._listener.reply(route, refusal)
 
-    def _forget(self, callers: Sequence[Caller], *, are_wanted: bool) -> list[Route]:
+    def _forget(self, callers: Sequence[Worker], *, are_wanted: bool) -> list[Route]:
         """Forget callers, let the calls of theirs that are held back run or, if they are not wanted
         any more, end; return the connections that they had.
         """
         with self._lock:
-            self._with_lanes.difference_update(callers)
-            lanes = [lane for caller in callers for lane in caller.lanes.values()]
-            for caller in callers:
-                caller.lanes = {}
+            lanes = [lane for one in callers for lane in self._lanes.pop(one, {}).values()]
             routes = [lane.route for lane in lanes if self.by_route.pop(lane.route, None)]
         for request in [request for lane in lanes for request in lane.end()]:
             if not are_wanted:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.pipe import Pipe
@@ -18,8 +18,18 @@ from ..message.message import Message
 from ..message.metadata import Value
 from ..message.types import MessageType
 from ..message.words import Words, number, numbers, refuse
-from .received_calls import Findings
 from .session import Session
+
+# How much of lane 0 a caller reads before it says so: see Note [Answers that are not read].
+UNREAD_STEP_BYTES: Final = 1 << 20
+
+
+class Findings(NamedTuple):
+    """What became of calls that a caller asks about; those that run are not in it."""
+
+    answers: list[Sequence[Buffer]]
+    never_came: list[int]
+    answered_before: list[int]
 
 
 class Waiting(Protocol):

@@ -10,15 +10,14 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
-from fastdist.core.device import Device
-from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.listener import Route
 
 from ..message.limits import DEFAULT
-from .record import Record
+from .inquiry import UNREAD_STEP_BYTES, Findings
+from .worker import Worker
 
 # Answers of asynchronous calls that are kept. Who blocks has one call at a time on its lane, and
 # with its next one the answer to the last is known to have come.
@@ -30,38 +29,13 @@ MAX_BYTES: Final = 4 << 20
 # bounds the memory that answers to a slow caller take here is that its next calls do not begin: a
 # caller says, for each MiB, that its lane 0 was read, which takes none of its users' threads. What
 # was sent by a connection that has gone is not counted any more.
-UNREAD_STEP_BYTES: Final = 1 << 20
 _LEAST_UNREAD_BYTES: Final = 4 * UNREAD_STEP_BYTES
-
-
-class Caller(Protocol):
-    """What is known here of a worker that calls: a Worker, which stands above this file."""
-
-    record: Record
-    id: int
-    name: str
-    lanes: dict[int, CallerLane]
-    lender: Lender | None
-    map_back: dict[Device, Device]
-    has_parted: bool
-    given_up: dict[int, None]
-
-    def said_goodbye(self) -> None:
-        """Take note that it leaves."""
 
 
 class Request(Protocol):
     """A call that came in; `deadline` is until when it is wanted."""
 
     deadline: float | None
-
-
-class Findings(NamedTuple):
-    """What became of calls that a caller asks about; those that run are not in it."""
-
-    answers: list[Sequence[Buffer]]
-    never_came: list[int]
-    answered_before: list[int]
 
 
 class CallerLane:
@@ -71,7 +45,7 @@ class CallerLane:
     """
 
     def __init__(
-        self, caller: Caller, number: int, max_unread_bytes: int = DEFAULT.outstanding_bytes
+        self, caller: Worker, number: int, max_unread_bytes: int = DEFAULT.outstanding_bytes
     ) -> None:
         self.caller = caller
         self.number = number

@@ -18,11 +18,12 @@ from fastdist.core.errors import FastdistError, RpcError, StoreError
 from fastdist.distributed.store import PrefixStore, Store, TCPStore
 from fastdist.distributed.store.environment import store_is_hosted
 
-from .group import LOOK_S, Group
+from .group import LOOK_S
 from .group_number import note_again
 from .joining import be_in_again
 from .record import Record
 from .worker import Worker
+from .workers import Workers
 
 _AGAIN_S: Final = 0.5
 
@@ -32,25 +33,17 @@ _logger = logging.getLogger(__name__)
 class StoreKeeper:
     """This worker's part in keeping the store of its group.
 
-    `call_after(seconds, function)` calls it then, where it may wait; `is_needed()` tells whether
-    this worker still wants the store; `look_around()` reads who is in the group.
+    `is_needed()` tells whether this worker still wants the store.
 
     Thread  any
     """
 
     def __init__(
-        self,
-        keys: PrefixStore,
-        served: TCPStore,
-        group: Group,
-        call_after: Callable[[float, Callable[[], None]], None],
-        is_needed: Callable[[], bool],
-        look_around: Callable[[], None],
+        self, keys: PrefixStore, served: TCPStore, workers: Workers, is_needed: Callable[[], bool]
     ) -> None:
         self._keys = PrefixStore(keys.prefix, keys.underlying_store)
         self._keys.set_timeout(LOOK_S)
-        self._served, self._group = served, group
-        self._call_after, self._is_needed, self._look_around = call_after, is_needed, look_around
+        self._served, self._workers, self._is_needed = served, workers, is_needed
         # Guards the two below it.
         self._lock = threading.Lock()
         self._is_looking = False
@@ -66,20 +59,20 @@ class StoreKeeper:
             self._lost.append(worker.record)
             is_looking, self._is_looking = self._is_looking, True
         if not is_looking:
-            self._call_after(0.0, self._look)
+            self._workers.call_after(0.0, self._look)
 
     def _look(self) -> None:
         with self._lock:
             lost = list(self._lost)
         if self._is_needed() and not self._keep(lost):
-            self._call_after(_AGAIN_S, self._look)
+            self._workers.call_after(_AGAIN_S, self._look)
             return
         with self._lock:
             del self._lost[: len(lost)]
             self._is_looking = bool(self._lost)
             is_looking = self._is_looking
         if is_looking:
-            self._call_after(0.0, self._look)
+            self._workers.call_after(0.0, self._look)
 
     def _keep(self, lost: list[Record]) -> bool:
         """Return whether there is a store that knows of the group."""
@@ -91,41 +84,35 @@ class StoreKeeper:
         if is_host:
             _logger.warning(
                 "worker %r hosts the store at %s:%d from now on, whose host has gone",
-                *(self._group.me.name, self._served.host, self._served.port),
+                *(self._workers.me.name, self._served.host, self._served.port),
             )
         try:
             note_again(self._keys)
-            be_in_again(self._keys, self._group, lost)
+            be_in_again(self._keys, self._workers.group, lost)
         except StoreError as error:
             if not self._has_told:
                 self._has_told = True
                 _logger.warning(
                     "the store of the group cannot be reached, and worker %r cannot host it: who "
                     "comes back finds nobody until rank 0 is started again: %s",
-                    *(self._group.me.name, error),
+                    *(self._workers.me.name, error),
                 )
             return False
         except RpcError as error:
             _logger.error("the store of the group is that of another: %s", error)
             return True
         self._has_told = False
-        self._look_around()
+        self._workers.refresh()
         return True
 
 
-def keeper_of(
-    keys: Store,
-    group: Group,
-    call_after: Callable[[float, Callable[[], None]], None],
-    is_needed: Callable[[], bool],
-    look_around: Callable[[], None],
-) -> StoreKeeper | None:
+def keeper_of(keys: Store, workers: Workers, is_needed: Callable[[], bool]) -> StoreKeeper | None:
     """Return what keeps the store of a group that may change, if a worker hosts that."""
     served = keys
     while isinstance(served, PrefixStore):
         served = served.underlying_store
     if not (isinstance(keys, PrefixStore) and isinstance(served, TCPStore)):
         return None
-    if not group.may_change or store_is_hosted():
+    if not workers.group.may_change or store_is_hosted():
         return None
-    return StoreKeeper(keys, served, group, call_after, is_needed, look_around)
+    return StoreKeeper(keys, served, workers, is_needed)

@@ -20,7 +20,6 @@ from typing import Protocol
 
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
 from fastdist.core.future import Future
-from fastdist.distributed.arena.borrower import BorrowedArena
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
@@ -37,11 +36,10 @@ from ..message.message import Message, decode
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
 from .descriptors import own_lanes_between
-from .inquiry import Waiting, act_on_findings, ask_about, tell_read
+from .inquiry import UNREAD_STEP_BYTES, Waiting, act_on_findings, ask_about, tell_read
 from .probing import Prober
 from .progress import Progress
 from .pulse_taker import PulseTaker
-from .received_calls import UNREAD_STEP_BYTES, CallerLane
 from .record import Record, WorkerInfo
 from .session import Die, Do, Event, Patience, Session, State
 
@@ -108,15 +106,12 @@ class Worker:
         # On which of its devices a result arrives that is on one of ours: as arguments came.
         forward = record.device_map_to(owner.me.name)
         self.map_back = {theirs: mine for mine, theirs in forward.items()}
-        # Its calls here, by the number of the lane that each came by; kept by Callers.
-        self.lanes: dict[int, CallerLane] = {}
-        # The latest of them that it has given up; some may run here yet. Kept by Forks.
+        # The latest of its calls here that it has given up; some may run yet. Kept by Forks.
         self.given_up: dict[int, None] = {}
         # Whether it has been told of that what it answers cannot be read.
         self._answers_rubbish = False
-        # Memory that it is lent, where both may share some, and that it has lent; of ArenaOffers.
+        # What lends it memory, where both may share some.
         self.lender: Lender | None = None
-        self.borrowed: tuple[int, BorrowedArena] | None = None
         # Whether it has answered our goodbye, for it has read all.
         self.has_parted = False
         # Done when all who keep something of it have heard of its end, and have let go of that.

@@ -6,6 +6,7 @@ import functools
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -29,7 +30,6 @@ from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
 from .progress import Progress
-from .received_calls import Caller
 from .record import Record, WorkerInfo
 from .session import Patience
 from .worker import Worker
@@ -147,11 +147,13 @@ class Workers:
         worker = self.find(to)
         if worker is None:
             known = ", ".join(sorted(self._by_name))
-            raise RpcError(
-                f"name:{self.me.name},rank:{self.me.rank} could not find destination "
-                f"{'name' if isinstance(to, str) else 'id'} {to}; the group has: {known}"
-            )
+            kind = "name" if isinstance(to, str) else "id"
+            raise self._not_found(f"{kind} {to}; the group has: {known}")
         return worker
+
+    def _not_found(self, what: str) -> RpcError:
+        me = self.me
+        return RpcError(f"name:{me.name},rank:{me.rank} could not find destination {what}")
 
     def known(self, rank: int) -> Worker | None:
         """Return the present life of a rank as far as it is known here; asks nobody."""
@@ -176,10 +178,7 @@ class Workers:
         """
         worker = self.find(name)
         if worker is None:
-            raise RpcError(
-                f"name:{self.me.name},rank:{self.me.rank} could not find destination url for "
-                f"name {name}"
-            )
+            raise self._not_found(f"url for name {name}")
         return worker.record.addresses
 
     def all(self) -> list[Worker]:
@@ -312,11 +311,16 @@ class Workers:
                 lambda: all(worker.is_dead or worker.has_parted for worker in others), timeout_s
             )
 
-    def has_parted(self, worker: Caller) -> None:
+    def has_parted(self, worker: Worker) -> None:
         """Take note of one that has read all that this worker, which leaves, has sent."""
         with self._parting:
             worker.has_parted = True
             self._parting.notify_all()
+
+    def call_after(self, seconds: float, function: Callable[[], None]) -> None:
+        """Call function then, on a pool thread, unless the agent has shut down."""
+        when = time.monotonic() + seconds
+        self.progress.post(self.progress.call_at, when, lambda: self._submit(function))
 
     # ---- as the Owner of each; on the progress thread ------------------------------------------
 

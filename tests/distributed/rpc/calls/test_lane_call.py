@@ -16,8 +16,7 @@ from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.workers.inquiry import ask_about, calls_asked_about, tell
-from fastdist.distributed.rpc.workers.received_calls import Findings
+from fastdist.distributed.rpc.workers.inquiry import Findings, ask_about, calls_asked_about, tell
 
 
 def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any) -> LaneCall:
@@ -26,7 +25,7 @@ def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any)
     info = SimpleNamespace(name="w1", id=1)
     peer: Any = SimpleNamespace(info=info, id=1, lender=None, **of_peer)
     peer.decode = lambda frames: decode(frames, DEFAULT, peer)
-    call = LaneCall(client, peer, Message(MessageType.PYTHON_CALL, 7), 0.0, "a function")
+    call = LaneCall(client, Message(MessageType.PYTHON_CALL, 7, peer), 0.0, "a function")
     call.frames = [b"call"]
     call.send(own, 4)
     return call

@@ -17,9 +17,8 @@ from fastdist.distributed.rpc.handlers import Reply
 from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
-from fastdist.distributed.rpc.workers.inquiry import act_on_findings, tell
+from fastdist.distributed.rpc.workers.inquiry import Findings, act_on_findings, tell
 from fastdist.distributed.rpc.workers.progress import Timeouts
-from fastdist.distributed.rpc.workers.received_calls import Findings
 from fastdist.distributed.rpc.workers.session import Session
 from fastdist.distributed.rpc.workers.worker import Worker
 
@@ -31,7 +30,7 @@ def call_under_way(pipe: Pipe, ends: list[bool]) -> FutureCall:
     counts = SimpleNamespace(call_ended=lambda *_, failed: ends.append(failed))
     client: Any = SimpleNamespace(counts=counts)
     peer: Any = SimpleNamespace(info=SimpleNamespace(name="w1"), lender=None)
-    call = FutureCall(client, peer, Message(MessageType.PYTHON_CALL, 5), 0.0, "a function")
+    call = FutureCall(client, Message(MessageType.PYTHON_CALL, 5, peer), 0.0, "a function")
     call.await_in(Future(), Timeouts())
     pipe.add_pending(5, call)
     return call

@@ -26,11 +26,6 @@ ME = Record("w0", 0, 3, 100, {}, {}, "certs")
 CALLER = caller_of(Record("w1", 1, 3, 101, {}, {}, "certs"))
 
 
-@pytest.fixture(autouse=True)
-def nobody_has_called_yet() -> None:
-    CALLER.lanes = {}
-
-
 class FakeListener:
     """A listener whose messages are given."""
 

@@ -113,7 +113,6 @@ class Caller:
     def __init__(self, record: Record) -> None:
         self.record, self.info = record, record.info
         self.id, self.name = record.rank, record.name
-        self.lanes: dict[int, Any] = {}
         self.given_up: dict[int, None] = {}
 
 

@@ -19,9 +19,6 @@ class Life:
 
     lender = None
 
-    def __init__(self) -> None:
-        self.lanes: dict[int, Any] = {}
-
 
 class Listener:
     """Knows all connections but those that have ended."""
@@ -89,4 +86,4 @@ def test_a_caller_that_numbers_its_lanes_without_end_is_refused_and_not_remember
     for number in (9, 10, 65_535):
         with pytest.raises(RpcError, match=f"'w1' greets by lane {number}; a member has 9"):
             callers.greeted(caller, number, b"%d" % number, number)
-    assert len(callers.by_route) == len(caller.lanes) == 9
+    assert len(callers.by_route) == len(callers._lanes[caller]) == 9

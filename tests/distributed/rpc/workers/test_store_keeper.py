@@ -24,7 +24,13 @@ LOST: list[Any] = [SimpleNamespace(record=record, why_lost="killed") for record 
 
 
 class Alarms(list[Callable[[], None]]):
-    """What is asked to be done later, for the test to do."""
+    """Workers of which the test does what is asked to be done later."""
+
+    group: Any = None
+    me = RECORDS[1]
+
+    def refresh(self) -> None:
+        """Read nothing."""
 
     def call_after(self, seconds: float, function: Callable[[], None]) -> None:
         self.append(function)
@@ -42,7 +48,7 @@ def test_who_is_lost_during_a_look_is_looked_after_next_and_nobody_after_that() 
         return False
 
     unused: Any = None
-    keeper = StoreKeeper(keys, unused, unused, alarms.call_after, is_needed, lambda: None)
+    keeper = StoreKeeper(keys, unused, alarms, is_needed)
     keeper.was_lost(LOST[0])
     for expected in (1, 2):
         (look,) = alarms
@@ -66,8 +72,8 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
     with closing(TCPStore("127.0.0.1", host.port, timeout=120, secret=secret)) as served:
         host.close()
         keys = keys_of_group(served, 0)
-        group = Group(keys, RECORDS[1])
-        keeper = StoreKeeper(keys, served, group, alarms.call_after, lambda: True, lambda: None)
+        alarms.group = group = Group(keys, RECORDS[1])
+        keeper = StoreKeeper(keys, served, alarms, lambda: True)
         keeper.was_lost(LOST[0])
         began = time.monotonic()
         with monkeypatch.context() as patch, Standstill() as stood:
