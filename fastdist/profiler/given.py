@@ -68,4 +68,10 @@ def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:
             "profile(activities=...): expected a list such as [ProfilerActivity.CPU], got "
             f"{given!r}"
         )
-    return list(given)
+    for one in (found := list(given)):
+        if not isinstance(one, ProfilerActivity):
+            raise TypeError(
+                f"Expected ProfilerActivity, got {type(one)}: activities are such as "
+                "[ProfilerActivity.CPU]"
+            )
+    return found

@@ -48,6 +48,12 @@ def test_what_a_profile_cannot_take_is_refused_in_words(options: Any, told: str)
     assert recorded().events()[-1].name == "aten::add"
 
 
+@pytest.mark.parametrize("given", ["cpu", 5, ProfilerActivity.CPU, ["cpu"]])
+def test_a_profile_of_the_group_takes_activities_alone(given: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected a list such as|Expected ProfilerActivity, got"):
+        group_profiler.profile(activities=given)
+
+
 def test_a_flag_may_be_anything_that_is_true_or_not() -> None:
     # It was kept as it came, and ended this recording and all later ones of the process.
     p = recorded(record_shapes="yes", with_flops=0, with_stack=None)

@@ -196,7 +196,9 @@ def _told_twice(key: str, found: Metadata, file: str, other: str) -> str:
     one, two = (found.workers.get(name, name) for name in (other, file))
     return (
         f"{key!r} is one thing on {one!r} and another on {two!r}; what each worker has for itself, "
-        "such as the state of its random numbers, needs a key of its own: put the worker's name in"
+        "such as the state of its random numbers, needs a key of its own: put the worker's name "
+        "in; parts of a model that name their parameters alike are given as a dict, not as "
+        'a list: {"model": {"first": rref, "second": rref}}'
     )
 
 

@@ -63,7 +63,7 @@ def snapshot(
             taken.tensors.append(tensor.detach())
         if not _is_dense(leaf):
             taken.values[key] = leaf
-            taken.entries.append(["value", list(path), _digest(leaf)])
+            taken.entries.append(["value", list(path), _digest(key, leaf)])
     if kept is not None:
         kept.clear()
         kept.update(reused)
@@ -117,22 +117,32 @@ def _loadable(values: dict[str, Any]) -> dict[str, Any]:
         save(values, stream)
         stream.seek(0)
         found: dict[str, Any] = load(stream, weights_only=True)
-    except (pickle.PicklingError, pickle.UnpicklingError, TypeError, AttributeError) as error:
+    except _NOT_PICKLED as error:
         if len(values) > 1:
             for key, value in values.items():
                 _loadable({key: value})
         key, value = next(iter(values.items()))
-        raise TypeError(
-            f"{key!r} of the state dict is a {type(value).__name__}, which could not be loaded "
-            "without running code of the file; save tensors, numbers, text, and plain containers "
-            f"of them, or give the object state_dict() and load_state_dict(): {error}"
-        ) from error
+        raise _cannot_be_saved(key, value, error) from error
     return found
 
 
-def _digest(value: Any) -> int:
-    # Pickles of equal values differ where one has the same text twice and the other two alike.
-    text = repr(value).encode() if _is_plain(value) else pickle.dumps(value, 4)
+_NOT_PICKLED = (pickle.PicklingError, pickle.UnpicklingError, TypeError, AttributeError)
+
+
+def _cannot_be_saved(key: str, value: Any, error: Exception) -> TypeError:
+    return TypeError(
+        f"{key!r} of the state dict is a {type(value).__name__}, which could not be loaded "
+        "without running code of the file; save tensors, numbers, text, and plain containers "
+        f"of them, or give the object state_dict() and load_state_dict(): {error}"
+    )
+
+
+def _digest(key: str, value: Any) -> int:
+    try:
+        # Pickles of equal values differ where one has the same text twice and the other two alike.
+        text = repr(value).encode() if _is_plain(value) else pickle.dumps(value, 4)
+    except _NOT_PICKLED as error:
+        raise _cannot_be_saved(key, value, error) from error
     return zlib.crc32(text)
 
 

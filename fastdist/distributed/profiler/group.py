@@ -17,6 +17,7 @@ from ...core.errors import RpcError
 from ...core.time_ranges import TimeRange, Wanted, clock
 from ...profiler.activities import ProfilerActivity, want_devices
 from ...profiler.events import EventList, KeyAverages
+from ...profiler.given import listed_activities
 from ..rpc.agent import RpcAgent, get_current_agent
 from ..rpc.clocks import Clock, Sighting, sight
 from ..rpc.handlers import Reply
@@ -54,6 +55,7 @@ class profile(KeyAverages):
     ) -> None:
         if isinstance(workers, str):
             raise TypeError(f"workers is {workers!r}; expected a list of names or ids")
+        wanted = listed_activities(activities)
         self._wanted = None if workers is None else list(workers)
         self._recorded = Wanted(
             shapes=record_shapes,
@@ -62,7 +64,7 @@ class profile(KeyAverages):
             memory=profile_memory,
             modules=with_modules,
             # Others may have devices that this worker has not.
-            device=activities is None or want_devices(set(activities)),
+            device=wanted is None or want_devices(set(wanted)),
         )
         self._seen: dict[Worker, Sighting] = {}
         self._time_line: TimeLine | None = None

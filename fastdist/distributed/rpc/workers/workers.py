@@ -148,12 +148,21 @@ class Workers:
         if worker is None:
             known = ", ".join(sorted(self._by_name))
             kind = "name" if isinstance(to, str) else "id"
-            raise self._not_found(f"{kind} {to}; the group has: {known}")
+            lost = self._told_missed(to)
+            raise self._not_found(f"{kind} {to}; the group has: {known}{lost}")
         return worker
 
     def _not_found(self, what: str) -> RpcError:
         me = self.me
         return RpcError(f"name:{me.name},rank:{me.rank} could not find destination {what}")
+
+    def _told_missed(self, to: str | int | WorkerInfo) -> str:
+        """Return what became of who was lost, as the group forgets it soon."""
+        wanted = getattr(to, "name", to)
+        for rank, name in list(self._missed.items()):
+            if wanted in (rank, name):
+                return f"; {name!r} (rank {rank}) was lost, and has not come back"
+        return ""
 
     def known(self, rank: int) -> Worker | None:
         """Return the present life of a rank as far as it is known here; asks nobody."""

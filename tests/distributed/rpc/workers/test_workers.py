@@ -20,7 +20,7 @@ from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers import group_log
 from fastdist.distributed.rpc.workers import workers as workers_module
 from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group, write_record
-from fastdist.distributed.rpc.workers.record import Record
+from fastdist.distributed.rpc.workers.record import Record, WorkerInfo
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import HashStore, PrefixStore, Store
 from tests.distributed.rpc.workers.by_hand import (
@@ -196,8 +196,12 @@ def test_one_that_was_lost_does_not_seem_new_as_long_as_the_group_has_it_and_is_
     group_log.leave(store, EARLIER.incarnation, 1.0)
     assert workers.find("w1") is None and workers.find(1) is None
     assert [worker.name for worker in workers.all()] == ["w0"]
-    with pytest.raises(RpcError, match="could not find destination name w1; the group has: w0"):
-        workers.get("w1")
+    gone = r"the group has: w0; 'w1' \(rank 1\) was lost, and has not come back$"
+    for to in ("w1", 1, WorkerInfo("w1", 1)):
+        with pytest.raises(RpcError, match=rf"could not find destination .*1.*; {gone}"):
+            workers.get(to)
+    with pytest.raises(RpcError, match=r"could not find destination name w7; the group has: w0$"):
+        workers.get("w7")
 
 
 @pytest.mark.parametrize("event", [Event.PROCESS_ENDED, Event.REJECTED])
