@@ -86,6 +86,10 @@ def examine(module: str, name: str) -> tuple[Any, Use]:
     if _mode == OPEN or plain is not None:
         found = _look_up(module, name)
         return found, free_use(found) if plain is None else plain
+    if _is_to_come(sys.modules.get(module), name):
+        __import__(
+            module, level=0
+        )  # which this worker does already; what it exports is not said yet
     if (module, name) in _exported or f"{module}.{name}" in _allowed:
         found = _look_up(module, name)
         return found, free_use(found)
@@ -148,7 +152,7 @@ def require_callable_by_others(function: object) -> None:
 
 def _look_up(module: str, name: str) -> Any:
     found = sys.modules.get(module)
-    if found is None:
+    if found is None or _is_to_come(found, name):
         __import__(module, level=0)
         found = sys.modules[module]
     try:
@@ -167,6 +171,14 @@ def _look_up(module: str, name: str) -> Any:
         )
         raise
     return found
+
+
+def _is_to_come(module: object, name: str) -> bool:
+    """Return whether another thread imports a module, and has not come to a name: an import waits
+    until it has.
+    """
+    is_under_way = getattr(getattr(module, "__spec__", None), "_initializing", False)
+    return is_under_way and name.partition(".")[0] not in vars(module)
 
 
 def _is_defined_as(found: object, module: str, name: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import sys
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -91,6 +93,38 @@ def test_exceptions_are_found_where_they_are_defined_without_asking_anybody(
             gate.find(module, name)
     with pytest.raises(ForbiddenFunctionError):
         gate.find("no.module.of.ours", "Trouble")
+
+
+@pytest.mark.parametrize("mode", [gate.OPEN, gate.STRICT])
+def test_a_name_of_a_module_that_another_thread_imports_is_waited_for(
+    mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of two calls that come first to a module one imports it, and the other found half of it.
+    name = f"module_that_takes_its_time_{mode}"
+    Path(tmp_path, f"{name}.py").write_text(
+        "from fastdist.distributed.rpc.message import gate\n"
+        "import threading\n"
+        "begun.set()\n"
+        "threading.Event().wait(0.2)\n"
+        "@gate.export\n"
+        "def function(): return 'ran'\n".replace("begun", "__import__('builtins').begun")
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(gate, "_exported", set(gate._exported))
+    begun = threading.Event()
+    monkeypatch.setattr("builtins.begun", begun, raising=False)
+    importing = threading.Thread(target=__import__, args=(name,))
+    importing.start()
+    try:
+        assert begun.wait(20) and not hasattr(sys.modules[name], "function")
+        gate.set_mode(mode)
+        assert gate.find_function(f"{name}:function".encode())() == "ran"
+    finally:
+        gate.set_mode(gate.OPEN)
+        importing.join()
+        del sys.modules[name]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        gate.find("fastdist.distributed.rpc.message.gate", "nothing")
 
 
 def test_a_name_that_is_no_text_is_a_message_error() -> None:
