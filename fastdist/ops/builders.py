@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
@@ -15,7 +16,8 @@ from ..dispatch.op import OPS
 from ..dispatch.promotion import result_dtype
 from ..dispatch.rules import normalize_axis
 from ..tensor.tensor import Tensor, from_array
-from .creation import fills_out, finish, zeros
+from .counting import searchsorted
+from .creation import elsewhere, fills_out, finish, zeros
 from .joining import cat, stack
 from .ranges import arange, dtype_of_ends, evenly_apart
 from .shorthand import meshgrid
@@ -27,9 +29,27 @@ def _triangle(
     for what, n in (("row", row), ("col", col)):
         if n < 0:
             raise ShapeError(f"{what} must be non-negative, got{n}: {name}({row}, {col})")
-    make = np.triu_indices if upper else np.tril_indices
-    found = np.stack(make(row, offset, col)).astype(dtype_of(dtype).numpy)
-    return finish(found, device, False, is_constant=True)
+    wanted, where = dtype_of(dtype), elsewhere(device)
+    if where is None:
+        make = np.triu_indices if upper else np.tril_indices
+        return finish(np.stack(make(row, offset, col)).astype(wanted.numpy), device, False)
+    return _triangle_of_device(row, col, offset, where, upper=upper).to(wanted)  # type: ignore[no-any-return]
+
+
+def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper: bool) -> Any:
+    """Return rows and columns as int64, found on a device from how many columns each row has."""
+    rows: Any = arange(row, device=where)
+    lengths = (col - offset - rows if upper else rows + (offset + 1)).clamp(0, col)
+    ends = lengths.cumsum(0)
+    counted = np.arange(row)
+    total = int(np.clip(col - offset - counted if upper else counted + offset + 1, 0, col).sum())
+    numbers: Any = arange(total, device=where)
+    found: Any = searchsorted(ends, numbers, right=True)
+    begins = ends - lengths
+    columns = numbers - begins.index_select(0, found)
+    if upper:
+        columns = columns + (col - lengths).index_select(0, found)
+    return stack([found, columns])
 
 
 @composite(method=False)

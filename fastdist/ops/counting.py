@@ -6,11 +6,70 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_, float32, float64, int32, int64
+from ..core.device import CPU
+from ..core.dtypes import DType, bool_, float32, float64, from_numpy, int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.batched_tensor import level_of, levels, value_at
 from ..dispatch.composite import composite
+from ..dispatch.structured import Plan, structured
+from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
+from .creation import full, ones, zeros
 from .refusals import refuse_complex
+
+
+@structured("searching.sorted_places", has_out=False, homes="nowhere")
+def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
+    """Return where input goes in ordered rows, in C order and of one dtype as input is."""
+
+
+@sorted_places.plan
+def _(input: Tensor, rows: Tensor, right: bool) -> Plan:
+    return Plan(input.facts.shape, int64, (right,))
+
+
+@sorted_places.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Let each call have its row, or all the same one."""
+    size = levels.sizes[level - 1]
+    input, rows = (value_at(one, level, size=size) for one in operands)
+    if level_of(operands[1:]) < level and len(rows.facts.shape) == 2:
+        return op.general((input.contiguous(), operands[1]), attributes)
+    flat = input if len(rows.facts.shape) > 2 else input.reshape(size, -1)
+    return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(input.facts.shape)
+
+
+@structured("searching.hits", has_out=False, homes="nowhere")
+def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
+    """Return the count places where input, a vector of bools, holds; upto is how often it does up
+    to each.
+    """
+
+
+@hits.plan
+def _(input: Tensor, upto: Tensor, count: int) -> Plan:
+    return Plan((count,), int64, ())
+
+
+def places_that_hold(input: Any) -> Any:
+    """Return the places of what is not 0 in input's flat order. Waits once for a device, for their
+    number.
+    """
+    holds = input.detach().reshape(-1) != 0
+    if not holds.facts.numel:
+        return zeros(0, dtype=int64, device=input.facts.device)
+    upto = holds.cumsum(0)
+    return hits.public(holds, upto, int(upto[-1]))
+
+
+def ends_of(input: Any) -> tuple[Any, Any]:
+    """Return the smallest and the largest number of input, which is not empty. Waits once for a
+    device.
+    """
+    from .joining import cat
+
+    low, high = cat([input.min().reshape(1), input.max().reshape(1)], 0).tolist()
+    return low, high
 
 
 @composite(method=False, takes_out=True)
@@ -24,7 +83,7 @@ def searchsorted(
     sorter: Tensor | None = None,
 ) -> Tensor:
     """Return where input goes in the ordered rows of sorted_sequence, before what equals it, or
-    (right, or side="right") behind; waits for a device.
+    (right, or side="right") behind.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
     """
@@ -40,28 +99,34 @@ def searchsorted(
             "torch.searchsorted(): side and right can't be set to opposites, got side of left "
             "while right was True"
         )
-    rows = sorted_sequence.to_numpy()
-    values = input.to_numpy() if isinstance(input, Tensor) else np.asarray(input)
-    if not isinstance(input, Tensor) and values.dtype.kind not in "biuf":
-        raise TypeError(
-            "searchsorted(): argument 'input' must be a Tensor or a number, not "
-            f"{type(input).__name__} {input!r}"
-        )
-    _require_rows(rows.shape, values.shape)
+    rows: Any = sorted_sequence.detach()
+    values: Any = input.detach() if isinstance(input, Tensor) else _number(input, rows)
+    _require_rows(rows.facts.shape, values.facts.shape)
     if sorter is not None:
         rows = _ordered(rows, sorter)
-    where: Any = "right" if right or side == "right" else "left"
-    dtype = int32 if out_int32 else int64
-    found = np.empty(values.shape, dtype.numpy)
-    if rows.ndim == 1:
-        found[...] = np.searchsorted(rows, values, where)
-    else:
-        for row in np.ndindex(rows.shape[:-1]):
-            found[row] = np.searchsorted(rows[row], values[row], where)
-    return from_array(found).to(sorted_sequence.facts.device)
+    kind = _common(rows.facts.dtype, values.facts.dtype)
+    rows, values = (one.to(kind).contiguous() for one in (rows, values))
+    found: Any = sorted_places.public(values, rows, right or side == "right")
+    return found.to(int32) if out_int32 else found  # type: ignore[no-any-return]
 
 
-def _require_rows(rows: tuple[int, ...], values: tuple[int, ...]) -> None:
+def _number(value: Any, rows: Tensor) -> Tensor:
+    """Return a number that is looked up, on the device of rows."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or array.ndim:
+        raise TypeError(
+            "searchsorted(): argument 'input' must be a Tensor or a number, not "
+            f"{type(value).__name__} {value!r}"
+        )
+    return full((), array.item(), dtype=from_numpy(array.dtype), device=rows.facts.device)
+
+
+def _common(one: DType, other: DType) -> DType:
+    """Return a dtype that holds what both do, as NumPy finds it."""
+    return one if one is other else from_numpy(np.result_type(one.numpy, other.numpy))
+
+
+def _require_rows(rows: Shape, values: Shape) -> None:
     """Raise if values cannot be looked up in rows.
 
     Raises  RuntimeError
@@ -79,21 +144,24 @@ def _require_rows(rows: tuple[int, ...], values: tuple[int, ...]) -> None:
         )
 
 
-def _ordered(rows: np.ndarray[Any, Any], sorter: Tensor) -> np.ndarray[Any, Any]:
-    places = sorter.to_numpy()
-    if places.shape != rows.shape:
+def _ordered(rows: Any, sorter: Any) -> Any:
+    """Return rows in the order of sorter, whose numbers are looked at on the CPU alone."""
+    layout, places = rows.facts, sorter.facts
+    if places.shape != layout.shape:
         raise ShapeError(
             "torch.searchsorted(): boundary and sorter must have the same size, but got boundary "
-            f"tensor {list(rows.shape)} and got sorter tensor {list(places.shape)}"
+            f"tensor {list(layout.shape)} and got sorter tensor {list(places.shape)}"
         )
-    if places.dtype != np.int64:
+    if places.dtype is not int64:
         raise DTypeError(
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{places.dtype.name}"
         )
-    if places.size and not 0 <= places.min() <= places.max() < rows.shape[-1]:
-        raise ShapeError("torch.searchsorted(): sorter index out of range")
-    return np.take_along_axis(rows, places, -1)
+    if places.device is CPU and places.numel:
+        low, high = ends_of(sorter)
+        if low < 0 or high >= layout.shape[-1]:
+            raise ShapeError("torch.searchsorted(): sorter index out of range")
+    return rows.gather(-1, sorter)
 
 
 @composite(method=False, takes_out=True)
@@ -122,20 +190,29 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "bincount only supports 1-d non-negative integral inputs.: got one of shape "
             f"{layout.shape} and dtype {layout.dtype.name}"
         )
-    values = input.to_numpy()
-    if values.size and values.min() < 0:
-        raise ShapeError(
-            f"bincount only supports 1-d non-negative integral inputs.: got {values.min()}"
-        )
+    low, high = ends_of(input) if layout.numel else (0, -1)
+    if low < 0:
+        raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
     if minlength < 0:
         raise ShapeError(f"minlength should be >= 0, got {minlength}")
-    if weights is None:
-        return from_array(np.bincount(values, minlength=minlength)).to(layout.device)
-    if weights.facts.shape != layout.shape:
+    if weights is not None and weights.facts.shape != layout.shape:
         raise ShapeError(
             "weights should be 1-d and have the same length as input, got shapes "
             f"{weights.facts.shape} and {layout.shape}"
         )
+    if layout.device is CPU:
+        return _counted_by_numpy(input, weights, minlength)
+    how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}
+    given = ones(layout.shape, **how) if weights is None else weights.detach().to(float64)
+    places: Any = input.to(int64)
+    found: Any = zeros(max(high + 1, minlength), **how).index_add(0, places, given)
+    is_short = weights is not None and weights.facts.dtype is float32
+    return found.to(float32) if is_short else found  # type: ignore[no-any-return]
+
+
+def _counted_by_numpy(input: Tensor, weights: Tensor | None, minlength: int) -> Tensor:
+    values = input.to_numpy()
+    if weights is None:
+        return from_array(np.bincount(values, minlength=minlength))
     dtype = float32 if weights.facts.dtype is float32 else float64
-    found = np.bincount(values, weights.to_numpy(), minlength)
-    return from_array(found.astype(dtype.numpy)).to(layout.device)
+    return from_array(np.bincount(values, weights.to_numpy(), minlength).astype(dtype.numpy))

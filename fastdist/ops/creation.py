@@ -125,7 +125,7 @@ def _filled(
 
     def write(backend: Any, raw: Any) -> None:
         if number is not None:
-            backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
+            write_number(backend, number, raw)
 
     # Kernels of devices take no complex numbers.
     how = None if dtype.is_complex and number is not None else write
@@ -139,6 +139,11 @@ def number_beside(input: Tensor, value: Any) -> Tensor:
     if where is CPU:
         return from_array(number)
     return _filled(number, (), dtype, where, False, None, False)
+
+
+def write_number(backend: Any, number: Any, raw: Any) -> None:
+    """Write a number into all of a raw array of a device."""
+    backend.pointwise(_itself(), [np.asarray(number, raw.dtype)], raw)
 
 
 @functools.cache

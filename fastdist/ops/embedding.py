@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.device import CPU
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.batched_tensor import of_all_calls
@@ -11,6 +12,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..graph.modes import no_grad
 from ..tensor.tensor import Tensor
+from .counting import ends_of
 from .creation import full, zeros
 from .indexing import require_index, select_slices
 from .ranges import arange
@@ -138,14 +140,18 @@ def divide_gradient(found: Any, by: Any) -> None:
 
 @composite(function=False, method=False, functional=True)
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs."""
+    """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
+
+    Note    on a device other than the CPU numbers are looked at only where num_classes is -1, which
+            waits for it once; what lies outside gets zeros alone
+    """
     if tensor.facts.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if tensor.facts.numel:
-        every: Any = of_all_calls(tensor)
-        if int(every.min()) < 0:
+    if tensor.facts.numel and (tensor.facts.device is CPU or num_classes == -1):
+        low, high = ends_of(of_all_calls(tensor))
+        if low < 0:
             raise RuntimeError("Class values must be non-negative.")
-        most = int(every.max()) + 1
+        most = high + 1
         if num_classes == -1:
             num_classes = most
         elif num_classes < most:
@@ -153,7 +159,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
                 f"Class values must be smaller than num_classes.: the largest is {most - 1}, "
                 f"num_classes is {num_classes}"
             )
-    elif num_classes <= 0:
+    elif num_classes <= 0 and not tensor.facts.numel:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes: Any = arange(num_classes, device=tensor.facts.device)
     return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.tensor import Tensor
 from . import return_types
-from .counting import searchsorted
+from .counting import ends_of, searchsorted
 from .creation import full, ones, tensor, zeros
 from .joining import cat
 from .ranges import arange, linspace
@@ -27,7 +27,7 @@ def _require_floating(kernel: str, input: Tensor) -> None:
 def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float]:
     """Return the ends between which numbers count: those of input if both are one number."""
     if low == high and input.facts.numel:
-        low, high = float(input.min()), float(input.max())
+        low, high = ends_of(input)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ShapeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
     if low > high:
@@ -40,7 +40,7 @@ def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
     if given is not None:
         low, high = map(float, given)
     elif column.facts.numel:
-        low, high = float(column.min()), float(column.max())
+        low, high = ends_of(column)
     else:
         low, high = 0.0, 1.0
     if not (math.isfinite(low) and math.isfinite(high)):

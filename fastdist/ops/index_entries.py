@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import CPU
 from ..core.dtypes import bool_, int32, int64, uint8
 from ..core.overriding import NEVER_ASKED, is_offered
 from ..dispatch.rules import DimError
@@ -132,10 +133,25 @@ def _as_index(value: Any) -> Tensor:
 
 
 def _nonzero(mask: Tensor) -> list[Tensor]:
-    """Return the places where mask holds, one tensor an axis. Waits for a device."""
-    return (
-        [from_array(places) for places in np.nonzero(mask.to_numpy())] if mask.facts.shape else []
-    )
+    """Return the places where mask holds, one tensor an axis. Waits once for a device."""
+    layout = mask.facts
+    if not layout.shape:
+        return []
+    if layout.device is CPU:
+        return [from_array(places) for places in np.nonzero(mask.to_numpy())]
+    from .counting import places_that_hold
+
+    return axes_of(places_that_hold(mask), layout.shape)
+
+
+def axes_of(places: Any, shape: Shape) -> list[Tensor]:
+    """Return where places in the C order of shape lie along each axis; of one that has none, 0."""
+    found: list[Any] = []
+    rest = places
+    for n in reversed(shape[1:]):
+        found.append(rest % max(n, 1))
+        rest = rest.div(max(n, 1), rounding_mode="floor")
+    return [rest, *reversed(found)]
 
 
 def _places_of(basic: list[Any], entries: list[Any], ndim: int, input: Tensor) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.device import CPU
 from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
@@ -96,10 +97,13 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """Return the different elements (or slices along dim) in order; waits for a device.
+    """Return the different elements (or slices along dim) in order; waits for a device, once for
+    elements.
 
     Raises  RuntimeError for slices without elements
     """
+    if dim is None and input.facts.device is not CPU:
+        return _unique_of_device(input, return_inverse, return_counts)
     array = input.to_numpy()
     if dim is not None:
         dim = _axis_of_slices(array.shape, dim)
@@ -113,6 +117,28 @@ def unique(
         for one, wish in zip(wanted, chosen, strict=True)
         if wish
     ]
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _unique_of_device(input: Any, return_inverse: bool, return_counts: bool) -> Any:
+    """Return unique's elements, found where input lies: only their number is waited for."""
+    from .counting import places_that_hold
+    from .creation import full, ones
+    from .joining import cat
+
+    layout = input.facts
+    n, where = layout.numel, layout.device
+    ordered, order = sort_along.public(input.detach().reshape(-1), 0, False)
+    changed: Any = ordered[1:] != ordered[:-1]
+    begins: Any = cat([ones(min(n, 1), dtype=bool_, device=where), changed], 0)
+    places = places_that_hold(begins)
+    made = [ordered.index_select(0, places)]
+    if return_inverse:
+        ranks = begins.cumsum(0) - 1
+        made.append(ranks.index_select(0, order.argsort()).reshape(layout.shape))
+    if return_counts:
+        ends = cat([places[1:], full((min(n, 1),), n, dtype=int64, device=where)], 0)
+        made.append(ends - places)
     return made[0] if len(made) == 1 else tuple(made)
 
 

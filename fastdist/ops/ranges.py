@@ -16,7 +16,7 @@ from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.promotion import dtype_or_default, get_default_dtype
 from ..tensor.tensor import Tensor
-from .creation import as_number, fills_out, finish, rounded
+from .creation import as_number, fills_out, finish, made, rounded, write_number
 
 
 @checked
@@ -68,10 +68,15 @@ def arange(
         # An integer dtype steps by integers, as in PyTorch: 0.5 is no step at all.
         start, step = int(start), int(step)
     kind = np.float64 if wanted.is_floating_point else np.int64
-    values = start + np.arange(count, dtype=kind) * step
-    return finish(
-        rounded(values, wanted), device, requires_grad, layout, pin_memory, is_constant=True
-    )
+
+    def values() -> np.ndarray[Any, Any]:
+        return rounded(start + np.arange(count, dtype=kind) * step, wanted)
+
+    def write(backend: Any, raw: Any) -> None:
+        backend.kernel("ranges.arange")(raw, start, step)
+
+    how = None if wanted.is_complex else write
+    return made(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
 
 
 @composite(name="range", method=False)
@@ -195,11 +200,22 @@ def eye(
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"n must be greater or equal to 0, got {n} and {m}")
     wanted = dtype_or_default(dtype)
-    return finish(
-        np.eye(n, m, dtype=wanted.numpy),
+    shape = (n, n if m is None else m)
+
+    def write(backend: Any, raw: Any) -> None:
+        row, element = shape[1], raw.dtype.itemsize
+        write_number(backend, 0, raw)
+        diagonal = (min(shape),), ((row + 1) * element,)
+        write_number(backend, 1, backend.as_strided(raw, *diagonal))
+
+    how = None if wanted.is_complex else write
+    return made(
+        lambda: np.eye(*shape, dtype=wanted.numpy),
+        how,
+        shape,
+        wanted,
         device,
         requires_grad,
         layout,
         pin_memory,
-        is_constant=True,
     )

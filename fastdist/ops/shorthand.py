@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
-from ..core.dtypes import bool_
+from ..core.device import CPU
+from ..core.dtypes import bool_, int32, int64
 from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..core.memory_format import contiguous_format
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.rules import normalize_axis
+from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
+from .counting import searchsorted
 from .joining import cat, narrow, split
 from .norms import UNSET, std, var
 from .ranges import arange
@@ -154,6 +157,9 @@ def repeat_interleave(
         input, dim = input.reshape(-1), 0
     axis = normalize_axis("repeat_interleave", dim, len(input.facts.shape))
     length = input.facts.shape[axis]
+    if isinstance(repeats, Tensor) and repeats.facts.device is not CPU:
+        places = _repeated_on_device(repeats, length, output_size)
+        return input.index_select(axis, places)
     places = np.repeat(np.arange(length), _repeats(repeats, length))
     if output_size is not None and output_size != len(places):
         raise ShapeError(
@@ -170,16 +176,35 @@ def _repeats(repeats: Any, length: int) -> Any:
     times = repeats.to_numpy() if isinstance(repeats, Tensor) else np.asarray(repeats)
     if times.dtype.kind not in "iu" and times.size:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {repeats!r}")
-    if times.ndim > 1:
-        raise ShapeError(f"repeats must be 0-dim or 1-dim tensor, got shape {times.shape}")
+    _require_repeats(times.shape, length)
     if times.size and times.min() < 0:
         raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
-    if times.ndim and len(times) not in (1, length):
+    return times.astype(np.int64)
+
+
+def _require_repeats(shape: Shape, length: int) -> None:
+    if len(shape) > 1:
+        raise ShapeError(f"repeats must be 0-dim or 1-dim tensor, got shape {shape}")
+    if shape and shape[0] not in (1, length):
         raise ShapeError(
             "repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{len(times)} and input.size(0) = {length}"
+            f"{shape[0]} and input.size(0) = {length}"
         )
-    return times.astype(np.int64)
+
+
+def _repeated_on_device(repeats: Any, length: int, output_size: int | None) -> Any:
+    """Return the place of each slice as often as it is repeated. Waits once for the device, for
+    their number, unless that is output_size, which is taken on trust.
+    """
+    layout = repeats.facts
+    if layout.dtype not in (int32, int64) and layout.numel:
+        raise DTypeError(f"repeat_interleave: repeats must be integers, got {layout.dtype.name}")
+    _require_repeats(layout.shape, length)
+    ends = repeats.reshape(-1).expand(length).cumsum(0)
+    if output_size is None:
+        output_size = int(ends[-1]) if length else 0
+    numbers = arange(output_size, device=layout.device)
+    return searchsorted(ends, numbers, right=True).clamp(max=max(length - 1, 0))
 
 
 @composite(method=False)

@@ -29,7 +29,7 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
 from .basic_index import basic_index
-from .index_entries import TakenOver, split_index
+from .index_entries import TakenOver, axes_of, split_index
 from .indexing import select_slices
 
 
@@ -377,13 +377,31 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 @composite(takes_out=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """Return the places of what is not 0, a row each; as_tuple: one tensor an axis."""
-    found = np.argwhere(input.to_numpy())
-    where = input.facts.device
+    """Return the places of what is not 0, a row each; as_tuple: one tensor an axis. Waits once for
+    a device, for their number.
+    """
     if not as_tuple:
-        return from_array(found).to(where)
+        return _rows_that_hold(input)
+    if input.facts.device is not CPU:
+        return tuple(_columns_that_hold(input))
+    found = np.argwhere(input.to_numpy())
     columns = found.T if input.facts.shape else np.zeros((1, len(found)), np.int64)
-    return tuple([from_array(np.ascontiguousarray(c)).to(where) for c in columns])
+    return tuple([from_array(np.ascontiguousarray(c)) for c in columns])
+
+
+def _columns_that_hold(input: Tensor) -> list[Tensor]:
+    from .counting import places_that_hold
+
+    return axes_of(places_that_hold(input), input.facts.shape)
+
+
+def _rows_that_hold(input: Tensor) -> Any:
+    from .joining import stack
+
+    if input.facts.device is CPU:
+        return from_array(np.argwhere(input.to_numpy()))
+    rows: Any = stack(_columns_that_hold(input), 1)
+    return rows if input.facts.shape else rows[:, :0]
 
 
 @composite(takes_out=True)
@@ -391,10 +409,13 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
     if size < 0:
         raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
-    found = np.argwhere(input.to_numpy())[:size]
-    rows = np.full((size, found.shape[1]), fill_value, np.int64)
-    rows[: len(found)] = found
-    return from_array(rows).to(input.facts.device)
+    from .creation import full
+
+    found = _rows_that_hold(input)[:size]
+    count, axes = found.facts.shape
+    rows: Any = full((size, axes), fill_value, dtype=int64, device=input.facts.device)
+    rows[:count] = found
+    return rows  # type: ignore[no-any-return]
 
 
 @composite()

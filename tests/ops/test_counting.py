@@ -91,3 +91,25 @@ def test_wrong_arguments_are_told(
 ) -> None:
     with pytest.raises(kind, match=text):
         call()
+
+
+def test_a_batch_of_rows_is_searched_as_each_row_is() -> None:
+    rows, values = fd.rand(3, 9).sort()[0], fd.rand(3, 4)
+    grids = fd.rand(3, 2, 9).sort()[0]
+    for given, among, dims in [
+        (values, rows, (0, 0)),
+        (values, rows[0], (None, 0)),
+        (values[0], rows, (0, None)),
+        (values.t(), rows[0], (None, 1)),
+        (fd.rand(3, 2, 4), grids, (0, 0)),
+        (fd.rand(3, 2, 4), rows, (0, 0)),
+    ]:
+        found = fd.vmap(fd.searchsorted, in_dims=dims)(among, given)
+        pairs = [
+            (
+                among if dims[0] is None else among.select(dims[0], i),
+                given if dims[1] is None else given.select(dims[1], i),
+            )
+            for i in range(3)
+        ]
+        assert found.equal(fd.stack([fd.searchsorted(*pair) for pair in pairs]))

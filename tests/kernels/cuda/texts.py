@@ -31,10 +31,12 @@ from fastdist.kernels.cuda.patches import source_of_patches
 from fastdist.kernels.cuda.pointwise_source import Operand, pack_size, source_of
 from fastdist.kernels.cuda.radix import source_of_radix
 from fastdist.kernels.cuda.random import source_of_random
+from fastdist.kernels.cuda.ranges import source_of_ranges
 from fastdist.kernels.cuda.recurrent import source_of_recurrent
 from fastdist.kernels.cuda.reduce import source_of_reduce
 from fastdist.kernels.cuda.scan import source_of_extremes, source_of_recurrence, source_of_scan
 from fastdist.kernels.cuda.scattering import source_of_reduce as source_of_meeting
+from fastdist.kernels.cuda.searching import source_of_searching
 from fastdist.kernels.cuda.softmax import source_of_softmax
 from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
 from fastdist.kernels.cuda.weighing import source_of_weigh
@@ -186,6 +188,8 @@ def texts_of_places() -> Iterator[tuple[str, str]]:
         yield f"places of {dtype}", source_of_indexing(dtype, 2, I32)
         yield f"places of {dtype} at once", source_of_indexing(dtype, 2, at_once=True)
         yield f"moves of {dtype}", source_of_move(dtype, 3)
+        yield f"places in rows of {dtype}", source_of_searching(dtype)
+        yield f"numbers in a row, {dtype}", source_of_ranges(dtype)
 
 
 def texts_of_orders() -> Iterator[tuple[str, str]]:

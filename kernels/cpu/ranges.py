@@ -1,0 +1,20 @@
+"""Numbers in a row, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .silence import silent
+
+Array = np.ndarray[Any, Any]
+
+
+@silent
+def arange(out: Array, start: float, step: float) -> None:
+    """Write start, start + step, ... into out, a vector: counted in float64 if its dtype is
+    floating, else in int64.
+    """
+    kind: Any = np.int64 if out.dtype.kind in "iub" else np.float64
+    np.copyto(out, start + np.arange(out.size, dtype=kind) * step, casting="unsafe")
