@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core import rejection
-from ..core.dtypes import WORDS, float32, float64, float_limits, int64
+from ..core.device import CPU
+from ..core.dtypes import WORDS, float64, float_limits, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator
 from ..dispatch.composite import composite
@@ -16,19 +18,10 @@ from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..tensor.tensor import Tensor
+from .counting import searchsorted
 from .creation import finish
-from .random import draw_into, generator_or_default, randn
+from .random import generator_or_default, open_uniform, randn
 from .rearranging import broadcast_tensors
-
-
-def _open_uniform(input: Tensor, generator: Generator | None) -> np.ndarray[Any, Any]:
-    """Return numbers in (0, 1), in float64, in input's shape; float32 and shorter ones take as much
-    of the stream as rand does.
-    """
-    layout = input.facts
-    wide = float64 if layout.dtype is float64 else float32
-    source = generator_or_default(generator, layout.device)
-    return source.open_uniform(layout.shape, wide.numpy)
 
 
 @composite()
@@ -44,7 +37,8 @@ def multinomial(
 
     Shape   (n,) -> (num_samples,); (m, n) -> (m, num_samples)
     Raises  RuntimeError for chances that are negative, not finite or all 0, and for more draws
-            without replacement than there are places
+            without replacement than there are places; on a device, which is not waited for,
+            chances are not looked at
     """
     if out is not None and out.facts.dtype is not int64:
         raise DTypeError(f"multinomial expects Long tensor out, got: {out.facts.dtype.name}")
@@ -54,15 +48,16 @@ def multinomial(
         found = _with_replacement(chances, num_samples, generator)
     else:
         # Of exponential times with these rates, the earliest.
-        layout = chances.facts
-        drawn = -np.log(_open_uniform(chances, generator)).astype(layout.dtype.numpy)
-        times: Any = finish(drawn, layout.device, False)
+        drawn: Any = open_uniform(chances.facts, generator)
+        times = -drawn.log().to(chances.facts.dtype)
         found = (chances / times).topk(num_samples, -1)[1]
     return given_out("multinomial", out, found, ())
 
 
 def _with_replacement(chances: Any, num_samples: int, generator: Generator | None) -> Tensor:
     layout = chances.facts
+    if layout.device is not CPU:
+        return _with_replacement_on_device(chances, num_samples, generator)  # type: ignore[no-any-return]
     running = np.cumsum(chances.to_numpy(), -1, np.float64)
     total = running[..., -1:]
     source = generator_or_default(generator, layout.device)
@@ -76,6 +71,15 @@ def _with_replacement(chances: Any, num_samples: int, generator: Generator | Non
     # A draw that rounds up to the whole belongs to the last place that has a chance.
     last = (running < total).sum(-1, keepdims=True)
     return finish(np.minimum(found, last), layout.device, False)
+
+
+def _with_replacement_on_device(chances: Any, num_samples: int, generator: Any) -> Any:
+    running = chances.to(float64).cumsum(-1)
+    total = running[..., -1:]
+    wanted = total.expand(*chances.facts.shape[:-1], num_samples)
+    drawn: Any = open_uniform(wanted.facts, generator)
+    found: Any = searchsorted(running, drawn * total, right=True)
+    return found.minimum((running < total).sum(-1, True))
 
 
 def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None:
@@ -97,6 +101,8 @@ def _require_chances(input: Tensor, num_samples: int, replacement: bool) -> None
     if not layout.numel:
         if 0 not in layout.shape[:-1]:  # rows without places
             raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+        return
+    if layout.device is not CPU:
         return
     chances = input.detach().to_numpy()
     with np.errstate(all="ignore"):
@@ -124,7 +130,8 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     _require_floating(self, _CONTINUOUS.format("Exponential"))
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return draw_into(self, -np.log(_open_uniform(self, generator)) / lambd)
+    drawn: Any = open_uniform(self.facts, generator)
+    return copy_(self, drawn.log() / -lambd)
 
 
 @composite(function=False)
@@ -132,8 +139,8 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    drawn = np.log(_open_uniform(self, generator))
-    return draw_into(self, np.maximum(np.ceil(drawn / np.log1p(-p)), 1.0))
+    drawn: Any = open_uniform(self.facts, generator)
+    return copy_(self, (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0))
 
 
 @composite(function=False)
@@ -144,8 +151,8 @@ def cauchy_(
     _require_floating(self, _CONTINUOUS.format("Cauchy"))
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    drawn = np.tan(np.pi * (_open_uniform(self, generator) - 0.5))
-    return draw_into(self, median + sigma * drawn)
+    drawn: Any = open_uniform(self.facts, generator)
+    return copy_(self, median + sigma * ((drawn - 0.5) * math.pi).tan())
 
 
 @composite(function=False)

@@ -21,7 +21,6 @@ from ..core.dtypes import (
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
-from ..devices.backend import backend_of
 from ..dispatch.batch_loop import require_randomness
 from ..dispatch.batched_tensor import levels
 from ..dispatch.broadcast import broadcast_shapes
@@ -31,7 +30,7 @@ from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.promotion import dtype_or_default, get_default_dtype
 from ..dispatch.sparse_rules import refusal
-from ..tensor.layout import Shape
+from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import (
     elsewhere,
@@ -107,6 +106,24 @@ def _part(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:
             "replay would draw the same. Call graph.register_generator_state(generator) before"
         )
     return generator.captured
+
+
+def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
+    """Return numbers in (0, 1), in float64, in the shape of a layout and on its device; for float32
+    and shorter dtypes they take as much of the stream as rand does.
+    """
+    source = generator_or_default(generator, layout.device)
+    wide, shape = layout.dtype is float64, layout.shape
+    kind = (float64 if wide else float32).numpy
+
+    def write(backend: Any, raw: Any) -> None:
+        part = source.reserve_uniform(shape, kind, of=_part(backend, raw, source))
+        backend.kernel("random.open_uniform")(raw, *part, wide)
+
+    def values() -> np.ndarray[Any, Any]:
+        return source.open_uniform(shape, kind)
+
+    return made(values, write, shape, float64, layout.device, False)
 
 
 @composite(method=False)
@@ -253,8 +270,14 @@ def randperm(
             f"value cannot be converted to type {wanted.name} without overflow: randperm({n}) "
             f"has numbers above {most}, which {wanted.name} does not hold each"
         )
-    drawn = generator_or_default(generator, device).permutation(n)
-    drawn = drawn.astype(wanted.numpy, copy=False)
+    source = generator_or_default(generator, device)
+    if elsewhere(device) is not None:
+        # As philox.permutation does it: in the order of words of 64 bits, here counted from -2**63.
+        ends = -(1 << 63), 1 << 63
+        words: Any = _integers(source, *ends, (n,), int64, device, False, layout, pin_memory)
+        order = words.argsort().to(wanted)
+        return order.requires_grad_() if requires_grad else order  # type: ignore[no-any-return]
+    drawn = source.permutation(n).astype(wanted.numpy, copy=False)
     return finish(drawn, device, requires_grad, layout, pin_memory)
 
 
@@ -345,9 +368,11 @@ def normal(
 
 
 def require_std(std: Any) -> None:
-    """Raise for a standard deviation, or one of a tensor of them, that is negative or NaN."""
+    """Raise for a standard deviation, or one of a tensor of them on the CPU, that is negative or
+    NaN: others are not waited for.
+    """
     if isinstance(std, Tensor):
-        if not np.all(std.detach().to_numpy() >= 0):
+        if std.facts.device is CPU and not np.all(std.detach().to_numpy() >= 0):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
@@ -357,14 +382,19 @@ def require_std(std: Any) -> None:
 def bernoulli(
     input: Tensor, p: Any = None, *, generator: Generator | None = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return 1 with probability input (or p), else 0, in input's dtype or out's."""
+    """Return 1 with probability input (or p), else 0, in input's dtype or out's.
+
+    Raises  RuntimeError for a number, or for one of a tensor of the CPU, that is no probability
+    """
     if input.facts.is_sparse:
         raise refusal("bernoulli", input)
     chance: Any = input.detach() if p is None else p
     if isinstance(chance, Tensor):
         require_floating_inputs("bernoulli_tensor_cpu_p_", chance)
-    given = chance.to_numpy() if isinstance(chance, Tensor) else chance
-    if not np.all((given >= 0) & (given <= 1)):
+    # A device is not waited for.
+    is_seen = not isinstance(chance, Tensor) or chance.facts.device is CPU
+    given = chance.to_numpy() if isinstance(chance, Tensor) and is_seen else chance
+    if is_seen and not np.all((given >= 0) & (given <= 1)):
         raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance!r}")
     where = input.facts.device
     dtype = input.facts.dtype if input.facts.dtype.is_floating_point else get_default_dtype()
@@ -373,12 +403,6 @@ def bernoulli(
     drawn: Any = rand(input.facts.shape, generator=generator, dtype=wide, device=where)
     kept = (input if out is None else out).facts.dtype
     return given_out("bernoulli", out, (drawn < chance).to(kept), ())
-
-
-def draw_into(self: Tensor, drawn: np.ndarray[Any, Any]) -> Tensor:
-    where = self.facts.device
-    raw = backend_of(where.type).from_numpy(drawn, where.index)
-    return copy_(self, from_array(raw, where))
 
 
 @composite(function=False)

@@ -22,6 +22,15 @@ def uniform(out: Array, seed: int, first: int) -> None:
 
 
 @silent
+def open_uniform(out: Array, seed: int, first: int, wide: bool) -> None:
+    """Write numbers in (0, 1) into out, in float64, from block `first` of a seed on: as fine as
+    float64 if they are wide, else of 32 bits.
+    """
+    kind = np.dtype(np.float64 if wide else np.float32)
+    np.copyto(out, philox.open_uniform(seed, first, out.size, kind).reshape(out.shape))
+
+
+@silent
 def normal(out: Array, seed: int, first: int) -> None:
     """Write numbers of mean 0 and deviation 1 into out, from block `first` of a seed on."""
     drawn = philox.normal(seed, first, out.size, np.dtype(WIDE.get(out.dtype, out.dtype)))

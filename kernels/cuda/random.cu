@@ -50,6 +50,22 @@ uniform(Stored* out, Task task) {
     }
 }
 
+// In (0, 1), in float64, with as many words for each as LONG says.
+extern "C" __global__ void __launch_bounds__(THREADS)
+open_uniform(Stored* out, Task task) {
+    const long long number = number_of_block();
+    if (number * EACH >= task.size) return;
+    const Start start(task);
+    const Block block(start.first + number, start.seed, 0);
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        if constexpr (LONG)
+            put(out, number * 2 + i, (double(block.wide(i) >> 12) + 0.5) * 0x1p-52, task);
+        else
+            put(out, number * 4 + i, (double(block.word[i]) + 0.5) * 0x1p-32, task);
+    }
+}
+
 // Two by two, by the method of Box and Muller, in float64 and rounded last.
 extern "C" __global__ void __launch_bounds__(THREADS)
 normal(Stored* out, Task task) {

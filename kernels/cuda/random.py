@@ -32,6 +32,13 @@ def uniform(out: Any, seed: Any, first: int) -> None:
     launch(plan_draw("uniform", out, seed, first))
 
 
+def open_uniform(out: Any, seed: Any, first: int, wide: bool) -> None:
+    """Write numbers in (0, 1) into out, in float64, from block `first` of a seed on: as fine as
+    float64 if they are wide, else of 32 bits.
+    """
+    launch(plan_draw("open_uniform", out, seed, first, is_long=wide))
+
+
 def normal(out: Any, seed: Any, first: int) -> None:
     """Write numbers of mean 0 and deviation 1 into out, from block `first` of a seed on."""
     launch(plan_draw("normal", out, seed, first))
@@ -43,12 +50,23 @@ def integers(out: Any, seed: Any, first: int, low: int, high: int) -> None:
 
 
 def plan_draw(
-    name: str, out: Any, seed: Any, first: int, low: int = 0, high: int = 1
+    name: str,
+    out: Any,
+    seed: Any,
+    first: int,
+    low: int = 0,
+    high: int = 1,
+    *,
+    is_long: bool | None = None,
 ) -> list[Launch]:
-    """Return the launch of uniform, normal or integers; none if out is empty."""
+    """Return the launch of uniform, open_uniform, normal or integers; none if out is empty. Those
+    of float64 and integers take two words each unless is_long says otherwise.
+    """
     if not out.size:
         return []
-    is_long, span = name == "integers" or out.dtype == np.float64, high - low
+    if is_long is None:
+        is_long = name == "integers" or out.dtype == np.float64
+    span = high - low
     # The largest multiple of span below 2**64, less one: what lies above has no full round.
     last = (1 << 64) - (1 << 64) % span - 1
     place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)

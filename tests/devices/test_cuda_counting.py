@@ -109,6 +109,63 @@ def test_what_follows_from_numbers_alone_is_made_on_the_device(
     np.testing.assert_array_equal(found.cpu().numpy(), expected.numpy())
 
 
+def _filled(name: str, *numbers: float, dtype: Any = fd.float32) -> Callable[[Any], Any]:
+    return lambda on: getattr(on(REAL).to(dtype), name)(*numbers)
+
+
+CHANCES = np.abs(REAL) / 4
+DRAWN: dict[str, Callable[[Any], Any]] = {
+    "randperm": lambda on: fd.randperm(50, device=on(REAL).device),
+    "randperm of floats": lambda on: fd.randperm(9, device=on(REAL).device, dtype=fd.float16),
+    "exponential_": _filled("exponential_", 2.0),
+    "exponential_ of halves": _filled("exponential_", dtype=fd.float16),
+    "geometric_": _filled("geometric_", 0.3),
+    "geometric_ of integers": _filled("geometric_", 0.3, dtype=fd.int32),
+    "cauchy_": _filled("cauchy_", 1.0, 0.5, dtype=fd.float64),
+    "log_normal_": _filled("log_normal_", 0.5, 0.2),
+    "bernoulli": lambda on: fd.bernoulli(on(CHANCES).clamp(max=1)),
+    "bernoulli of a number": lambda on: on(REAL).bernoulli(0.4),
+    "normal": lambda on: fd.normal(on(REAL), on(CHANCES)),
+    "multinomial": lambda on: fd.multinomial(on(CHANCES) + 0.1, 5),
+    "multinomial with replacement": lambda on: fd.multinomial(on(CHANCES) + 0.1, 20, True),
+    "multinomial of one row": lambda on: fd.multinomial(on(CHANCES)[0] + 0.1, 1, True),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_draws_are_the_cpu_s_and_nobody_waits_for_them(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {id(array): fd.tensor(array, device="cuda") for array in (REAL, CHANCES)}
+    fd.manual_seed(3)
+    expected = [DRAWN[name](fd.tensor) for _ in range(2)]
+    with monkeypatch.context() as patch:
+        waited, copied = waits(patch), uploads(patch)
+        fd.manual_seed(3)
+        found = [DRAWN[name](lambda array: kept[id(array)].clone()) for _ in range(2)]
+        assert waited == copied == []
+    for one, other in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        roundings = 0 if one.dtype is fd.int64 else 2e-6 if one.dtype is not fd.float16 else 2e-3
+        np.testing.assert_allclose(one.cpu().numpy(), other.numpy(), rtol=roundings, atol=roundings)
+
+
+def test_draws_of_a_graph_go_on_at_each_replay() -> None:
+    def block() -> list[Any]:
+        x = fd.ones(20, device="cuda")
+        return [fd.randperm(6, device="cuda"), x.exponential_(), x.multinomial(3, True)]
+
+    fd.cuda.manual_seed(8)
+    expected = [[one.tolist() for one in block()] for _ in range(3)]
+    captured = fd.cuda.CUDAGraph()
+    with fd.cuda.graph(captured):
+        drawn = block()
+    fd.cuda.manual_seed(8)
+    for turn in range(3):
+        captured.replay()
+        assert [one.tolist() for one in drawn] == expected[turn]
+
+
 def test_what_is_empty_is_counted_and_searched() -> None:
     def compute(on: Callable[[np.ndarray], Any]) -> list[Any]:
         nothing, number = on(np.zeros((0, 3), np.int64)), on(np.array(3))

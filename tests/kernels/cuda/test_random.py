@@ -20,11 +20,11 @@ COUNTS = [0, 1, 2, 3, 4, 5, 7, 1023, 1025, 5000]
 STREAMS = [(0, 0), (12345, 7), ((1 << 64) - 3, (1 << 32) - 2), (1 << 63, (1 << 64) - 2)]
 
 
-def drawn(name: str, shape: Any, dtype: Any, *part: int) -> np.ndarray:
+def drawn(name: str, shape: Any, dtype: Any, *part: int, **how: bool) -> np.ndarray:
     found = []
     for order in SEEDS:
         out = np.zeros(shape, dtype)
-        run(plan_draw(name, out, *part), order)
+        run(plan_draw(name, out, *part, **how), order)
         found.append(out)
     assert all(one.tobytes() == found[0].tobytes() for one in found)
     return found[0]
@@ -36,6 +36,16 @@ def test_uniform_numbers_are_the_same_bits(count: int, dtype: str) -> None:
     for part in STREAMS:
         expected = philox.uniform(*part, count, np.dtype(dtype))
         assert drawn("uniform", count, dtype, *part).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_between_0_and_1_are_the_same_bits(count: int, dtype: str) -> None:
+    for part in STREAMS:
+        expected = philox.open_uniform(*part, count, np.dtype(dtype))
+        wide = dtype == "float64"
+        found = drawn("open_uniform", count, "float64", *part, is_long=wide)
+        assert found.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("count", COUNTS)
