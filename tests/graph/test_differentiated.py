@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import fastdist as fd
 from fastdist.graph.differentiated import differentiating, is_differentiated
 from fastdist.graph.modes import tls
@@ -16,3 +18,11 @@ def test_what_follows_from_it_is_told_from_what_does_not() -> None:
             assert is_differentiated([other * x]) and is_differentiated([y.exp()])
         assert not is_differentiated([other * x])
     assert tls.differentiated == () and not is_differentiated([y])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_follows_from_any_result_of_an_op_is_found(place: int) -> None:
+    results = fd.linalg.eigh(fd.eye(2, requires_grad=True) * 2)
+    with differentiating([results[place]]):
+        assert is_differentiated([results[place] * 3])
+        assert not is_differentiated([fd.ones(2, requires_grad=True) * 3, fd.ones(2)])
