@@ -213,7 +213,7 @@ def _sizes(folder: Path) -> Iterator[int]:
 def _transports() -> list[Row]:
     import fastdist.distributed.pipe.context  # noqa: F401  registers them all
     from fastdist.distributed.pipe.registry import transports
-    from fastdist.distributed.rpc.channels import channels
+    from fastdist.distributed.rpc.options import channels
 
     rows = []
     for section, entries in (("transports", transports), ("channels", channels)):

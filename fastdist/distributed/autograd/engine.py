@@ -37,7 +37,7 @@ from .roots import validate_roots
 from .stall import are_over, first_failed, has_answer, wait_for_pass
 
 if TYPE_CHECKING:
-    from ..rpc.calls.lane_call import LaneCall
+    from ..rpc.calls.outgoing import LaneCall
     from ..rpc.workers.worker import Worker
 
 # Note [Results that nobody uses]

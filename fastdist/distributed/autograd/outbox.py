@@ -23,7 +23,7 @@ from .failure import abort_everywhere
 from .sparse_parts import SPARSE, apart, together
 
 if TYPE_CHECKING:
-    from ..rpc.calls.lane_call import LaneCall
+    from ..rpc.calls.outgoing import LaneCall
     from ..rpc.workers.worker import Worker
 
 # Note [Gradients that wait a little]

@@ -22,7 +22,7 @@ from .outbox import MESSAGES, UNUSED
 from .pass_words import Progress, read_question, read_sends, write_question, write_sends
 
 if TYPE_CHECKING:
-    from ..rpc.calls.lane_call import LaneCall
+    from ..rpc.calls.outgoing import LaneCall
 
 # Note [A pass that cannot end]
 # In the fast mode every send of a context must get a gradient. A result that nobody used gets none,

@@ -15,21 +15,18 @@
 # workers of one host messages go through shared memory (pipe/ring/, Note [Rings]), else by ZeroMQ.
 # `interceptors.py` and `handlers.py` are how autograd, tangents and the profiler stand on this room
 # without it knowing them; of what comes in they see only what carries more than a value and
-# tensors. Large tensors go in the message or by the arena: `channels.py` has the names of both, and
+# tensors. Large tensors go in the message or by the arena: `options.py` has the names of both, and
 # `arena_offers.py` is how two workers come to share memory. What others should hear, and nobody
 # waits for (a reference, a context or a level is over, a pass has failed), goes by `telling.py`.
 # What several workers' clocks showed is brought onto one by `clocks.py`.
 #
-# Connections break while both ends live. A call has one id for its whole life, and the callee
-# remembers what runs and what it answered (workers/received_calls.py). So a caller whose connection
-# was replaced greets again, asks what became of its calls (workers/inquiry.py), and sends again
-# what never came: no call runs twice, and none is lost but for what is too large to be kept, which
-# fails and says whether it has run.
+# Connections break while both ends live. A call has one id for its whole life, and the callee knows
+# what runs and what it answered (workers/callers.py): whoever greets again asks what became of its
+# calls (workers/inquiry.py). So none runs twice, and none is lost but for what is too large to be
+# kept, which fails and says whether it has run.
 #
-# Who was declared lost and lives (it was frozen, and wakes) hears so from those who gave it up;
-# workers/workers.py, is_out, says when. Then it is fenced: all that it waits for ends with a
-# GivenUpError, and so does its shutdown, for whoever started it to start it again. It comes back as
-# another life (workers/joining.py).
+# Who was declared lost and lives is fenced (workers/workers.py): all that it waits for ends with a
+# GivenUpError. It comes back as another life (workers/joining.py).
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from fastdist.tensor.tensor import Tensor
 
 from .bindings import seconds
 from .calls.client import Client
-from .calls.lane_call import LaneCall
+from .calls.outgoing import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
 from .handlers import Reply
 from .message.ids import random_first_number
@@ -172,9 +172,7 @@ class RpcAgent(ABC):
         """Change the timeout of calls that give none."""
         self.client.rpc_timeout_s = seconds("timeout", timeout_s)
 
-    def get_timeout(self) -> float:
-        """Return the same, under PyTorch's name."""
-        return self.client.rpc_timeout_s
+    get_timeout = get_rpc_timeout  # PyTorch's name
 
     def join(self, shutdown: bool = False, timeout: float = 0) -> None:
         """Wait as `leave` does, under PyTorch's name; shutdown changes nothing.

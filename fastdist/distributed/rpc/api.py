@@ -19,7 +19,7 @@ from . import constants
 from .agent import RpcAgent, get_current_agent
 from .bindings import incompatible, seconds
 from .gather import all_gather
-from .pickler import _internal_rpc_pickler, _use_rpc_pickler, current
+from .internal import _internal_rpc_pickler, _use_rpc_pickler, current
 from .references.rref import RRef, above
 from .remote_profiler_manager import RemoteProfilerManager
 from .workers.record import WorkerInfo

@@ -12,7 +12,7 @@ from fastdist.core.future import Future
 from . import agent as agents
 from . import constants
 from .agent import get_current_agent
-from .calls.incoming import Later
+from .calls.serving import Later
 from .message import gate
 from .message.types import MessageType
 from .workers.worker import Worker

@@ -19,22 +19,20 @@ from .arena_offers import ArenaOffers
 from .calls.client import Client
 from .calls.outgoing import Call
 from .calls.serving import Server
-from .channels import ARENA, channels
 from .debug_log import debug_log
 from .devices import require_devices_of_maps
 from .leaving import DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
-from .options import TensorPipeRpcBackendOptions
+from .options import ARENA, TensorPipeRpcBackendOptions, channels
 from .references.context import RRefContext
 from .telling import Teller
-from .workers import twins
+from .workers import joining
 from .workers.callers import Callers
-from .workers.descriptors import require_descriptors
 from .workers.group import Group
 from .workers.joining import join_dynamic, join_static
 from .workers.progress import Progress
-from .workers.record import Record, new_incarnation, require_name
+from .workers.record import Record, new_incarnation, require_descriptors, require_name
 from .workers.store_keeper import keeper_of
 from .workers.workers import Workers
 
@@ -112,14 +110,14 @@ class ZmqAgent(RpcAgent):
         """Enter the group, in the time that init_rpc has left."""
         join_s = min(self.options.meeting_s(), store.timeout.total_seconds())
         deadline = time.monotonic() + join_s
-        answers = functools.partial(twins.answers, self._context, self.me)
+        answers = functools.partial(joining.answers, self._context, self.me)
         if not world_size:
             return join_dynamic(store, self.me, self.options.frozen_s, answers)
         try:
             frozen_s = self.options.frozen_s if self.options.restarts else None
             group = join_static(store, self.me, join_s, frozen_s, answers)
         except RankTakenError as error:
-            raise twins.make_known(self._context, store, self.me, error) from error
+            raise joining.make_known(self._context, store, self.me, error) from error
         left_s = max(0.0, deadline - time.monotonic())
         if not group.came_back:
             require_devices_of_maps(store, self.me, group.founders, left_s)

@@ -19,13 +19,13 @@ from fastdist.distributed.autograd.container import force_current_context_id, ge
 from fastdist.distributed.autograd.message_autograd import context_guard
 from fastdist.distributed.autograd.outbox import unpack
 from fastdist.distributed.rpc import interceptors
-from fastdist.distributed.rpc.calls.incoming import Incoming
+from fastdist.distributed.rpc.calls.serving import Incoming
 from fastdist.distributed.rpc.message.layout import NO_INDEX, AutogradBlock
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.tensors import pack_tensors, unpack_tensors
 from fastdist.distributed.rpc.message.types import MessageType, call_type_of
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.workers.received_calls import CallerLane
+from fastdist.distributed.rpc.workers.callers import CallerLane
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.tensor.tensor import from_array
 from tests.distributed.autograd.fake_agent import FakeAgent

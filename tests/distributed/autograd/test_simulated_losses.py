@@ -17,7 +17,7 @@ from fastdist.core.errors import GivenUpError, RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd import stall
 from fastdist.distributed.autograd.container import get_instance
-from fastdist.distributed.rpc.calls.lane_call import LaneCall
+from fastdist.distributed.rpc.calls.outgoing import LaneCall
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from tests.distributed.rpc.simulated_calls import Calls, name_of
 from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401

@@ -19,9 +19,9 @@ from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.registry import transports
 from fastdist.distributed.pipe.shared_lane import SharedLane
 from fastdist.distributed.pipe.transports.zeromq import ZmqListener
-from fastdist.distributed.rpc.channels import channels
 from fastdist.distributed.rpc.message.layout import FRAME_BYTES
 from fastdist.distributed.rpc.message.message import Message, decode
+from fastdist.distributed.rpc.options import channels
 from fastdist.distributed.sockets import (
     CertificateFolder,
     CertificateSecurity,

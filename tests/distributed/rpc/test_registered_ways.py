@@ -10,7 +10,7 @@ import pytest
 from fastdist.core.errors import RpcError
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.registry import NotViable, transports
-from fastdist.distributed.rpc.channels import channels
+from fastdist.distributed.rpc.options import channels
 
 PYTORCHS_TRANSPORTS = {"shm": 200, "ibv": 100, "uv": 0}
 CPU_CHANNELS = {"cma": 1200, "mpt_uv": 1100, "basic": 1000}

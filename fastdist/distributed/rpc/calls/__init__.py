@@ -4,9 +4,8 @@
 #
 # client.py        the calling half: on a lane of the caller's own, or through a Future; again,
 #                  where it may run twice
-# outgoing.py      a request on its way: how it is packed, and how it ends in a Future
-# lane_call.py     one whose sender takes the answer in person
-# serving.py       the serving half: who takes what comes in, and where it runs
-# incoming.py      a request that came: how it is run and answered
+# outgoing.py      a request on its way: how it is packed, and how it ends, in a Future or for who
+#                  takes the answer in person
+# serving.py       the serving half: who takes what comes in, where it runs, how it is answered
 
 from __future__ import annotations

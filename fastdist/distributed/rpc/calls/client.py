@@ -25,8 +25,7 @@ from ..message.types import NOT_COUNTED, OURS_ALONE, TOLD_IF_GIVEN_UP, USER_WORK
 from ..metrics import CallCounts
 from ..workers.worker import Worker
 from ..workers.workers import Workers
-from .lane_call import LaneCall
-from .outgoing import Call, FutureCall, open_answer, pack_request
+from .outgoing import Call, FutureCall, LaneCall, open_answer, pack_request
 
 # Callers that block are few: what they hold together is little where each holds little.
 _UNCHARGED_BYTES: Final = 64 << 10

@@ -49,7 +49,7 @@ _TENSOR_CLASSES: Final = frozenset({Tensor, Parameter})
 # The rebuilding functions are found by name in _rebuilders, in strict mode as well.
 _reducers: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
 _rebuilders: dict[tuple[str, str], Callable[..., Any]] = {}
-# What users' picklers have registered beside these (pickler.py), and how often either has changed.
+# What users' picklers have registered beside these (internal.py), and how often either has changed.
 _users_reducers: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {}
 _num_changes = 0
 # Names of rebuilding functions, as pickles have them, of what must be read wherever it comes.

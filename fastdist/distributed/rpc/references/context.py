@@ -34,7 +34,7 @@ from fastdist.core.errors import MessageError, OwnerLostError, RpcError
 from fastdist.core.future import Future
 
 from ..calls.client import Client
-from ..calls.incoming import Later, run_function
+from ..calls.serving import Later, run_function
 from ..handlers import Reply, ValueReply, register_handler
 from ..message.body import register_reducer
 from ..message.message import Message, packing

@@ -14,8 +14,8 @@ from fastdist.core.thread_pool import lend_slot
 from .. import constants
 from ..bindings import constructor, seconds
 from ..calls.client import Client
-from ..calls.incoming import Later
 from ..calls.outgoing import deadline_of
+from ..calls.serving import Later
 from ..message import gate
 from ..message.error_parts import copy_error
 from ..message.ids import id_text

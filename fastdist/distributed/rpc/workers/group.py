@@ -17,7 +17,7 @@ from .worker import Worker
 TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
 # And where somebody wants to call a worker, or to let others know of its loss.
 LOOK_S: Final = 5.0
-# Under this the members say whom they gave up, by incarnation: see predecessor.py.
+# Under this the members say whom they gave up, by incarnation: see joining.py.
 GIVEN_UP: Final = "given_up"
 # What no key holds: to expect it of one reads it, and does not wait where a member has just left.
 _ABSENT: Final = b"\0absent"

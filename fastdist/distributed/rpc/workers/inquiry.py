@@ -1,6 +1,6 @@
 """What became of a call? The question of a caller whose connection broke, and its answer."""
 
-# See received_calls.py for the other end, session.py for when what is asked. Each question has a
+# See callers.py for the other end, session.py for when what is asked. Each question has a
 # serial number, and only the answer to the last one counts, once: an earlier answer may tell of an
 # earlier connection, and a copy of what was before the calls that never came went again.
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from fastdist.core.errors import (
+    FastdistError,
     RankTakenError,
     RpcError,
     StoreError,
     StoreLostError,
     StoreTimeoutError,
 )
+from fastdist.distributed.pipe.context import Context
+from fastdist.distributed.pipe.host import process_lives
+from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.restarts import restart_count
+from fastdist.distributed.sockets import Doorbell, knock
 from fastdist.distributed.sockets.patience import FROZEN_S
 from fastdist.distributed.store import PrefixStore, Store
+from fastdist.distributed.store.waiting_line import WaitingLine
 
+from ..message.message import Message
+from ..message.types import MessageType
 from . import group_log
-from .group import TELL_S, Group, read_members, withdraw, write_record
-from .predecessor import leaves_its_place
+from .group import GIVEN_UP, TELL_S, Group, read_members, withdraw, write_record
 from .record import Record
 
 _GROUP_KIND: Final = "group_kind"
@@ -28,8 +37,6 @@ _GROUP_KIND: Final = "group_kind"
 _FOUNDERS: Final = "rpc_founders"
 
 Answers: TypeAlias = Callable[[Record], bool]
-
-_logger = logging.getLogger(__name__)
 
 
 def _always(earlier: Record) -> bool:
@@ -48,7 +55,7 @@ def join_static(
 
     Given frozen_s, the group takes lives back: who comes when all have met follows one that is
     over, or has given no sign of life for so long. `answers` greets one that lives: it may be
-    frozen (predecessor.py).
+    frozen: see Note [Whose place may be taken].
 
     Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
             at every member that waits; StoreTimeoutError naming who is missing
@@ -95,7 +102,7 @@ def join_dynamic(
 ) -> Group:
     """Enter a group without a world size; in the place of an earlier life that is over.
 
-    `answers` greets one that lives: it may be frozen (predecessor.py).
+    `answers` greets one that lives: it may be frozen, see Note [Whose place may be taken].
 
     Raises  RpcError if the name or the rank is taken
     """
@@ -235,6 +242,145 @@ def _has_begun(store: Store, rank: int) -> bool:
         return PrefixStore("names", store).check([str(rank)])
     except StoreError:
         return False  # gone with its host, which has heard the same
+
+
+# Note [Whose place may be taken]
+# A process that is there, or a host that takes connections at the address, is a worker that lives,
+# however long its Python may be busy: who comes by mistake as a second one must not take the place
+# of one that works. Where nothing answers, the host may be gone or the network be down; then the
+# members would give the worker up after frozen_s, and so does this.
+#
+# One that is frozen is there, too. It keeps its place until a member has given it up, which says so
+# in the store, and then as long as it answers: who gave it up may have been cut off itself. If it
+# wakes once another has its place, the members tell it that it was given up.
+
+_TRY_AGAIN_S: Final = 1.0
+
+_logger = logging.getLogger(__name__)
+
+
+def leaves_its_place(
+    store: Store,
+    earlier: Record,
+    me: Record,
+    frozen_s: float,
+    answers: Callable[[Record], bool],
+) -> bool:
+    """Return whether an earlier life is over, or was given up by a member and does not answer.
+
+    `answers` greets it. One that lives and does not answer is waited for, for as long as the store
+    is: it may answer yet, end, or be given up.
+
+    Raises  StoreError; RpcError for an address that is none
+    """
+    given_up = PrefixStore(GIVEN_UP, store)
+    with WaitingLine(f"{me.name!r} (rank {me.rank})", store.timeout.total_seconds()) as line:
+        while not is_over(earlier, me, frozen_s):
+            if answers(earlier):
+                return False
+            if given_up.check([str(earlier.incarnation)]):
+                _logger.warning("%s was given up by the others", earlier.whereabouts)
+                return True
+            if line.is_over:
+                return False
+            line.tell_now_and_again(f"the others to give up {earlier.whereabouts}")
+            with suppress(StoreTimeoutError):
+                given_up.wait([str(earlier.incarnation)], _TRY_AGAIN_S)
+    return True
+
+
+def is_over(earlier: Record, me: Record, frozen_s: float) -> bool:
+    """Return whether an earlier life has ended, or has given no sign of life for frozen_s.
+
+    Thread  waits: not at all where the process table tells, a round trip where its host answers
+    Raises  RpcError for an address that is none
+    """
+    if me.shares_processes_with(earlier):
+        return not process_lives(earlier.pid, earlier.process_start)
+    address = earlier.addresses.get("uv")
+    if address is None:
+        return False  # it can only be asked by who shares its processes
+    until = time.monotonic() + frozen_s
+    while True:
+        try:
+            answer = knock(address, min(until, time.monotonic() + _TRY_AGAIN_S))
+        except (ValueError, OverflowError) as error:
+            raise RpcError(f"a worker's address in the store is none: {address[:80]!r}") from error
+        if answer is not None:
+            return not answer
+        if time.monotonic() >= until:
+            _logger.warning(
+                "%s has given no sign of life for %g s, and is taken for ended",
+                *(earlier.whereabouts, frozen_s),
+            )
+            return True
+
+
+# The one that works answers at once, unless it has ended.
+_ANSWERS_S: Final = 1.5
+_WHO: Final = "twin"
+# Of what the other says of itself.
+_MOST_LETTERS: Final = 500
+
+
+def make_known(context: Context, store: Store, me: Record, taken: RankTakenError) -> RankTakenError:
+    """Tell who works as this worker's rank, and the store's host, of this one; return its error.
+
+    Note    who still waits for the group hears it from the store
+    """
+    first, second = map(Record.decode, taken.claims)
+    if second.incarnation != me.incarnation:
+        return taken  # this one came first, or is a third
+    try:
+        store.ask_at_the_door(
+            f"a second worker that says it is rank {me.rank} was refused: {me.whereabouts}; the "
+            f"first is {first.whereabouts}"
+        )
+    except StoreError as error:
+        _logger.info("the store's host could not be told of a second rank %d: %s", me.rank, error)
+    what = "has been told of this one" if answers(context, me, first) else "does not answer"
+    return RankTakenError(f"{taken}; the first {what}", taken.claims)
+
+
+def answers(context: Context, me: Record, first: Record) -> bool:
+    """Greet the other as what this one says it is; return whether it has answered."""
+    greeting = Message(
+        MessageType.HELLO,
+        source=me.rank,
+        incarnation=me.incarnation,
+        metadata={"to": f"{first.incarnation:x}", _WHO: me.whereabouts},
+    )
+    deadline = time.monotonic() + _ANSWERS_S
+    bell = Doorbell()
+    try:
+        transport = context.choose(first.addresses, same_host=me.shares_host_with(first))
+        address = first.addresses[transport]
+        lane = context.connect(transport, address, bell, f"rank:{first.rank}")
+        try:
+            lane.send(greeting.encode(), deadline)
+            lane.receive(deadline)
+            return True
+        finally:
+            lane.close()
+    except (FastdistError, OSError, LaneClosed, LaneInDoubt, LaneTimeout):
+        return False
+    finally:
+        bell.close()
+
+
+def refuse_twin(me: Record, greeting: Message) -> None:
+    """Warn of who greets as this very worker, and is another.
+
+    Raises  RankTakenError, which is the answer to the greeting
+    """
+    if greeting.source != me.rank or greeting.incarnation == me.incarnation:
+        return
+    who = str(greeting.metadata.get(_WHO, "it did not say who it is"))[:_MOST_LETTERS]
+    _logger.warning(
+        "a second worker says that it is rank %d, and was refused: %s; this one, %s, goes on",
+        *(me.rank, who, me.whereabouts),
+    )
+    raise RankTakenError(f"rank {me.rank} is that of {me.whereabouts}")
 
 
 def _both(taken: RankTakenError) -> str:

@@ -35,13 +35,11 @@ from ..message.layout import NO_CALL
 from ..message.message import Message, decode
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
-from .descriptors import own_lanes_between
 from .inquiry import UNREAD_STEP_BYTES, Waiting, act_on_findings, ask_about, tell_read
-from .probing import Prober
 from .progress import Progress
-from .pulse_taker import PulseTaker
-from .record import Record, WorkerInfo
+from .record import Record, WorkerInfo, own_lanes_between
 from .session import Die, Do, Event, Patience, Session, State
+from .watching import Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 

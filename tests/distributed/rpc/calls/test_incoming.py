@@ -8,13 +8,13 @@ import pytest
 
 import fastdist
 from fastdist.core.errors import RpcTimeoutError
-from fastdist.distributed.rpc.calls import incoming
-from fastdist.distributed.rpc.calls.incoming import Incoming
+from fastdist.distributed.rpc.calls import serving as incoming
+from fastdist.distributed.rpc.calls.serving import Incoming
 from fastdist.distributed.rpc.message.body import serialize_call
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.workers.received_calls import CallerLane
+from fastdist.distributed.rpc.workers.callers import CallerLane
 from fastdist.distributed.rpc.workers.record import Record
 from tests.distributed.rpc.workers.by_hand import caller_of
 

@@ -10,8 +10,8 @@ import pytest
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.pipe.pipe import OwnLane
-from fastdist.distributed.rpc.calls import lane_call
-from fastdist.distributed.rpc.calls.lane_call import ASK_EVERY_S, LaneCall
+from fastdist.distributed.rpc.calls import outgoing as lane_call
+from fastdist.distributed.rpc.calls.outgoing import ASK_EVERY_S, LaneCall
 from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fastdist.core.errors import MessageError, RemoteError, RpcTimeoutError, WorkerLostError
-from fastdist.distributed.rpc.calls.incoming import Incoming
+from fastdist.distributed.rpc.calls.serving import Incoming
 from fastdist.distributed.rpc.message import gate
 from fastdist.distributed.rpc.message.error_parts import (
     rebuild_error,
@@ -23,7 +23,7 @@ from fastdist.distributed.rpc.message.remote_errors import pack_error, unpack_er
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
 from fastdist.distributed.rpc.references.rref import copy_of
-from fastdist.distributed.rpc.workers.received_calls import CallerLane
+from fastdist.distributed.rpc.workers.callers import CallerLane
 from fastdist.distributed.rpc.workers.record import Record
 from tests.distributed.rpc.workers.by_hand import caller_of
 

@@ -15,7 +15,7 @@ import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc.workers import descriptors
+from fastdist.distributed.rpc.workers import record as descriptors
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import split_tcp_endpoint
 from tests.distributed.workers import Group

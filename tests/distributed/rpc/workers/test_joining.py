@@ -16,8 +16,7 @@ from fastdist.core.errors import RankTakenError, RpcError, StoreTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers import group_log
 from fastdist.distributed.rpc.workers.group import Group, write_record
-from fastdist.distributed.rpc.workers.joining import be_in_again, join_dynamic, join_static
-from fastdist.distributed.rpc.workers.predecessor import is_over
+from fastdist.distributed.rpc.workers.joining import be_in_again, is_over, join_dynamic, join_static
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import attempt
 from fastdist.distributed.store import HashStore

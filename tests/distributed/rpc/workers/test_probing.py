@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from fastdist.distributed.rpc.workers.probing import Prober
 from fastdist.distributed.rpc.workers.session import Event
+from fastdist.distributed.rpc.workers.watching import Prober
 from fastdist.distributed.sockets import free_port, tcp_endpoint
 from tests.distributed.rpc.workers.test_worker import ProgressByHand
 

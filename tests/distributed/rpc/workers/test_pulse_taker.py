@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from fastdist.distributed.rpc.workers.pulse_taker import PulseTaker
+from fastdist.distributed.rpc.workers.watching import PulseTaker
 from fastdist.distributed.sockets import Pulse
 from tests.distributed.rpc.workers.by_hand import ProgressByHand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastdist.distributed.rpc.workers.received_calls import MAX_ANSWERS, MAX_BYTES, CallerLane
+from fastdist.distributed.rpc.workers.callers import MAX_ANSWERS, MAX_BYTES, CallerLane
 
 SHARED, OWN = 0, 3
 
