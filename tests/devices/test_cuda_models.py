@@ -10,7 +10,7 @@ import pytest
 
 import fastdist as fd
 from fastdist import nn
-from tests.fibre_shim.installed import cuda_on_fibres, uploads, waits
+from tests.fibre_shim.installed import cuda_on_fibres, host_traffic, uploads, waits
 
 F = fd.nn.functional
 
@@ -69,30 +69,87 @@ def test_a_classifier_takes_the_steps_that_it_takes_on_the_cpu(name: str, norm: 
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
-def test_a_step_copies_nothing_to_or_from_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    layers = [nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Dropout(0.2), nn.Linear(16, 5)]
-    model = nn.Sequential(*layers).to("cuda")
-    optimizer = fd.optim.AdamW(model.parameters(), lr=0.1)
-    x = fd.randn(12, 8, device="cuda")
+class Reader(nn.Module):
+    """A transformer of one block that reads words at places, as a language model does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.2, batch_first=True)
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x: Any) -> Any:
+        places = fd.arange(x.shape[1], device=x.device)
+        return self.head(self.block(self.words(x) + self.places(places)).mean(1))
+
+
+def classifier() -> Any:
+    return nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 5))
+
+
+STEPS: dict[str, tuple[Callable[[], Any], dict[str, Any], bool]] = {
+    "AdamW, clipped": (classifier, {}, False),
+    "a transformer, fused AdamW, scaled": (Reader, {"fused": True}, True),
+    "a transformer, capturable AdamW": (Reader, {"capturable": True}, False),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_neither_waits_nor_copies_from_or_to_the_host(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, options, is_scaled = STEPS[name]
+    model = make().to("cuda")
+    optimizer = fd.optim.AdamW(model.parameters(), lr=0.1, **options)
+    scaler = fd.amp.GradScaler("cuda", enabled=is_scaled)
+    reads = isinstance(model, Reader)
+    x = fd.randint(0, 11, (12, 6), device="cuda") if reads else fd.randn(12, 8, device="cuda")
     y = fd.randint(0, 5, (12,), device="cuda")
 
     def step() -> Any:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
-        loss.backward()
+        scaler.scale(loss).backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         return loss, norm
 
     step()
-    backend = type(fd.devices.backend.backend_of("cuda"))
-    with monkeypatch.context() as patch:
-        for name in ("from_numpy", "to_numpy"):
-            patch.setattr(backend, name, None)
-        loss, norm = step()
-        with pytest.raises(TypeError, match="NoneType"):
-            loss.item()
+    told = host_traffic(monkeypatch)
+    loss, norm = step()
+    # A range of places is made on the host: it is copied, through locked memory of CuPy's, and not
+    # waited for.
+    assert told == ["array"] * reads
     assert np.isfinite(loss.item()) and norm.item() > 0.1
+    assert told[-2:] == ["asnumpy", "asnumpy"]
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (lambda x: x.item(), ["asnumpy"]),
+        (lambda x: x.cpu(), ["asnumpy"]),
+        (lambda x: fd.ones(1).to("cuda"), ["array"]),
+        (lambda x: fd.tensor([1.0, 2.0], device="cuda"), ["array"]),
+        (
+            lambda x: fd.ones(1).pin_memory().to("cuda", non_blocking=True),
+            ["MemoryPointer.copy_from_host_async"],
+        ),
+        (lambda x: fd.cuda.synchronize(), ["Device.synchronize"]),
+        (lambda x: fd.cuda.current_stream().synchronize(), ["Stream.synchronize"]),
+        (lambda x: fd.cuda.current_stream().record_event().synchronize(), ["Event.synchronize"]),
+        (lambda x: bool(x > 0), ["asnumpy"]),
+        (lambda x: x.nonzero(), ["asnumpy"]),
+    ],
+)
+def test_each_way_to_wait_or_to_copy_is_counted(
+    work: Callable[[Any], object], expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = fd.ones(1, device="cuda")
+    told = host_traffic(monkeypatch)
+    work(x)
+    assert told[: len(expected)] == expected
 
 
 @pytest.mark.parametrize("reads", [{}, {"padding_idx": 3}, {"scale_grad_by_freq": True}])

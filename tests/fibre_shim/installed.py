@@ -46,13 +46,27 @@ def be_on_fibres() -> None:
 
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows by a name whenever the host waits for the device from now on."""
-    kinds = (cupy.Device, cupy.Event, cupy.Stream)
-    return _calls(monkeypatch, (cupy, "asnumpy"), *[(kind, "synchronize") for kind in kinds])
+    return _calls(monkeypatch, *_WAITS)
 
 
 def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows by a name whenever values of the CPU are copied from now on."""
-    return _calls(monkeypatch, (cupy, "array"), (cupy.MemoryPointer, "copy_from_host_async"))
+    return _calls(monkeypatch, *_UPLOADS)
+
+
+def host_traffic(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by a name whenever the host waits, or anything is copied from or to
+    it, from now on: in each way that this CuPy has, so another one is an AttributeError.
+    """
+    downloads = (cupy.MemoryPointer, "copy_to_host_async")
+    return _calls(monkeypatch, *_WAITS, *_UPLOADS, downloads)
+
+
+_WAITS = (
+    (cupy, "asnumpy"),
+    *[(kind, "synchronize") for kind in (cupy.Device, cupy.Event, cupy.Stream)],
+)
+_UPLOADS = ((cupy, "array"), (cupy.MemoryPointer, "copy_from_host_async"))
 
 
 def _calls(monkeypatch: pytest.MonkeyPatch, *places: tuple[object, str]) -> list[str]:
@@ -62,7 +76,7 @@ def _calls(monkeypatch: pytest.MonkeyPatch, *places: tuple[object, str]) -> list
         real = getattr(owner, name)
 
         def call(*given: object, **named: object) -> object:
-            told.append(name)
+            told.append(real.__qualname__)
             return real(*given, **named)
 
         monkeypatch.setattr(owner, name, call)
