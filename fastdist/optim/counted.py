@@ -8,7 +8,7 @@ from ..core.device import CPU
 from ..core.dtypes import float32, float64
 from ..dispatch.promotion import get_default_dtype
 from ..ops.creation import tensor
-from ..tensor.storage import storage_of
+from ..tensor.storage import bump_all
 from ..tensor.tensor import Tensor
 from .device_numbers import put, taken
 from .optimizer import Group, Optimizer
@@ -91,16 +91,16 @@ class CountedOptimizer(Optimizer):
             put(total, steps)
             return [total] * len(steps)
         as_tensors = capturable or (self._differentiates_steps and group["differentiable"])
-        counts: list[Any] = []
-        for step in [state["step"] for state in states]:
-            if step.facts.device is CPU:
-                # By hand: an op takes as long as the whole update of a small parameter's mean.
+        steps = [state["step"] for state in states]
+        if all(step.facts.device is CPU for step in steps):
+            # By hand: an op takes as long as the whole update of a small parameter's mean.
+            counts: list[Any] = []
+            for step in steps:
                 array = step.array
                 count = array.item() + 1.0
                 array.fill(count)
-                storage_of(step).bump()
-            else:
-                step.add_(1)
-                count = step.item()
-            counts.append(step.clone() if as_tensors else count)
-        return counts
+                counts.append(count)
+            bump_all(steps)
+        else:
+            counts = [step.add_(1).item() for step in steps]
+        return [step.clone() for step in steps] if as_tensors else counts

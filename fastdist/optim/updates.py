@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from ..core.dtypes import float64
@@ -36,9 +36,12 @@ def run_program(
     What is of one dtype, on one device and without gaps is one launch. With grad mode on each line
     is recorded for autograd.
     """
-    columns = [[as_real(tensor) for tensor in column] for column in columns]
+    facts = [[tensor.facts for tensor in column] for column in columns]
+    if any(layout.dtype.is_complex for layout in {*chain.from_iterable(facts)}):
+        columns = [[as_real(tensor) for tensor in column] for column in columns]
+        facts = [[tensor.facts for tensor in column] for column in columns]
     at = 0
-    for kind, count in _parts(columns):
+    for kind, count in _parts(facts):
         part = [column[at : at + count] for column in columns]
         given = numbers[at : at + count]
         if given and not is_grad_enabled() and (skip is not None or are_on_device(given[0])):
@@ -64,9 +67,8 @@ def alike_in_parts(like: Tensor, value: float) -> Tensor:
     return full_like(like, number).detach()
 
 
-def _parts(columns: Sequence[list[Tensor]]) -> list[tuple[Kind, int]]:
+def _parts(facts: Sequence[list[Layout]]) -> list[tuple[Kind, int]]:
     """Return how many parameters after each other are of which kind."""
-    facts = [[tensor.facts for tensor in column] for column in columns]
     if is_grad_enabled():
         return [(None, len(facts[0]))]
     # Layouts are interned: those of tensors without gaps are one object if all else agrees.

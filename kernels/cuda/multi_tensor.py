@@ -16,6 +16,7 @@ from .launch import (
     Launch,
     Struct,
     address_of,
+    addresses_of,
     launch,
     text_of,
 )
@@ -87,7 +88,7 @@ def _column_program(text: str, arrays: tuple[str, str]) -> Program:
 def _plan_column(program: Program, column: Any, kept: Sequence[Any]) -> list[Launch]:
     dtype, rows, most = column.dtype, len(kept), _rows_of_table(program)
     places = address_of(column) + dtype.itemsize * np.arange(rows)
-    starts = np.array([places, [address_of(one) for one in kept]], np.int64)
+    starts = np.array([places, addresses_of(kept)], np.int64)
     sizes = np.ones(rows, np.int64)
     launches = []
     for begin in range(0, rows, most):
@@ -151,7 +152,7 @@ def plan_given(
 
 def _places(arrays: Sequence[Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Return where arrays begin, (arrays of the program, rows), and how long they are, (rows,)."""
-    starts = np.array([address_of(array) for array in arrays], np.int64).reshape(-1, rows)
+    starts = np.array(addresses_of(arrays), np.int64).reshape(-1, rows)
     return starts, np.array([array.size for array in arrays[:rows]], np.int64)
 
 
