@@ -142,7 +142,7 @@ class Engine:
                 return
             if stream is not None and state is None and len(task.streams) == 1:
                 with stream:
-                    self._evaluate(task, item, queue, stream)
+                    self._evaluate_chain(task, item, queue, stream)
                 return
             # What a Node does on other devices than its own goes to the pass's streams as well.
             others = task.streams.values() if len(task.streams) > 1 else ()
@@ -159,15 +159,40 @@ class Engine:
                 tls.grad = True
             set_grad_mode(before_mode)
 
-    def _evaluate(
-        self, task: GraphTask, item: NodeTask, queue: ReadyQueue, here: Any = None
+    def _evaluate_chain(
+        self, task: GraphTask, item: NodeTask, queue: ReadyQueue, here: Any
     ) -> None:
+        """Run a Node, and behind it each that it made ready and that this thread would take next
+        from its queue: on one stream, that is most of a pass. None of these is queued, nor counted:
+        the first one stands for them.
+        """
+        mine = current_device_queue()
+        onward = self._evaluate(task, item, queue, here, mine)
+        while onward is not None:
+            if task.has_error:
+                return
+            # As the Node before it may have left them.
+            tls.inline_pass = None
+            set_grad_mode(task.create_graph)
+            onward = self._evaluate(task, onward, queue, here, mine)
+
+    def _evaluate(
+        self,
+        task: GraphTask,
+        item: NodeTask,
+        queue: ReadyQueue,
+        here: Any = None,
+        mine: ReadyQueue | None = None,
+    ) -> NodeTask | None:
         """Run one Node: hooks, captures, the Node itself, and hand its results on. The stream
-        `here` of its device is the calling thread's current one.
+        `here` of its device is the calling thread's current one; of what goes into the queue `mine`
+        on that stream, the one that would be taken next is returned instead.
         """
         node, inputs = item.node, item.inputs
         assert node is not None
         assert inputs is not None
+        # Those below hold the item of a chain's first Node until its end, and would its gradients.
+        item.inputs = None
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
             grads = hooks.run_tensor_hooks(node, grads)
@@ -176,16 +201,16 @@ class Engine:
         if task.exec_info:
             info = task.exec_info.get(node)
             if info is None:
-                return
+                return None
             for capture in info.captures or ():
                 self._capture(task, capture, grads, inputs.owns(capture.input_idx))
             if not info.needed:
-                return
+                return None
         if node.hooks is not None and node.hooks.pre:
             grads = hooks.run_prehooks(node, grads)
         if node.is_accumulate:
             self._accumulate(task, node, grads[0], inputs.owns(0))
-            return
+            return None
         results = (
             self._call_watched(task, node, grads)
             if anomaly.enabled
@@ -196,7 +221,7 @@ class Engine:
             fresh = False
         else:
             fresh = node.fresh and not task.create_graph
-        self._hand_on(task, node, results, fresh, queue, here)
+        return self._hand_on(task, node, results, fresh, queue, here, mine)
 
     def _capture(
         self, task: GraphTask, capture: Capture, grads: tuple[Any, ...], mine: bool
@@ -264,7 +289,9 @@ class Engine:
         fresh: bool,
         queue: ReadyQueue,
         here: Any,
-    ) -> None:
+        mine: ReadyQueue | None,
+    ) -> NodeTask | None:
+        onward: NodeTask | None = None
         if len(results) != len(node.edges):
             raise GraphError(
                 f"{node.name()} returned an incorrect number of gradients (expected "
@@ -288,8 +315,18 @@ class Engine:
                     hand_over(g, stream if own else task.streams[g.facts.device])
                 with stream:
                     buffer = _arrive(task, edge, next_node, g, fresh)
-            if buffer is not None:
-                self.ready_queue(next_node, queue).push(NodeTask(task, next_node, buffer))
+            if buffer is None:
+                continue
+            ready = NodeTask(task, next_node, buffer)
+            # A stream is of one device, which has one thread.
+            if onward is None and mine is not None and stream is here and not next_node.waits:
+                onward = ready
+            else:
+                self.ready_queue(next_node, queue).push(ready)
+        if onward is None or mine is None or mine.would_give(onward):
+            return onward
+        mine.push(onward)
+        return None
 
     def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
         """Return where node's task goes: its device's queue, or cpu_queue, as all that waits."""
@@ -317,17 +354,22 @@ def _arrive(
     task: GraphTask, edge: Any, node: Node, g: Tensor | None, fresh: bool
 ) -> InputBuffer | None:
     """Take one of a Node's gradients, and return them all if it was the last."""
+    dependencies, waiting = task.dependencies, task.not_ready
     with task.lock:
-        left = task.dependencies[node] - 1
-        buffer = task.not_ready.pop(node, None)
+        left = dependencies[node] - 1
+        buffer = waiting.get(node)
         if buffer is None:
             buffer = InputBuffer(node.num_outputs)
+            if left:
+                waiting[node] = buffer
+        elif not left:
+            del waiting[node]
         buffer.add(output_number(edge), g, fresh)
-        if not left:
-            del task.dependencies[node]
-            return buffer
-        task.dependencies[node], task.not_ready[node] = left, buffer
-        return None
+        if left:
+            dependencies[node] = left
+            return None
+        del dependencies[node]
+        return buffer
 
 
 def stream_of(task: GraphTask, node: Node) -> Any:

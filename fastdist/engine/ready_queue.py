@@ -96,6 +96,14 @@ class ReadyQueue:
                 del self._waiters[-1]
                 waiter.release()
 
+    def would_give(self, task: NodeTask) -> bool:
+        """Return whether a task that were pushed now would be popped next."""
+        if not self.heap:
+            return True
+        order = task.order()
+        with self._lock:
+            return not self.heap or order < self.heap[0][0]
+
     def push_shutdown(self) -> None:
         """Ask one consumer to end."""
         self.push(NodeTask(None, None, None, shutdown=True), increment_outstanding=False)

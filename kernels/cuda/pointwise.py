@@ -30,7 +30,7 @@ from .pointwise_source import (
     source_of,
     value_dtype,
 )
-from .prepared import PreparedTable, key_of, only_launches
+from .prepared import PreparedTable, only_launches
 
 # Blocks of a grid over elements with gaps: enough to fill every GPU.
 _MOST_BLOCKS: Final = 1 << 16
@@ -41,14 +41,12 @@ def pointwise(body: Body, arrays: Sequence[Any], out: Any) -> None:
 
     Thread  any; queued on the current stream of out's device, which is the current one
     """
-    given = (*arrays, out)
-    table = _table_of(body)
-    found = table.get(key := key_of(given))
-    (found or table.prepare(key, given)).run(given)
+    table_of(body).run(*arrays, out)
 
 
 @functools.lru_cache(maxsize=1024)
-def _table_of(body: Body) -> PreparedTable:
+def table_of(body: Body) -> PreparedTable:
+    """Return what a body's kernel launches, by the layouts of arrays and out."""
     return PreparedTable(kernel_of_body(body))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -15,7 +16,7 @@ from fastdist.autograd import Function, backward, grad
 from fastdist.devices import backend_of
 from fastdist.devices.sim import SimBackend
 from fastdist.engine.device_threads import DeviceThreads
-from fastdist.engine.engine import queue_callback
+from fastdist.engine.engine import engine, queue_callback
 
 ENGINE_THREAD = "fastdist-engine-sim:0"
 
@@ -323,3 +324,74 @@ def test_pass_waits_for_the_pass_that_added_to_its_leaves_before(device: SimBack
             (x * 2.0).sum().backward()
     (x * 2.0).sum().backward()
     assert x.grad.to("cpu").tolist() == [8.0] * 100
+
+
+class Named(Function):
+    """Notes its name in its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, name: str, seen: list[str]) -> Tensor:
+        ctx.name, ctx.seen = name, seen
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+        ctx.seen.append(ctx.name)
+        return g, None, None
+
+
+def test_a_chain_of_a_device_does_not_go_through_its_queue() -> None:
+    x = leaf().detach().to("sim:0").requires_grad_()
+    queue = engine().device_threads.queue_of(fd.device("sim", 0))
+    pushed = []
+    for length in (3, 60):
+        y = x
+        for _ in range(length):
+            y = y.sin()
+        before = queue.pushed
+        y.sum().backward()
+        pushed.append(queue.pushed - before)
+    assert pushed[0] == pushed[1] < 4
+
+
+def test_the_newest_node_that_is_ready_goes_first_in_a_chain_too() -> None:
+    seen: list[str] = []
+    x = leaf().detach().to("sim:0").requires_grad_()
+    a = Named.apply(x, "a1", seen)
+    b = Named.apply(x, "b1", seen)
+    a = Named.apply(a, "a2", seen)
+    b = Named.apply(Named.apply(b, "b2", seen), "b3", seen)
+    a = Named.apply(a, "a3", seen)
+    (a * b).sum().backward()
+    assert seen == ["a3", "b3", "b2", "a2", "b1", "a1"]
+
+
+def test_a_gradient_in_a_chain_is_let_go_of_once_it_is_used(device: SimBackend) -> None:
+    x = leaf().detach().to("sim:0").requires_grad_()
+    first: list[weakref.ref[Any]] = []
+    gone: list[bool] = []
+    y = x.sin()
+    y.register_hook(lambda g: gone.append(first[0]() is None))
+    z = y.sin().sin()
+    z.register_hook(lambda g: first.append(weakref.ref(g)))
+    z.exp().sum().backward()
+    assert gone == [True]
+
+
+def test_grad_mode_that_a_node_leaves_is_not_that_of_the_next() -> None:
+    class Enables(Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x * 1.0
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Tensor:
+            fd.set_grad_enabled(True)
+            return g
+
+    modes: list[bool] = []
+    x = leaf().detach().to("sim:0").requires_grad_()
+    y = x.sin()
+    y.register_hook(lambda g: modes.append(fd.is_grad_enabled()))
+    Enables.apply(y).sum().backward()
+    assert modes == [False]

@@ -90,4 +90,4 @@ def forget_cupy() -> None:
     """Let the next use import CuPy, and compile, anew."""
     library.cupy.cache_clear()
     launch.kernel_of.cache_clear()
-    pointwise._table_of.cache_clear()
+    pointwise.table_of.cache_clear()
