@@ -98,10 +98,23 @@ def memory_allocated(device_index: Any = None) -> int:
     return cuda.memory_allocated(device_index)
 
 
-def Stream(device: Any = None, *, priority: int = 0) -> Any:
-    """Return a side stream of a device, the accelerator or else the CPU unless given."""
-    where = Device.parse(device or current_accelerator() or CPU)
-    return backend_of(where.type).stream(where.index)
+class _OfAnyDevice(type):
+    """Takes for its instances what does a stream's work, of whichever device."""
+
+    def __instancecheck__(cls, given: object) -> bool:
+        return all(hasattr(type(given), name) for name in ("record_event", "wait_event", "query"))
+
+
+class Stream(metaclass=_OfAnyDevice):
+    """A queue of a device's work: a new one of a device, the accelerator or else the CPU unless
+    given. Streams of every device are instances.
+    """
+
+    def __new__(cls, device: Any = None, *, priority: int = 0) -> Any:
+        """Return the device's own stream."""
+        where = Device.parse(device or current_accelerator() or CPU)
+        backend: Any = backend_of(where.type)
+        return backend.stream(where.index, priority) if priority else backend.stream(where.index)
 
 
 def get_device_module(device: Any = None) -> ModuleType:

@@ -133,8 +133,31 @@ def test_streams_are_of_a_class_that_annotations_name_and_programs_derive(fibres
     assert event.cuda_event == 0 and "uninitialized" in repr(event)
     event.record(own)
     assert event.cuda_event == event.event_id != 0
-    with pytest.raises(RuntimeError, match="not shared among processes here"):
-        event.ipc_handle()
+    first = event.cuda_event
+    event.record(cuda.current_stream())
+    assert event.cuda_event == first  # others know it by now
+    opened = cuda.Event.from_ipc_handle(1, event.ipc_handle())
+    assert opened.cuda_event == first and opened.device == fastdist.device("cuda", 1)
+    own.wait_event(opened)
+    opened.synchronize()
+    assert opened.query()
+    assert cuda.Event(interprocess=True).ipc_handle() != event.ipc_handle()
+    with pytest.raises(RuntimeError, match="make it with interprocess=True"):
+        cuda.Event().ipc_handle()
+    with pytest.raises(ValueError, match="not both"):
+        cuda.Event(enable_timing=True, interprocess=True)
+
+
+def test_a_streams_class_knows_streams_of_every_device() -> None:
+    made = fastdist.Stream("cpu"), fastdist.Stream("sim:0")
+    assert all(isinstance(one, fastdist.Stream) for one in made)
+    assert not isinstance(fastdist.Event("cpu"), fastdist.Stream) and not isinstance(
+        3, fastdist.Stream
+    )
+
+    def takes(stream: fastdist.Stream | None = None) -> None: ...
+
+    assert isinstance(fastdist.Stream, type) and takes.__annotations__
 
 
 def test_an_event_of_the_cpu_is_always_passed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -144,6 +145,46 @@ def test_how_busy_a_gpu_is_the_management_library_tells(
 
 
 def test_names_of_pytorchs_pool_say_whose_memory_is() -> None:
-    with pytest.raises(AttributeError, match=r"graph_pool_handle\(\) makes one of its own"):
-        _ = cuda.MemPool
+    with pytest.raises(AttributeError, match="or of a MemPool, which is CuPy's as well"):
+        _ = cuda.CUDAPluggableAllocator
     assert cuda.get_sync_debug_mode() == 0 and cuda.default_generators == ()
+
+
+def test_what_a_block_makes_lies_in_the_pool_that_it_names(fibres: Any) -> None:
+    pool, other = cuda.MemPool(), cuda.MemPool()
+    with cuda.use_mem_pool(pool):
+        fd.empty(16, device="cuda")
+        assert pool.id.num_given == 1
+        with cuda.use_mem_pool(other):
+            fd.empty(16, device="cuda")
+        fd.empty(16, device="cuda:1")  # of another GPU
+        thread = threading.Thread(target=lambda: fd.empty(16, device="cuda"))
+        thread.start()
+        thread.join()
+        assert (pool.id.num_given, other.id.num_given) == (1, 1)
+        kept = fd.ones(16, device="cuda")
+        assert pool.id.num_given == 2
+    fd.empty(16, device="cuda")
+    assert pool.id.num_given == 2
+    del pool
+    assert kept.sum().item() == 16
+    with pytest.raises(RuntimeError, match="leave allocator out"):
+        cuda.MemPool(allocator=object())
+
+
+def test_a_graph_takes_the_memory_of_a_pool(fibres: Any) -> None:
+    pool, captured = cuda.MemPool(), cuda.CUDAGraph()
+    with cuda.graph(captured, pool=pool.id):
+        fd.empty(16, device="cuda")
+    assert pool.id.num_given == 1 and captured.pool() is pool.id
+
+
+def test_storages_of_a_gpu_are_of_their_classes(fibres: Any) -> None:
+    made = cuda.FloatStorage(6)
+    assert len(made) == 6 and made.is_cuda and made.dtype is fd.float32
+    assert isinstance(made, cuda.FloatStorage) and not isinstance(made, fd.FloatStorage)
+    assert not isinstance(made, cuda.DoubleStorage)
+    here = fd.FloatStorage([1.0, 2.0])
+    assert isinstance(here, fd.FloatStorage) and not isinstance(here, cuda.FloatStorage)
+    assert isinstance(here.cuda(), cuda.FloatStorage)
+    assert cuda.LongStorage([1, 2]).tolist() == [1, 2]

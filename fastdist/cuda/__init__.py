@@ -59,6 +59,7 @@ from .memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from .pools import MemPool, use_mem_pool
 from .random import (
     get_rng_state,
     get_rng_state_all,
@@ -95,15 +96,27 @@ from .streams import (
     stream,
 )
 from .tensor_types import (
+    BFloat16Storage,
     BFloat16Tensor,
+    BoolStorage,
     BoolTensor,
+    ByteStorage,
     ByteTensor,
+    CharStorage,
     CharTensor,
+    ComplexDoubleStorage,
+    ComplexFloatStorage,
+    DoubleStorage,
     DoubleTensor,
+    FloatStorage,
     FloatTensor,
+    HalfStorage,
     HalfTensor,
+    IntStorage,
     IntTensor,
+    LongStorage,
     LongTensor,
+    ShortStorage,
     ShortTensor,
 )
 from .usage import (
@@ -155,21 +168,34 @@ def ipc_collect() -> None:
 
 __all__ = [
     "AcceleratorError",
+    "BFloat16Storage",
     "BFloat16Tensor",
+    "BoolStorage",
     "BoolTensor",
+    "ByteStorage",
     "ByteTensor",
     "CUDAGraph",
+    "CharStorage",
     "CharTensor",
+    "ComplexDoubleStorage",
+    "ComplexFloatStorage",
     "CudaError",
     "DeferredCudaCallError",
+    "DoubleStorage",
     "DoubleTensor",
     "Event",
     "ExternalStream",
+    "FloatStorage",
     "FloatTensor",
+    "HalfStorage",
     "HalfTensor",
+    "IntStorage",
     "IntTensor",
+    "LongStorage",
     "LongTensor",
+    "MemPool",
     "OutOfMemoryError",
+    "ShortStorage",
     "ShortTensor",
     "Stream",
     "StreamContext",
@@ -249,17 +275,18 @@ __all__ = [
     "streams",
     "synchronize",
     "temperature",
+    "use_mem_pool",
     "utilization",
 ]
 
 
-_NO_POOLS = "memory is of CuPy's pool; graph_pool_handle() makes one of its own for graphs"
+_NO_POOLS = "memory is of CuPy's pool, or of a MemPool, which is CuPy's as well"
 _NO_COUNTS = "pinned memory is of CuPy's pool, which counts nothing"
 instead(
     {
         f"fastdist.cuda.{name}": why
         for names, why in (
-            ("MemPool use_mem_pool CUDAPluggableAllocator change_current_allocator", _NO_POOLS),
+            ("CUDAPluggableAllocator change_current_allocator", _NO_POOLS),
             ("caching_allocator_disabled caching_allocator_enable", _NO_POOLS),
             ("memory_snapshot", "CuPy's pool keeps no list of its blocks; memory_stats() counts"),
             ("host_memory_stats host_memory_stats_as_nested_dict", _NO_COUNTS),

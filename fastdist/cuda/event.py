@@ -7,7 +7,7 @@ from typing import Any
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError
 from ..devices.backend import backend_of
-from ..devices.gpus import device_count
+from ..devices.gpus import device_count, index_of
 
 
 class Event:
@@ -85,9 +85,53 @@ class CudaEvent(Event):
         interprocess: bool = False,
         external: bool = False,
     ) -> None:
-        backend_of("cuda")
+        self._backend: Any = backend_of("cuda")
         super().__init__("cuda", enable_timing=enable_timing)
         self.blocking, self.interprocess, self.external = blocking, interprocess, external
+        if interprocess and enable_timing:
+            raise ValueError(
+                "an event of several processes has no time: give interprocess=True or "
+                "enable_timing=True, not both"
+            )
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> CudaEvent:
+        """Return the event of another process of this machine, on its GPU, by its ipc_handle; that
+        process records it, and keeps it as long as it is used here.
+
+        Raises  KernelError for what is no handle of a living event
+        """
+        made = cls(interprocess=True)
+        made.device = Device("cuda", index_of(device))
+        made.point = made._backend.event_of_handle(made.device.index, handle)
+        return made
+
+    def record(self, stream: Any = None) -> None:
+        """Set the point: behind what a stream, this thread's current one unless given, has queued.
+        That of several processes stays the same one, which they know.
+        """
+        if not self.interprocess:
+            super().record(stream)
+            return
+        stream = self._current() if stream is None else stream
+        if self.point is None:
+            self.point = self._backend.shared_event(stream.index)
+        self.point.record(stream)
+
+    def ipc_handle(self) -> bytes:
+        """Return what from_ipc_handle takes in another process of this machine, for an event made
+        with interprocess=True.
+
+        Raises  RuntimeError for another event
+        """
+        if not self.interprocess:
+            raise RuntimeError(
+                "ipc_handle: this event is of its process alone: make it with interprocess=True"
+            )
+        if self.point is None:
+            self.point = self._backend.shared_event(index_of(None))
+        handle: bytes = self.point.handle()
+        return handle
 
     @property
     def cuda_event(self) -> int:
@@ -95,13 +139,6 @@ class CudaEvent(Event):
         return 0 if self.point is None else int(self.point.native.ptr)
 
     event_id = cuda_event
-
-    def ipc_handle(self) -> bytes:
-        """Raise RuntimeError: points are of their process; a Future tells another one."""
-        raise RuntimeError(
-            "ipc_handle: events of a GPU are not shared among processes here: synchronize() this "
-            "one and tell the other process, or let rpc carry the tensors"
-        )
 
     def __repr__(self) -> str:
         point = "uninitialized" if self.point is None else f"{self.cuda_event:#x}"

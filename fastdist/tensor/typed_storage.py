@@ -222,18 +222,23 @@ def _place(index: Any, length: int) -> int:
 
 
 class _StorageType(type):
-    """What FloatStorage and its kin are: called, they make a TypedStorage of their dtype."""
+    """What FloatStorage and its kin are: called, they make a TypedStorage of their dtype, those of
+    fastdist.cuda on the GPU.
+    """
 
     dtype: DType
+    kind: str  # of its device
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls.__name__ != "TypedStorage":
-            return TypedStorage(*args, dtype=cls.dtype, **kwargs)
+            return TypedStorage(*args, **{"dtype": cls.dtype, "device": cls.kind, **kwargs})
         return super().__call__(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         is_one = type(instance).__name__ == "TypedStorage" and type(type(instance)) is _StorageType
-        return is_one and (cls.__name__ == "TypedStorage" or instance.dtype is cls.dtype)
+        if not is_one or cls.__name__ == "TypedStorage":
+            return is_one
+        return instance.dtype is cls.dtype and instance.device.type == cls.kind
 
 
 class TypedStorage(metaclass=_StorageType):
@@ -368,13 +373,25 @@ def _typed(storage: UntypedStorage, dtype: DType) -> TypedStorage:
     return TypedStorage(wrap_storage=storage, dtype=dtype)
 
 
-TYPED_STORAGES: dict[str, Any] = {}
-for _dtype, _word in WORDS.items():
-    if _dtype.is_bare:
-        continue
-    _name = f"{_word}Storage"
-    _members = {"dtype": _dtype, "__doc__": f"Makes a TypedStorage of {_dtype.name}."}
-    TYPED_STORAGES[_name] = _StorageType(_name, (), {**_members, "__module__": "fastdist"})
+def _storage_types(kind: str, module: str) -> dict[str, Any]:
+    return {
+        f"{word}Storage": _StorageType(
+            f"{word}Storage",
+            (),
+            {
+                "dtype": dtype,
+                "kind": kind,
+                "__doc__": f"Makes a TypedStorage of {dtype.name}.",
+                "__module__": module,
+            },
+        )
+        for dtype, word in WORDS.items()
+        if not dtype.is_bare
+    }
+
+
+TYPED_STORAGES: dict[str, Any] = _storage_types("cpu", "fastdist")
+TYPED_CUDA_STORAGES: dict[str, Any] = _storage_types("cuda", "fastdist.cuda")
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
@@ -397,4 +414,10 @@ METHODS: dict[str, Any] = {
     "storage": storage,
     "_typed_storage": storage,
 }
-__all__: Sequence[str] = ("TYPED_STORAGES", "TypedStorage", "UntypedStorage", "is_storage")
+__all__: Sequence[str] = (
+    "TYPED_CUDA_STORAGES",
+    "TYPED_STORAGES",
+    "TypedStorage",
+    "UntypedStorage",
+    "is_storage",
+)

@@ -377,6 +377,9 @@ cuda = SimpleNamespace(
         memGetInfo=lambda: (Memory.free_bytes, 1 << 40),
         deviceCanAccessPeer=lambda index, peer: 1,
         deviceGetPCIBusId=lambda number: f"0000:{number:02x}:00.0",
+        # Of an event that was opened, waiting for it is all that is asked.
+        ipcGetEventHandle=lambda event: event.to_bytes(64, "little"),
+        ipcOpenEventHandle=lambda handle: int.from_bytes(handle, "little"),
         profilerStart=lambda: profiler.append("start"),
         profilerStop=lambda: profiler.append("stop"),
         streamCreate=lambda: 0x77,

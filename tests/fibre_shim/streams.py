@@ -56,8 +56,11 @@ class Device:
 class Event:
     _made = 0
 
-    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
-        self.device_id = state.device
+    def __init__(
+        self, block: bool = False, disable_timing: bool = False, interprocess: bool = False
+    ) -> None:
+        assert disable_timing or not interprocess, "CUDA shares no events with a time"
+        self.device_id, self.is_shared = state.device, interprocess
         self.recorded_s = 0.0
         Event._made += 1
         self.ptr = Event._made

@@ -24,7 +24,7 @@ from .library import cupy, device_errors, raise_as_ours
 from .making import making
 from .memory import Allocator, hold_for
 from .pinned import copied_in, copied_out, forget_all, hold_until, is_pinned, pinned_empty
-from .stream import CudaStream
+from .stream import CudaEvent, CudaStream, event_of_handle, shared_event
 from .waiting import sync_debug_mode
 
 if TYPE_CHECKING:
@@ -365,8 +365,16 @@ class CudaBackend:
         with device_errors():
             return bool(cupy().cuda.runtime.deviceCanAccessPeer(index, peer))
 
+    def shared_event(self, index: int) -> CudaEvent:
+        """Return a point of a device that other processes may know."""
+        return shared_event(self._device(index))
+
+    def event_of_handle(self, index: int, handle: bytes) -> CudaEvent:
+        """Return another process's point on a device, by its handle."""
+        return event_of_handle(self._device(index), handle)
+
     def new_pool(self) -> Any:
-        """Return a pool of memory for captured work, which nothing else gets."""
+        """Return a pool of memory for captured work, or for what a program wants apart."""
         return cupy().cuda.MemoryPool()
 
     def begin_capture(self, stream: CudaStream, pool: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from fastdist.core.errors import DeviceError, KernelError, OutOfMemoryError
@@ -114,6 +115,8 @@ class Allocator:
         self._limbo = Limbo()
         # By the handle of a stream that is being captured: what gives its memory.
         self._captured: dict[int, Callable[[int], Any]] = {}
+        # By thread and device: what gives the memory of a block of a program.
+        self._chosen: dict[tuple[int, int], Callable[[int], Any]] = {}
         self.usages = [Usage() for _ in range(cuda.runtime.getDeviceCount())]
 
     def allocate(self, size_bytes: int) -> Any:
@@ -122,6 +125,9 @@ class Allocator:
         Raises  OutOfMemoryError when waiting for other streams frees too little
         """
         allocate = self._allocate_in_pool
+        if self._chosen:
+            here = get_ident(), self._current_device()
+            allocate = self._chosen.get(here, allocate)
         if self._captured:
             # CUDA refuses to be asked for events meanwhile, so nothing is released either.
             allocate = self._captured.get(cupy().cuda.get_current_stream().ptr, allocate)
@@ -148,6 +154,18 @@ class Allocator:
         """Hold back nothing any more: the backend ends, and perhaps CuPy."""
         self._limbo.is_open = False
         self._limbo.clear()
+
+    def choose(
+        self, index: int, allocate: Callable[[int], Any] | None
+    ) -> Callable[[int], Any] | None:
+        """Let what this thread makes on a device come from elsewhere, None from the pool of all;
+        return from where it came before.
+        """
+        here = get_ident(), index
+        before = self._chosen.pop(here, None)
+        if allocate is not None:
+            self._chosen[here] = allocate
+        return before
 
     def give_to_capture(self, handle: int, allocate: Callable[[int], Any] | None) -> None:
         """Let what the stream of a handle needs come from elsewhere; None ends that."""

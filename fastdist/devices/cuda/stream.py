@@ -52,10 +52,37 @@ class CudaEvent:
             return False
         return True
 
+    def record(self, stream: CudaStream) -> None:
+        """Move the point behind what a stream has queued so far."""
+        with stream.native_device, device_errors():
+            self.native.record(stream.native)
+
+    def handle(self) -> bytes:
+        """Return what names the point in another process, if it was made for several."""
+        with device_errors():
+            return bytes(cupy().cuda.runtime.ipcGetEventHandle(self.native.ptr))
+
     def elapsed_ms(self, end: CudaEvent) -> float:
         """Return the milliseconds from here to another point; both are timed and passed."""
         with device_errors():
             return float(cupy().cuda.get_elapsed_time(self.native, end.native))
+
+
+def shared_event(device: Any) -> CudaEvent:
+    """Return a point of one of CuPy's devices, not set yet, that other processes may know."""
+    with device, device_errors():
+        return CudaEvent(cupy().cuda.Event(block=True, disable_timing=True, interprocess=True))
+
+
+def event_of_handle(device: Any, handle: bytes) -> CudaEvent:
+    """Return another process's point, by its handle."""
+    event = cupy().cuda.Event
+    with device, device_errors():
+        opened = cupy().cuda.runtime.ipcOpenEventHandle(handle)
+        # CuPy makes none of a handle: this one ends as all its events do.
+        native = event.__new__(event)
+        native.ptr = opened
+    return CudaEvent(native)
 
 
 class CudaStream:
