@@ -18,8 +18,7 @@ from typing import Final
 # By call: whose code it is, and the sample of the table that comes to it first.
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
-    "cupy.argsort": ("Thrust's or CUB's sort", "sort-0"),
-    "cupy.take": ("CuPy's own kernel", "index_put-0"),
+    "cupy_backends.cuda.libs.cublas.gemmStridedBatchedEx": ("cuBLAS", "attention of float16"),
     "cupy.ascontiguousarray": ("CuPy's own kernel", "conv2d-0"),
     "cupy.linalg.cholesky": ("cuSOLVER", "linalg.cholesky-0"),
     "cupyx.scipy.linalg.solve_triangular": ("cuBLAS", "linalg.solve_triangular-0"),
@@ -50,6 +49,7 @@ _EVERYWHERE: Final = {
     "cupy.RawModule",
     "cupy.array",
     "cupy.cuda.compiler._NVRTCProgram",
+    "cupy.cuda.device.get_cublas_handle",
     "cupy.empty",
 }
 KERNELS: Final = Path(__file__).resolve().parents[1] / "kernels" / "cuda"
