@@ -181,6 +181,10 @@ class RpcAgent(ABC):
         """
         self.leave(seconds("timeout", timeout))
 
+    def sync(self) -> None:
+        """Return at once, as in PyTorch's TensorPipe agent: a call is sent when it is made."""
+        return
+
     def _get_device_map(self, dst: WorkerInfo) -> dict[Device, Device]:
         """Return to which of a worker's devices tensors on this one's go."""
         return dict(self.device_map_to(self.worker(dst)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 from fastdist.core.errors import RpcError
 from fastdist.core.future import Future, wait_all
 from fastdist.core.missing import missing
+from fastdist.tensor.tensor import Tensor
 
 from . import agent as agents
 from . import constants
@@ -293,6 +294,66 @@ def keywords_of(kwargs: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if isinstance(kwargs, Mapping):
         return dict(kwargs)
     raise TypeError(f"kwargs must be a dict of names and values, got {type(kwargs).__name__}")
+
+
+def _invoke_rpc_python_udf(
+    dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
+) -> Future[Any]:
+    """Run a PythonUDF that internal.serialize has packed, as rpc_async.
+
+    Note    whether it is async_execution the function says
+    """
+    call = _internal_rpc_pickler.deserialize(pickled, tensors)
+    return rpc_async(dst, call.func, call.args, call.kwargs, timeout)
+
+
+def _invoke_remote_python_udf(
+    dst: WorkerInfo, pickled: bytes, tensors: Sequence[Tensor], timeout: float, is_async: bool
+) -> RRef[Any]:
+    """Run a PythonUDF that internal.serialize has packed, as remote."""
+    call = _internal_rpc_pickler.deserialize(pickled, tensors)
+    return remote(dst, call.func, call.args, call.kwargs, timeout)
+
+
+def _invoke_rpc_builtin(
+    dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
+) -> Future[Any]:
+    """Run an op on a tensor, of a name such as "aten::add", as rpc_async.
+
+    Raises  ValueError if tensors have no method of the name
+    """
+    return rpc_async(dst, _op_of(op), args, kwargs, timeout)
+
+
+def _invoke_remote_builtin(
+    dst: WorkerInfo, op: str, timeout: float, *args: Any, **kwargs: Any
+) -> RRef[Any]:
+    """Run an op on a tensor, of a name such as "aten::add", as remote.
+
+    Raises  ValueError if tensors have no method of the name
+    """
+    return remote(dst, _op_of(op), args, kwargs, timeout)
+
+
+def _op_of(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] | None = getattr(Tensor, name.removeprefix("aten::"), None)
+    if not callable(found):
+        raise ValueError(
+            f"{name!r} is no op that tensors have as a method; give the function itself to "
+            "rpc_sync, rpc_async or remote"
+        )
+    return found
+
+
+def _invoke_rpc_torchscript(dst: To, name: str, *args: Any, **kwargs: Any) -> Future[Any]:
+    """Raise NotImplementedError: there is no TorchScript, whose functions are called by name."""
+    raise NotImplementedError(
+        f"{name!r} is a name of TorchScript, which is not here: jit.script returns the function "
+        "that it is given, and rpc_sync, rpc_async and remote take that"
+    )
+
+
+_invoke_remote_torchscript = _invoke_rpc_torchscript
 
 
 if not TYPE_CHECKING:

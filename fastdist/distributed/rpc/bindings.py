@@ -55,7 +55,11 @@ def seconds(name: str, value: object) -> float:
     Raises  TypeError for what is no number, ValueError for a negative one
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds")
+        never = "; None is none: 0 waits for ever, and the default is what options say"
+        raise TypeError(
+            f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds"
+            f"{never if value is None else ''}"
+        )
     given = float(value)
     if not given >= 0:
         raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")

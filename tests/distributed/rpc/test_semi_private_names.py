@@ -257,9 +257,40 @@ def ask_for_more_of_the_agent() -> None:
         for wrong in ("x", None):
             with pytest.raises(TypeError, match="expected a number of seconds"):
                 rref.to_here(wrong)
+    call_as_the_bindings_do(w1)
+    assert agent.sync() is None
     # As PyTorch's shutdown does it.
     agent.join(True, 30.0)
     rpc.shutdown(graceful=False)
+
+
+def call_as_the_bindings_do(w1: rpc.WorkerInfo) -> None:
+    x = fd.ones(2)
+    packed, tensors = internal.serialize(internal.PythonUDF(degrees_in, (x,), {"times": 3}))
+    for call in (rpc._invoke_rpc_python_udf, api._invoke_remote_python_udf):
+        assert rpc_result(call(w1, packed, tensors, 20.0, False)).tolist() == [3.0, 3.0]
+    for call in (rpc._invoke_rpc_builtin, api._invoke_remote_builtin):
+        assert rpc_result(call(w1, "aten::add", 20.0, x, 1, alpha=2)).tolist() == [3.0, 3.0]
+        with pytest.raises(ValueError, match="'aten::nothing' is no op that tensors have"):
+            call(w1, "aten::nothing", 20.0, x)
+    for call in (rpc._invoke_rpc_torchscript, api._invoke_remote_torchscript):
+        with pytest.raises(NotImplementedError, match="'f' is a name of TorchScript, which is not"):
+            call("w1", "f", (), {}, 20.0, False)
+    rref = rpc.remote("w1", abs, (-5,))
+    with pytest.raises(NotImplementedError, match=r"RRef.* is packed with the message that"):
+        rref._serialize()
+    with pytest.raises(NotImplementedError, match="one comes with the message that brings it"):
+        rpc.RRef._deserialize((0, 1))
+    with pytest.raises(TypeError, match="None is none: 0 waits for ever, and the default is what"):
+        rpc.rpc_sync("w1", abs, (-5,), timeout=None)  # type: ignore[arg-type]
+
+
+def degrees_in(x: fd.Tensor, times: int) -> fd.Tensor:
+    return x * times
+
+
+def rpc_result(begun: Any) -> Any:
+    return begun.to_here() if isinstance(begun, rpc.RRef) else begun.wait()
 
 
 def test_what_pytorchs_tests_ask_of_an_agent_and_of_api_is_there() -> None:

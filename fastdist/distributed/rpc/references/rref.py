@@ -266,6 +266,22 @@ class RRef(Generic[T]):
         """Return the Future of the call that makes the value, None where another made it."""
         return self._creation
 
+    def _serialize(self) -> tuple[object, ...]:
+        """Raise NotImplementedError: each reference is one more that its owner hears of, with the
+        message that takes it, and one that is in no message would be kept for ever.
+        """
+        raise NotImplementedError(
+            f"{self!r} is packed with the message that takes it to a worker, and its owner hears "
+            "of that; send it as an argument or a result"
+        )
+
+    @staticmethod
+    def _deserialize(packed: tuple[object, ...]) -> RRef[Any]:
+        """Raise NotImplementedError, as _serialize."""
+        raise NotImplementedError(
+            f"{packed!r} is no reference by itself: one comes with the message that brings it"
+        )
+
     def __reduce__(self) -> tuple[object, ...]:
         raise RpcError(
             "Can not pickle rref in python pickler, rref can only be pickled when using RPC"
