@@ -2,8 +2,8 @@
 
 The scores of a block lie in memory that stays in cache and serves the next block, so no matrix of
 all queries by all keys is made: beside its results a call needs what one block does. Products are
-those of `product`; what lies between them are loops over rows, in attention_loops. Threads take
-whole heads of key, and all heads that share a mask whose gradient is wanted, so results are the
+those of one thread in `product`; what lies between them are loops over rows, in attention_loops.
+Threads take blocks, and of a gradient pieces of which each adds up its own sums, so results are the
 same for any number of them.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from fastdist.core import philox
 
-from .product import multiply, multiply_turned
+from .product import is_in_whole_vectors, multiply_alone, multiply_turned_alone
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -25,8 +25,11 @@ Array = np.ndarray[Any, Any]
 # keys and values of a head. At least _FEWEST rows, for which the products are worth their start.
 _BLOCK: Final = 65536
 _FEWEST: Final = 16
-# Multiply-adds of one product from which on heads are shared among threads.
+# Multiply-adds of one product from which on work is shared among threads.
 _FOR_THREADS: Final = 1 << 25
+# Pieces of a gradient that are made of few heads of key. Not the number of threads: the order in
+# which sums are added must not depend on it.
+_PIECES: Final = 4
 
 
 class _Block(NamedTuple):
@@ -46,26 +49,42 @@ def _blocks(queries: int, keys: int, is_causal: bool) -> Iterator[_Block]:
         yield _Block(slice(begin, end), slice(seen), begin + 1 if is_causal else keys)
 
 
-def _lots(samples: int, kept: int, by_mask: Array | None = None) -> list[list[tuple[int, int]]]:
-    """Return the heads of key, as sample and head, in lots that threads may take at once: alone, or
-    with all others that add to the same numbers of by_mask.
+class _Unit(NamedTuple):
+    """A block of a sample and head of query, and which head of key that reads."""
+
+    n: int
+    kept: int
+    h: int
+    block: _Block
+
+
+def _units(query: Array, key: Array, is_causal: bool) -> list[list[_Unit]]:
+    """Return all blocks, those that read a head of key together."""
+    (samples, heads, queries, _), (_, kept, keys, _) = query.shape, key.shape
+    groups, blocks = heads // kept, list(_blocks(queries, keys, is_causal))
+    return [
+        [_Unit(n, of, h, one) for h in range(of * groups, (of + 1) * groups) for one in blocks]
+        for n in range(samples)
+        for of in range(kept)
+    ]
+
+
+def _pieces(units: list[list[_Unit]], by_mask: Array) -> tuple[list[tuple[int, list[_Unit]]], int]:
+    """Return pieces of a gradient that may be made at once, each with the number of the sums that
+    it adds to, and how many sums there are: each head of key is cut into as many pieces as make up
+    enough, or, where a mask's gradient is wanted, joined with all that add to the same numbers.
     """
-    lots: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    apart = [1, 1]
-    if by_mask is not None and by_mask.size:
+    if by_mask.size:
+        lots: dict[tuple[int, int], list[_Unit]] = {}
         apart = [int(count > 1) for count in by_mask.shape[:2]]
-    for n in range(samples):
-        for mine in range(kept):
-            lots.setdefault((n * apart[0], mine * apart[1]), []).append((n, mine))
-    return list(lots.values())
-
-
-def _heads(lots: list[list[tuple[int, int]]], groups: int) -> Iterator[tuple[int, int, int]]:
-    """Yield sample, head of key and head of query."""
-    for lot in lots:
-        for n, mine in lot:
-            for h in range(mine * groups, (mine + 1) * groups):
-                yield n, mine, h
+        for some in units:
+            lot = some[0].n * apart[0], some[0].kept * apart[1]
+            lots.setdefault(lot, []).extend(some)
+        return [(0, lot) for lot in lots.values()], 1
+    count = min(-(-_PIECES // len(units)), len(units[0]))
+    size = -(-len(units[0]) // count)
+    cuts = [(i // size, i) for i in range(0, len(units[0]), size)]
+    return [(at, some[i : i + size]) for some in units for at, i in cuts], len(cuts)
 
 
 def _matrix_in(room: Array, rows: int, columns: int) -> Array:
@@ -105,33 +124,55 @@ class _Given(NamedTuple):
         return loop(thinned + name, self.query.dtype.name)
 
 
+class _Turned:
+    """Products with the heads of an array turned round: once for all blocks of a head, where its
+    width is no whole number of vectors.
+    """
+
+    def __init__(self, heads: Array) -> None:
+        self._heads, self._at = heads, (-1, -1)
+        self._turned: Array | None = None
+        self._is_copied = not is_in_whole_vectors(heads.shape[3], heads.dtype)
+
+    def multiply(self, a: Array, unit: _Unit, to: Array) -> None:
+        """Write a @ x.T into `to`, of the keys x that a block sees."""
+        at = unit.n, unit.kept
+        if not self._is_copied:
+            multiply_turned_alone(a, self._heads[at][unit.block.keys], to)
+            return
+        if self._turned is None or self._at != at:
+            self._at, self._turned = at, np.ascontiguousarray(self._heads[at].T)
+        multiply_alone(a, self._turned[:, unit.block.keys], to)
+
+
 class _Scores:
     """Scores of blocks, one after another in the same memory."""
 
-    def __init__(self, given: _Given, alone: bool) -> None:
-        self._query, self._key, mask, seed, factor, dropout = given
-        query, keys, self._alone = self._query, self._key.shape[2], alone
+    def __init__(self, given: _Given) -> None:
+        self._query, key, mask, seed, factor, dropout = given
+        query, keys = self._query, key.shape[2]
+        self._keys = _Turned(key)
         self._mask = None if mask is None else np.broadcast_to(mask, (*query.shape[:3], keys))
         self._factor = query.dtype.type(factor)
         count = max(_BLOCK, _FEWEST * keys)
         self.room = np.empty(min(count, query.shape[2] * keys), query.dtype)
         self._thin = None if seed is None else _Thinner(seed, dropout, keys, query.dtype).of
 
-    def thinning(self, n: int, h: int, block: _Block) -> tuple[Any, ...]:
+    def thinning(self, unit: _Unit) -> tuple[Any, ...]:
         """Return what a loop over a block's rows is told of dropout."""
         _, heads, queries, _ = self._query.shape
-        row = (n * heads + h) * queries + block.rows.start
+        row = (unit.n * heads + unit.h) * queries + unit.block.rows.start
         return () if self._thin is None else self._thin(row)
 
     @silent
-    def of(self, n: int, h: int, kept: int, block: _Block) -> tuple[Array, Array, Array | None]:
-        """Return the scores of a block of head h, whose keys are head kept's, the queries by which
-        they were made, and which of these see nothing, if any may not.
+    def of(self, unit: _Unit) -> tuple[Array, Array, Array | None]:
+        """Return the scores of a block, the queries by which they were made, and which of these see
+        nothing, if any may not.
         """
+        n, _, h, block = unit
         query = np.multiply(self._query[n, h, block.rows], self._factor)
-        key = self._key[n, kept, block.keys]
-        scores = _matrix_in(self.room, len(query), len(key))
-        multiply_turned(query, key, scores, alone=self._alone)
+        scores = _matrix_in(self.room, len(query), block.keys.stop)
+        self._keys.multiply(query, unit, scores)
         if self._mask is None:
             return scores, query, None
         mask = self._mask[n, h, block.rows, block.keys]
@@ -144,30 +185,30 @@ class _Scores:
 
 
 @silent
-def _add_product(a: Array, b: Array, to: Array, room: Array, is_new: bool, alone: bool) -> None:
+def _add_product(a: Array, b: Array, to: Array, room: Array, is_new: bool) -> None:
     """Add a @ b to the first rows of `to`, or, if it is new, write it there and zeros below."""
     some = to[: len(a)]
     if is_new:
-        multiply(a, b, some, alone=alone)
+        multiply_alone(a, b, some)
         to[len(a) :] = 0
     else:
-        multiply(a, b, room[: len(a)], alone=alone)
+        multiply_alone(a, b, room[: len(a)])
         np.add(some, room[: len(a)], out=some)
 
 
-def _share(work: Callable[[range], None], heads: int, cost: int) -> None:
-    """Do work for so many heads of key; on several threads where so many multiply-adds pay."""
+def _share(work: Callable[[range], None], count: int, cost: int) -> None:
+    """Do work for so many units; on several threads where so many multiply-adds pay."""
     threads = 1
-    if heads > 1 and cost > _FOR_THREADS:
+    if count > 1 and cost > _FOR_THREADS:
         from .launch import get_num_threads
 
-        threads = min(get_num_threads(), heads)
+        threads = min(get_num_threads(), count)
     if threads > 1:
         from .launch import share_out
 
-        share_out(work, heads, threads)
+        share_out(work, count, threads)
     else:
-        work(range(heads))
+        work(range(count))
 
 
 def _add_slopes(slopes: Array, by_mask: Array, n: int, h: int, rows: slice) -> None:
@@ -210,26 +251,23 @@ def attention(
         return
     given = _Given(query, key, mask, seed, factor, dropout)
     weigh = given.loop("weights")
-    (_, heads, queries, width), (samples, kept, keys, _) = query.shape, key.shape
-    groups, lots = heads // kept, _lots(samples, kept)
-    alone = len(lots) > 1
+    units = [one for some in _units(query, key, is_causal) for one in some]
 
     def work(part: range) -> None:
-        scores_of = _Scores(given, alone)
-        share = np.empty(queries, query.dtype)
-        for n, mine, h in _heads(lots[part.start : part.stop], groups):
-            for block in _blocks(queries, keys, is_causal):
-                scores, _, blind = scores_of.of(n, h, mine, block)
-                some, to = share[block.rows], out[n, h, block.rows]
-                thin = scores_of.thinning(n, h, block)
-                weigh(scores, block.first, some, log_sum[n, h, block.rows], *thin)
-                if blind is not None:
-                    some[blind] = 0
-                    log_sum[n, h, block.rows][blind] = np.inf
-                multiply(scores, value[n, mine, block.keys], to, alone=alone)
-                np.multiply(to, some[:, None], out=to)
+        scores_of = _Scores(given)
+        share = np.empty(query.shape[2], query.dtype)
+        for unit in units[part.start : part.stop]:
+            scores, _, blind = scores_of.of(unit)
+            n, kept, h, block = unit
+            some, to, logs = share[block.rows], out[n, h, block.rows], log_sum[n, h, block.rows]
+            weigh(scores, block.first, some, logs, *scores_of.thinning(unit))
+            if blind is not None:
+                some[blind] = 0
+                logs[blind] = np.inf
+            multiply_alone(scores, value[n, kept, block.keys], to)
+            np.multiply(to, some[:, None], out=to)
 
-    _share(work, len(lots), log_sum.size * keys * width)
+    _share(work, len(units), log_sum.size * key.shape[2] * query.shape[3])
 
 
 @silent
@@ -260,34 +298,39 @@ def attention_gradient(
         return
     given = _Given(query, key, mask, seed, factor, dropout)
     slope = given.loop("slopes")
-    (_, heads, queries, width), (samples, kept, keys, _) = query.shape, key.shape
-    groups, lots = heads // kept, _lots(samples, kept, by_mask)
-    alone = len(lots) > 1
+    pieces, count = _pieces(_units(query, key, is_causal), by_mask)
+    key_sums, value_sums = (
+        [to, *np.empty((count - 1, *to.shape), to.dtype)] for to in (by_key, by_value)
+    )
     by_mask.fill(0)
 
     def work(part: range) -> None:
-        scores_of = _Scores(given, alone)
-        room, even = np.empty_like(scores_of.room), np.empty(queries, query.dtype)
+        scores_of, values = _Scores(given), _Turned(value)
+        room, even = np.empty_like(scores_of.room), np.empty(query.shape[2], query.dtype)
         more_keys, more_values = np.empty_like(by_key[0, 0]), np.empty_like(by_value[0, 0])
-        for n, mine, h in _heads(lots[part.start : part.stop], groups):
-            is_new = h == mine * groups
-            for block in _blocks(queries, keys, is_causal):
-                scores, scaled, _ = scores_of.of(n, h, mine, block)
+        for at, units in pieces[part.start : part.stop]:
+            before = None
+            for unit in units:
+                n, kept, h, block = unit
+                scores, scaled, _ = scores_of.of(unit)
                 towards, to = g[n, h, block.rows], out[n, h, block.rows]
                 slopes = _matrix_in(room, *scores.shape)
-                multiply_turned(towards, value[n, mine, block.keys], slopes, alone=alone)
+                values.multiply(towards, unit, slopes)
                 common = even[block.rows]
                 np.einsum("ij,ij->i", towards, result[n, h, block.rows], out=common)
-                thin = scores_of.thinning(n, h, block)
-                slope(scores, block.first, log_sum[n, h, block.rows], common, slopes, *thin)
+                logs = log_sum[n, h, block.rows]
+                slope(scores, block.first, logs, common, slopes, *scores_of.thinning(unit))
                 _add_slopes(slopes, by_mask, n, h, block.rows)
-                _add_product(scores.T, towards, by_value[n, mine], more_values, is_new, alone)
-                _add_product(slopes.T, scaled, by_key[n, mine], more_keys, is_new, alone)
-                multiply(slopes, key[n, mine, block.keys], to, alone=alone)
+                is_new, before = (n, kept) != before, (n, kept)
+                _add_product(scores.T, towards, value_sums[at][n, kept], more_values, is_new)
+                _add_product(slopes.T, scaled, key_sums[at][n, kept], more_keys, is_new)
+                multiply_alone(slopes, key[n, kept, block.keys], to)
                 np.multiply(to, to.dtype.type(factor), out=to)
-                is_new = False
 
-    _share(work, len(lots), 2 * log_sum.size * keys * width)
+    _share(work, len(pieces), 2 * log_sum.size * key.shape[2] * query.shape[3])
+    for first, *others in (key_sums, value_sums):
+        for one in others:
+            np.add(first, one, out=first)
 
 
 @silent

@@ -48,22 +48,18 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
     return panels.multiplier()
 
 
-def _is_for_us(n: int, k: int, m: int, dtype: Any, alone: bool = False) -> bool:
+def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
     if not suits_panels(n, k, m, dtype):
         return False
-    if alone:
-        return True
     from . import launch
 
     return n * k * m <= _MOST_BESIDE_THREADS or launch.get_num_threads() == 1
 
 
-def multiply(a: Array, b: Array, to: Array, *, alone: bool = False) -> None:
-    """Write a @ b of matrices of one dtype into `to`; alone means that other threads have products
-    of their own, with which a BLAS of several threads would meet.
-    """
+def multiply(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b of matrices of one dtype into `to`."""
     (n, k), m = a.shape, b.shape[1]
-    if not (_is_for_us(n, k, m, a.dtype, alone) and _has_gapless_rows(b, to)):
+    if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, to)):
         _into(to, a, b)
     elif n < _MANY_ROWS:
         from . import panels
@@ -73,14 +69,76 @@ def multiply(a: Array, b: Array, to: Array, *, alone: bool = False) -> None:
         _in_packed_panels(a, b, to, turned=False)
 
 
-def multiply_turned(a: Array, b: Array, to: Array, *, alone: bool = False) -> None:
-    """Write a @ b.T of matrices of one dtype into `to`; alone as multiply has it."""
+def multiply_turned(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b.T of matrices of one dtype into `to`."""
     (n, k), m = a.shape, len(b)
-    fits = _is_for_us(n, k, m, a.dtype, alone) and n >= _FEWEST_ROWS and k % _LANES == 0
+    fits = _is_for_us(n, k, m, a.dtype) and n >= _FEWEST_ROWS and k % _LANES == 0
     if fits and _has_gapless_rows(b, to):
         _in_packed_panels(a, b, to, turned=True)
     else:
         _into(to, a, b.T)
+
+
+# Note [Products of one thread]
+# How a BLAS adds depends on how many threads it has, which is a switch of the whole process: that a
+# caller's threads have products of their own it cannot be told. So kernels that share work out, and
+# whose results must not depend on threads, multiply in panels alone. What is less than a vector at
+# the end of the rows of a result is made of a copy with zeros behind.
+
+
+def multiply_alone(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b of matrices of float32 or float64 into `to` on this thread, with the same bits
+    for any number of others. Rows of `to` are gapless.
+    """
+    from . import panels
+
+    (n, k), m = a.shape, b.shape[1]
+    if not k:
+        to.fill(0)
+        return
+    dtype = a.dtype.name
+    lanes = panels.tiling(dtype).lanes
+    whole = m - m % lanes
+    if whole:
+        if b.strides[1] != b.itemsize:
+            b = np.ascontiguousarray(b)
+        part, some = b[:, :whole], to[:, :whole]
+        if n < _MANY_ROWS:
+            panels.multiplier(dtype)(a, part, some)
+        else:
+            room = np.empty(2 * lanes * k, a.dtype)
+            panels.packed_multiplier(dtype)(a, part, room, some, False)
+    if whole < m:
+        end, made = np.zeros((k, lanes), a.dtype), np.empty((n, lanes), a.dtype)
+        end[:, : m - whole] = b[:, whole:]
+        panels.multiplier(dtype)(a, end, made)
+        to[:, whole:] = made[:, : m - whole]
+
+
+def is_in_whole_vectors(count: int, dtype: Any) -> bool:
+    """Return whether so many numbers make up whole vectors: then a matrix whose rows they are can
+    be turned round as it is read.
+    """
+    from . import panels
+
+    return count > 0 and count % panels.tiling(dtype.name).lanes == 0
+
+
+def multiply_turned_alone(a: Array, b: Array, to: Array) -> None:
+    """Write a @ b.T into `to`, as multiply_alone does."""
+    from . import panels
+
+    (_, k), m = a.shape, len(b)
+    dtype = a.dtype.name
+    lanes = panels.tiling(dtype).lanes
+    whole = m - m % lanes
+    if not (is_in_whole_vectors(k, a.dtype) and whole and b.strides[1] == b.itemsize):
+        multiply_alone(a, np.ascontiguousarray(b.T), to)
+        return
+    room = np.empty(2 * lanes * k, a.dtype)
+    panels.packed_multiplier(dtype)(a, b[:whole], room, to[:, :whole], True)
+    if whole < m:
+        multiply_alone(a, np.ascontiguousarray(b[whole:].T), to[:, whole:])
 
 
 def product(a: Array, b: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastdist
 from fastdist.core import philox
 from fastdist.kernels.cpu import attention as kernels
 from fastdist.kernels.cpu import launch
@@ -221,6 +222,36 @@ def test_threads_share_heads_and_change_no_bit(
         assert len(set(asking)) == min(launch.get_num_threads(), most)
     # Those of the pool, which Python did not start.
     assert threading.active_count() == before
+
+
+# Samples, heads of query, of key, queries, keys, widths: products that a BLAS would share out.
+LARGE = [(1, 8, 8, 300, 300, 64, 64), (1, 1, 1, 600, 500, 40, 72), (1, 2, 1, 301, 307, 50, 33)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sizes", LARGE)
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_large_products_have_the_same_bits_for_any_number_of_threads(
+    is_causal: bool, sizes: tuple[int, ...], dtype: str
+) -> None:
+    n, heads, kept, queries, keys, width, more = sizes
+    random = np.random.default_rng(0)
+    shapes = (
+        (heads, queries, more),
+        (heads, queries, width),
+        (kept, keys, width),
+        (kept, keys, more),
+    )
+    given = [random.standard_normal((n, *shape)).astype(dtype) for shape in shapes]
+    before, found = fastdist.get_num_threads(), []
+    try:
+        for count in (1, 2, 1):
+            # Of the pool and of the BLAS.
+            fastdist.set_num_threads(count)
+            found.append([x.tobytes() for x in in_blocks(*given, None, 0.1, is_causal)])
+    finally:
+        fastdist.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
 
 
 def test_what_a_thread_raises_is_raised_by_the_call(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fastdist
-from fastdist.kernels.cpu import product
-from fastdist.kernels.cpu.panels import multiplier, packed_multiplier
+from fastdist.kernels.cpu import panels, product
+from fastdist.kernels.cpu.panels import Tiling, multiplier, packed_multiplier
 
 Array = np.ndarray[Any, Any]
 
@@ -98,3 +98,46 @@ def test_gradients_of_a_layer_and_of_a_product() -> None:
         by_x, by_w = fastdist.autograd.grad(made, (x, w), fastdist.tensor(g))
         assert_product(by_x.numpy(), g, w.detach().numpy())
         assert_product(by_w.numpy(), g.T, x.detach().numpy())
+
+
+TILINGS = [
+    Tiling("float32", 16, 8), Tiling("float32", 8, 6), Tiling("float32", 4, 6),
+    Tiling("float64", 8, 8), Tiling("float64", 4, 6), Tiling("float64", 2, 6),
+]  # fmt: skip
+
+
+@pytest.fixture(params=TILINGS, ids=str)
+def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tiling:
+    """Let products be tiled as on another machine."""
+    found: Tiling = request.param
+    monkeypatch.setattr(panels, "tiling", lambda dtype: found)
+    for cached in (multiplier, packed_multiplier):
+        monkeypatch.setattr(panels, cached.__name__, cached.__wrapped__)
+    return found
+
+
+def test_products_of_one_thread_are_products_on_any_machine(how: Tiling) -> None:
+    random = np.random.default_rng(0)
+    for n, k, m in [(1, 1, 1), (7, 300, 33), (13, 32, 64), (150, 16, 37), (140, 40, 48)]:
+        a, b = (random.standard_normal(s).astype(how.dtype) for s in ((n, k), (k, m)))
+        for lay in (a, np.ascontiguousarray(a.T).T):
+            whole = np.full((n, m + 3), 7, how.dtype)
+            for multiply, other in (
+                (product.multiply_alone, b),
+                (product.multiply_alone, np.ascontiguousarray(b.T).T),
+                (product.multiply_turned_alone, np.ascontiguousarray(b.T)),
+                (product.multiply_turned_alone, b.T),
+            ):
+                whole[:, :m] = np.nan
+                multiply(lay, other, whole[:, :m])
+                np.testing.assert_allclose(whole[:, :m], a @ b, 1e-4, 1e-4)
+                assert (whole[:, m:] == 7).all()
+
+
+def test_without_an_inner_axis_a_product_of_one_thread_is_zero() -> None:
+    out = np.full((3, 20), 7, np.float32)
+    product.multiply_alone(numbers(3, 0), numbers(0, 20), out)
+    assert (out == 0).all()
+    out.fill(7)
+    product.multiply_turned_alone(numbers(3, 0), numbers(20, 0), out)
+    assert (out == 0).all()
