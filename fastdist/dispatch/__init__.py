@@ -20,7 +20,7 @@ layout is *ordinary* where NumPy needs no further look; kernels for few numbers 
 
 Who else wants a call gets it on the general path, to which the short one sends all that is not
 plain (see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is
-not zero, everything: an argument's `__torch_function__` (`offering.py`), a batch of calls
-(`batching.py`, Note [Batching rules]), autocast and a profile, a recorder (`tracing.py`, Note [What
-is recorded]). Composites are offered by `arguments.py`.
+not zero, everything. An argument's `__torch_function__` is asked first (`offering.py`), then a
+batch of calls, a profile, autocast and a recorder (`listening.py`). Composites are offered by
+`arguments.py`.
 """

@@ -20,15 +20,13 @@ from ..graph.saved_tensors import pack_saved
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .autocast import cast_operands
-from .batched_tensor import levels
-from .batching import offer_batch
 from .broadcast import broadcast_shapes
 from .calls import write_pointwise
 from .constants import as_operand, held, is_rounded_by_half
 from .derive import ZERO
 from .gradients import CONDITIONS, as_array
 from .kinds import ArgumentError
+from .listening import heard
 from .op import OPS, common_device, register
 from .output import room_in, write_out
 from .pointwise_form import SCALING, PointwiseForm
@@ -36,8 +34,6 @@ from .pointwise_way import recorded_way, remember_way
 from .promotion import dtype_of_number, get_default_dtype, result_dtype
 from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of
-from .timing import timed, to_be_timed
-from .tracing import listener, shown_as, traced
 from .way import layouts_of, order_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
@@ -147,16 +143,9 @@ class PointwiseOp(PointwiseForm):
             assert self.usual is not None
             return self.usual.general(operands, (), out)
         if modes.tracers:
-            batch = offer_batch(self, operands, attributes, out) if levels.depth else NOT_TAKEN
-            if batch is not NOT_TAKEN:
-                return batch
-            if to_be_timed(self):
-                return timed(self, self.name, self.general, operands, attributes, out)
-            operands = cast_operands(self.name, operands)
-            recorder = listener()
-            if recorder is not None:
-                shown = shown_as(recorder, self, operands, attributes)
-                return traced(recorder, shown, self.general, (operands, attributes, out))
+            found, operands = heard(self, operands, attributes, out)
+            if found is not NOT_TAKEN:
+                return found
         given, operands = operands, tuple([_operand(operand) for operand in operands])
         if any(o is NotImplemented for o in operands) or not any(
             isinstance(o, Tensor) for o in operands

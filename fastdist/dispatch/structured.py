@@ -15,12 +15,10 @@ from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
 from ..kernels.cpu.silence import silent
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .autocast import cast_operands
-from .batched_tensor import levels
-from .batching import offer_batch
 from .calls import write_structured
 from .gradients import as_array
 from .kinds import require_tensors
+from .listening import heard
 from .op import common_device, register
 from .outline import outlines
 from .output import write_out
@@ -28,12 +26,9 @@ from .pointwise import _operand, refused
 from .sparse_rules import meet_sparse
 from .structured_form import StructuredForm
 from .tangents import below, levels_of, set_tangent, tangent_of
-from .timing import timed, to_be_timed
-from .tracing import listener, shown_as, traced
 from .way import (
     Plan,
     Way,
-    are_keys,
     filling,
     find_functions,
     layouts_of,
@@ -50,16 +45,9 @@ class StructuredOp(StructuredForm):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         if modes.tracers:
-            batch = offer_batch(self, operands, attributes, out) if levels.depth else NOT_TAKEN
-            if batch is not NOT_TAKEN:
-                return batch
-            if to_be_timed(self):
-                return timed(self, self.name, self.general, operands, attributes, out)
-            operands = cast_operands(self.name, operands)
-            recorder = listener()
-            if recorder is not None and are_keys(attributes):
-                shown = shown_as(recorder, self, operands, attributes)
-                return traced(recorder, shown, self.general, (operands, attributes, out))
+            found, operands = heard(self, operands, attributes, out)
+            if found is not NOT_TAKEN:
+                return found
         given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return meet_sparse(self.name, given, attributes, out)

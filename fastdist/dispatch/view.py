@@ -14,16 +14,13 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .batched_tensor import levels
-from .batching import offer_batch
 from .calls import write_view
+from .listening import heard
 from .op import PLAIN, register
 from .outline import outlines
 from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
-from .timing import timed_view, to_be_timed
-from .tracing import listener, shown_as, traced
 from .way import Way, may_be_kept, noting_stream
 
 
@@ -80,15 +77,9 @@ class ViewOp(StructuredOp):
     ) -> Any:
         """Check, offer to the tracer, run, record a Node, carry tangents."""
         if modes.tracers:
-            batch = offer_batch(self, operands, attributes, None) if levels.depth else NOT_TAKEN
-            if batch is not NOT_TAKEN:
-                return batch
-            if to_be_timed(self):
-                return timed_view(self, self.general, operands, attributes)
-            recorder = listener()
-            if recorder is not None:
-                shown = shown_as(recorder, self, operands, attributes)
-                return traced(recorder, shown, self.general, (operands, attributes))
+            found, operands = heard(self, operands, attributes)
+            if found is not NOT_TAKEN:
+                return found
         (input,) = operands
         if not isinstance(input, Tensor) or input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes)

@@ -11,7 +11,6 @@ from ..core.caller_warning import warn_caller
 from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
 from ..core.overriding import DisableTorchFunctionSubclass
-from ..dispatch import set_inplace
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.offering import offering_to_modes
 from ..dispatch.promotion import get_default_dtype
@@ -21,7 +20,7 @@ from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
-from ..ops import creation, joining, movement, sparse_conversion, strided, subscript
+from ..ops import creation, joining, movement, set_memory, sparse_conversion, strided, subscript
 from ..ops.refusals import require_given
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
@@ -375,7 +374,7 @@ METHODS: dict[str, Any] = {
     "reshape": movement.reshape,
     "__pos__": COMPOSITES["positive"].call,
     **pickling.METHODS,
-    **set_inplace.METHODS,
+    **set_memory.METHODS,
     **typed_storage.METHODS,
     **by_element.METHODS,
     **questions.METHODS,

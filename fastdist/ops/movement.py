@@ -12,12 +12,12 @@ from ..dispatch.arguments import checked
 from ..dispatch.batching import one_by_one
 from ..dispatch.broadcast import sum_array_to
 from ..dispatch.op import PLAIN
-from ..dispatch.reinterpreting import view_or_dtype
 from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
 from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape, count_elements
 from ..tensor.tensor import Tensor
+from .reinterpreting import view_or_dtype
 
 
 def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:

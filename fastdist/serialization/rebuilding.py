@@ -10,7 +10,7 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.memory_format import MemoryLayout, sparse_coo, strided
-from ..dispatch.set_inplace import require_inside
+from ..ops.set_memory import require_inside
 from ..tensor.layout import Layout
 from ..tensor.memory import bound, seen_at
 from ..tensor.parameter import Parameter

@@ -7,11 +7,11 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType
 from ..core.errors import ShapeError
+from ..dispatch.view import ViewOp, declare
 from ..tensor.layout import Layout
 from ..tensor.memory import flat_of, seen_at, storage_offset
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .view import ViewOp, declare
 
 
 class ShapeOrDType(ViewOp):

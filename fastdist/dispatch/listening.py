@@ -1,0 +1,41 @@
+"""Who else wants a call, asked by every op at the start of its general path.
+
+In this order: a batch of calls (`batching.py`), a profile (`timing.py`), autocast, which casts the
+operands (`autocast.py`), and a recorder (`tracing.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.overriding import NOT_TAKEN
+from .autocast import cast_operands
+from .batched_tensor import levels
+from .batching import offer_batch
+from .timing import timed, timed_view, to_be_timed
+from .tracing import listener, shown_as, traced
+from .way import are_keys
+
+
+def heard(
+    op: Any, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return what who listens makes of a call of op, NOT_TAKEN where the call is to run, and its
+    operands as autocast has them.
+
+    Note    called where modes.tracers is not zero; who takes a call comes back with it, once
+    """
+    if levels.depth:
+        batch = offer_batch(op, operands, attributes, out)
+        if batch is not NOT_TAKEN:
+            return batch, operands
+    if to_be_timed(op):
+        if op.kind == "view":
+            return timed_view(op, op.general, operands, attributes), operands
+        return timed(op, op.name, op.general, operands, attributes, out), operands
+    operands = cast_operands(op.name, operands)
+    recorder = listener()
+    if recorder is None or (op.kind == "structured" and not are_keys(attributes)):
+        return NOT_TAKEN, operands
+    shown = shown_as(recorder, op, operands, attributes)
+    return traced(recorder, shown, op.general, (operands, attributes, out)), operands
