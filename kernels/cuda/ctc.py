@@ -38,7 +38,7 @@ def plan_losses(
     task = _task(log_probs, letters, zero_infinity)
     source = source_of_ctc(log_probs.dtype)
     arguments = (log_probs, letters, sizes, out, alpha, task)
-    return [Launch(source, "losses", (len(letters), 1), arguments)]
+    return [Launch(source, "losses", (letters.shape[0], 1), arguments)]
 
 
 def gradient(
