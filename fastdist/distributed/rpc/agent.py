@@ -147,14 +147,11 @@ class RpcAgent(ABC):
     def send_in_person(
         self,
         to: Worker,
-        message_type: int,
+        kind: MessageType,
         tensors: Sequence[Tensor] = (),
         metadata: Mapping[str, Value] | None = None,
     ) -> LaneCall | None:
         """Send a request whose sender takes the answer itself; see Client.send_in_person."""
-        # A call of an enumeration costs as much as half of what follows.
-        is_one = message_type.__class__ is MessageType
-        kind: Any = message_type if is_one else MessageType(message_type)
         return self.client.send_in_person(to, kind, tensors, metadata)
 
     def submit_uncounted(self, function: Callable[..., object], *arguments: object) -> bool:

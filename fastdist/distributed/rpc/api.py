@@ -158,7 +158,7 @@ def get_rpc_timeout() -> float:
 
 def _set_rpc_timeout(timeout: float) -> None:
     """Change the timeout of calls that give none."""
-    _zmq_agent().set_rpc_timeout(timeout)
+    get_current_agent().set_rpc_timeout(timeout)
 
 
 def enable_gil_profiling(flag: bool) -> None:
@@ -169,7 +169,10 @@ def enable_gil_profiling(flag: bool) -> None:
     if not isinstance(flag, bool):
         why = "expected True or False"
         raise incompatible("enable_gil_profiling", "(flag: bool) -> None", why, flag)
-    _zmq_agent().enable_gil_profiling(flag)
+    agent: Any = get_current_agent()
+    if not hasattr(agent, "enable_gil_profiling"):
+        raise RpcError(f"the agent {type(agent).__name__} has no such setting")
+    agent.enable_gil_profiling(flag)
 
 
 @contextmanager
@@ -366,10 +369,3 @@ if not TYPE_CHECKING:
 
 above.update(rpc_sync=rpc_sync, rpc_async=rpc_async, remote=remote)
 above["context"] = lambda: get_current_agent().rrefs
-
-
-def _zmq_agent() -> Any:
-    agent = get_current_agent()
-    if not hasattr(agent, "set_rpc_timeout"):
-        raise RpcError(f"the agent {type(agent).__name__} has no such setting")
-    return agent

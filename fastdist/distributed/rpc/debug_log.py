@@ -1,7 +1,7 @@
 """What a worker says at DEBUG of its calls, of other workers, of contexts and of passes."""
 
 # Note [Saying nothing]
-# Each call passes here several times, so it asks a flag: one attribute of one slotted object. The
+# Each call passes here several times, so it asks a flag: one attribute of one object. The
 # levels of the loggers are looked at when RPC starts, at each thing that is rare (a worker that
 # connects, goes or is lost), and whenever logging forgets what it found of levels: it does when any
 # level is set, and when logging.disable is called.
@@ -24,10 +24,7 @@ _PASSES: Final = logging.getLogger("fastdist.distributed.autograd.passes")
 class DebugLog:
     """Whether somebody listens: to calls, to contexts and passes."""
 
-    __slots__ = ("of_autograd", "of_calls")
-
-    def __init__(self) -> None:
-        self.of_calls = self.of_autograd = False
+    of_calls = of_autograd = False
 
     def look(self) -> None:
         """Look at the levels of the loggers."""

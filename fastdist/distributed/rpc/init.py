@@ -20,7 +20,7 @@ from . import api, backend_registry
 from .devices import require_own_devices
 from .leaving import DRAIN_AT_EXIT_S
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
-from .workers.group_number import find_number, keys_of_group
+from .workers.group_log import find_number, keys_of_group
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 

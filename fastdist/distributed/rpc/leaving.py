@@ -431,7 +431,7 @@ class Leaving:
         known = self._workers.all() if self._group.is_static else []
         absent = self._group.not_in_shutdown(known)
         missing = [worker for worker in absent if not worker.is_dead]
-        awaited = self._lost_and_awaited()
+        awaited = [one for one in known if one.is_dead and self.barrier.awaits(one)]
         if awaited and not missing:
             return f"these were lost, and may come back yet: {_named(awaited)}"
         if missing and not speaks_for_node(self._group.me.rank, [one.id for one in missing]):
@@ -445,10 +445,6 @@ class Leaving:
         if self._counts.server_active:
             return f"{self._counts.server_active} calls of others run here yet"
         return "calls of others are under way yet"
-
-    def _lost_and_awaited(self) -> list[Worker]:
-        known = self._workers.all() if self._group.is_static else []
-        return [worker for worker in known if worker.is_dead and self.barrier.awaits(worker)]
 
     @property
     def needs_store(self) -> bool:

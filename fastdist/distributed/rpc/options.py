@@ -219,12 +219,11 @@ def _restarts(chosen: object) -> bool:
 
 
 def _limits(limits: Limits | None, max_outstanding_bytes: int | None) -> Limits:
-    if limits is not None and not isinstance(limits, Limits):
+    if not isinstance(limits, Limits | None):
         raise TypeError(f"limits is a {type(limits).__name__}; expected an rpc.Limits")
-    chosen = DEFAULT if limits is None else limits
-    if max_outstanding_bytes is None:
-        return chosen
-    return replace(chosen, outstanding_bytes=max_outstanding_bytes)
+    chosen = limits or DEFAULT
+    bound = max_outstanding_bytes
+    return chosen if bound is None else replace(chosen, outstanding_bytes=bound)
 
 
 def _require_kinds(device_maps: object, devices: object, *lists_of_names: object) -> None:

@@ -70,17 +70,9 @@ class Limits:
     def towards(self, theirs: Limits) -> Limits:
         """Return what a worker with these limits may send to one with others."""
         return replace(
-            self,
-            **{name: min(getattr(self, name), getattr(theirs, name)) for name in _TAKEN},
+            self, **{name: min(getattr(self, name), getattr(theirs, name)) for name in _TAKEN}
         )
 
 
-_TAKEN = (
-    "message_bytes",
-    "header_bytes",
-    "nesting",
-    "tensors",
-    "frame_bytes",
-    "connections",
-)
+_TAKEN = ("message_bytes", "header_bytes", "nesting", "tensors", "frame_bytes", "connections")
 DEFAULT = Limits()

@@ -47,9 +47,7 @@ def pack_entry(entry: TensorEntry) -> bytes:
 
 
 def pack_tables(
-    entries: Sequence[TensorEntry],
-    tangents: Sequence[TangentEntry],
-    autograd: AutogradBlock | None,
+    entries: Sequence[TensorEntry], tangents: Sequence[TangentEntry], autograd: AutogradBlock | None
 ) -> list[bytes]:
     """Return the tables that follow that of the buffers."""
     tables = [*map(pack_entry, entries)]
@@ -142,7 +140,6 @@ class Tables:
 
     def tangents(self, count: int, tensors: int) -> tuple[TangentEntry, ...]:
         """Return the tangent table; both of a pair are tensors of the message."""
-        self._require_room(count, TANGENT.size)
         table = self.take(count * TANGENT.size)
         entries = tuple([TangentEntry(*numbers) for numbers in TANGENT.iter_unpack(table)])
         for entry in entries:
@@ -154,7 +151,6 @@ class Tables:
         """Return the autograd block."""
         context_id, message_id, pairs = AUTOGRAD_BLOCK.unpack(self.take(AUTOGRAD_BLOCK.size))
         self._count_header(AUTOGRAD_BLOCK.size + pairs * DEVICE_PAIR.size)
-        self._require_room(pairs, DEVICE_PAIR.size)
         table = self.take(pairs * DEVICE_PAIR.size)
         return AutogradBlock(context_id, message_id, tuple(DEVICE_PAIR.iter_unpack(table)))
 
@@ -166,7 +162,8 @@ class Tables:
     def buffers(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
         """Return the buffers, each writable and ours alone."""
         return [
-            self._piece(size) if not frames else self._join(size, frames) for size, frames in sizes
+            self._join(size, frames) if frames else bytearray(self.take(size))
+            for size, frames in sizes
         ]
 
     def require_end(self) -> None:
@@ -176,9 +173,6 @@ class Tables:
                 f"{len(self._first) - self._at} bytes and "
                 f"{len(self._frames) - self._frames_used} frames too many"
             )
-
-    def _piece(self, size: int) -> Buffer:
-        return bytearray(self.take(size))
 
     def _join(self, size: int, frames: int) -> Buffer:
         if frames == IN_ARENA:
@@ -209,13 +203,6 @@ class Tables:
             raise MessageError(
                 f"a header of {self._header_bytes} bytes or more; the limit is "
                 f"{self._limits.header_bytes}"
-            )
-
-    def _require_room(self, count: int, size: int) -> None:
-        if count * size > len(self._first) - self._at:
-            raise MessageError(
-                f"a table of {count} entries announced, "
-                f"{len(self._first) - self._at} bytes are left"
             )
 
 

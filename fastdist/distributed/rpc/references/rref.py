@@ -318,12 +318,7 @@ class RRefProxy:
 
 
 def _call(
-    rref: Any,
-    how: Callable[..., Any],
-    name: str,
-    timeout: float,
-    *args: Any,
-    **kwargs: Any,
+    rref: Any, how: Callable[..., Any], name: str, timeout: float, *args: Any, **kwargs: Any
 ) -> Any:
     return how(rref.owner(), invoke_on_owner, (rref, name, args, kwargs), timeout=timeout)
 

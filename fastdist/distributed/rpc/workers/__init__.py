@@ -14,8 +14,8 @@
 # them as well, each call would take its lock, or hop between threads.
 #
 # record.py         what a worker tells all others about itself
-# group.py          the group as its store knows it; group_log.py: what happened, in order
-# group_number.py   which group of the job that is, where a process was in another before
+# group.py          the group as its store knows it; group_log.py: what happened in it
+#                   in order, and which of the job it is
 # joining.py        how a worker enters, or comes back, and who was there
 # store_keeper.py   how the store outlives its host, where that is one of the workers
 # workers.py        the directory: found, met, admitted, given up; hooks

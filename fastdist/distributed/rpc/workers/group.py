@@ -11,6 +11,7 @@ from fastdist.core.errors import RpcError, StoreError
 from fastdist.distributed.store import PrefixStore, Store
 
 from . import group_log
+from .group_log import view
 from .record import Record
 from .worker import Worker
 
@@ -77,7 +78,7 @@ class Group:
         if self.me.incarnation in {entry.incarnation for entry in present}:
             # Before the rank and the name are free: after it, these may be another's.
             for prefix, key in (("names", str(self.me.rank)), ("addrs", self.me.name)):
-                _impatient(prefix, self._store).delete_key(key)
+                view(prefix, self._store, TELL_S).delete_key(key)
         withdraw(self._store, self.me.incarnation)
 
     def strike_out(self, gone: Record) -> None:
@@ -99,9 +100,8 @@ class Group:
 
         Never raises: another one may, and a member that has ended is found to have.
         """
-        given_up = PrefixStore(GIVEN_UP, self._store)
-        given_up.set_timeout(LOOK_S)
         try:
+            given_up = view(GIVEN_UP, self._store, LOOK_S)
             given_up.set(str(gone.incarnation), f"by {self.me.name}: {why}")
         except StoreError as error:
             _logger.info("the store could not be told that %r was lost: %s", gone.name, error)
@@ -126,7 +126,7 @@ class Group:
             return []
 
     def _shutdown_store(self) -> PrefixStore:
-        return _impatient("shutdown", self._store)
+        return view("shutdown", self._store, TELL_S)
 
 
 def withdraw(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
@@ -135,7 +135,7 @@ def withdraw(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
     Raises  StoreError; a store that does not answer is not waited for
     """
     group_log.leave(store, incarnation, TELL_S, was_lost=was_lost)
-    _impatient("members", store).delete_key(str(incarnation))
+    view("members", store, TELL_S).delete_key(str(incarnation))
 
 
 def write_record(store: Store, record: Record) -> None:
@@ -153,9 +153,7 @@ def read_members(
     """
     known = {record.incarnation: record for record in founders}
     entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in founders]
-    members = PrefixStore("members", store)
-    if timeout_s is not None:
-        members.set_timeout(timeout_s)
+    members = view("members", store, timeout_s)
     found: list[Record] = []
     for one in group_log.read_present(store, entries, timeout_s):
         record = known.get(one.incarnation)
@@ -168,9 +166,3 @@ def read_members(
                 raise RpcError(f"the store holds {record.whereabouts}, as the record of {one}")
         found.append(record)
     return found
-
-
-def _impatient(prefix: str, store: Store) -> PrefixStore:
-    view = PrefixStore(prefix, store)
-    view.set_timeout(TELL_S)
-    return view

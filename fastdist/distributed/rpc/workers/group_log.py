@@ -1,4 +1,7 @@
-"""The log of a group: who entered it, came back and left, in the one order that its store saw."""
+"""The log of a group: who entered it, came back and left, in the one order that its store saw.
+
+And which group of its job a worker comes to, which the logs of earlier ones tell.
+"""
 
 # Note [One line enters] Name and rank are two claims. Who looks and then sets them may have company
 # that looked at the same time; who claims them by two compare_set, one after the other, may fail or
@@ -65,8 +68,7 @@ def follow(store: Store, me: Entry, before: int, founders: Iterable[Entry] = ())
 
 def leave(store: Store, incarnation: int, timeout_s: float, *, was_lost: bool = False) -> None:
     """Free the name and the rank of a member, or of one that may have become one."""
-    log = PrefixStore(_PREFIX, store)
-    log.set_timeout(timeout_s)
+    log = view(_PREFIX, store, timeout_s)
     log.append(_LOG, f"{_LOST if was_lost else _LEAVES} {incarnation}\n")
 
 
@@ -132,10 +134,16 @@ def read_present(
     return sorted(present.values(), key=lambda entry: entry.rank)
 
 
-def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str, Entry, int]]:
-    log = PrefixStore(_PREFIX, store)
+def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixStore:
+    """Return a store's keys of a prefix, to be waited for so long; None is as long as the store."""
+    keys = PrefixStore(prefix, store)
     if timeout_s is not None:
-        log.set_timeout(timeout_s)
+        keys.set_timeout(timeout_s)
+    return keys
+
+
+def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str, Entry, int]]:
+    log = view(_PREFIX, store, timeout_s)
     lines = log.get(_LOG) if log.check([_LOG]) else b""
     return [_read_line(line) for line in lines.decode(errors="replace").splitlines()]
 
@@ -154,3 +162,65 @@ def _read_line(line: str) -> tuple[str, Entry, int]:
     except ValueError:
         pass  # said below
     raise RpcError(f"the store holds no log of a group's members but {line[:80]!r}")
+
+
+# Note [Which group]
+# Each group of a process has keys of its own in the store, with the number that counts them. Who
+# was killed and is started again counts from 0, though its job may be in a later one. So the groups
+# that take lives back note in the store which has begun last, and the first group of a process is
+# that: where all meet anew each time, the others are there, or come. In groups without a world size
+# each goes its own way. There it is the last one that a former life was in, and did not leave.
+
+# Which is the newest, in keys of their own: see note_again.
+_ALL: Final = "rpc_groups"
+_NEWEST: Final = "newest"
+_PREFIX_OF_GROUP: Final = "rpc_prefix_"
+
+
+def keys_of_group(store: Store, number: int) -> PrefixStore:
+    """Return what a store holds of the group with a number."""
+    return PrefixStore(f"{_PREFIX_OF_GROUP}{number}", store)
+
+
+def find_number(store: Store, count: int, rank: int, name: str, *, is_static: bool) -> int:
+    """Return the number of the group to come to, of those that take lives back; note it.
+
+    `count` is how many groups this process has been in.
+
+    Raises  StoreError; RpcError for what none of ours wrote
+    """
+    newest = _note(PrefixStore(_ALL, store), count)
+    if count > 0:
+        return count
+    return newest if is_static else _last_of_former_life(store, newest, rank, name)
+
+
+def note_again(keys: PrefixStore) -> None:
+    """Note a group by its keys, in a store that has another host and may know nothing of it.
+
+    Raises  StoreError once it has waited as long as `keys` does; RpcError for what none of ours
+            wrote
+    """
+    groups = view(_ALL, keys.underlying_store, keys.timeout.total_seconds())
+    _note(groups, int(keys.prefix.removeprefix(_PREFIX_OF_GROUP)))
+
+
+def _note(groups: PrefixStore, number: int) -> int:
+    """Let a number be noted, or a higher one; return what is."""
+    newest = _read(groups.compare_set(_NEWEST, "", str(number)))
+    while newest < number:
+        newest = _read(groups.compare_set(_NEWEST, str(newest), str(number)))
+    return newest
+
+
+def _last_of_former_life(store: Store, newest: int, rank: int, name: str) -> int:
+    for number in range(newest, 0, -1):
+        if was_cut_short(keys_of_group(store, number), rank, name):
+            return number
+    return 0
+
+
+def _read(told: bytes) -> int:
+    if not told.isdigit():
+        raise RpcError(f"the store holds no number of a group but {told[:80]!r}")
+    return int(told)

@@ -260,11 +260,7 @@ _logger = logging.getLogger(__name__)
 
 
 def leaves_its_place(
-    store: Store,
-    earlier: Record,
-    me: Record,
-    frozen_s: float,
-    answers: Callable[[Record], bool],
+    store: Store, earlier: Record, me: Record, frozen_s: float, answers: Callable[[Record], bool]
 ) -> bool:
     """Return whether an earlier life is over, or was given up by a member and does not answer.
 
@@ -390,8 +386,7 @@ def _both(taken: RankTakenError) -> str:
 
 def _wait_until_all_know(store: Store, me: Record) -> None:
     """Let all members hear of a mistake before the one that serves the store ends it."""
-    told = PrefixStore("told", store)
-    told.set_timeout(TELL_S)
+    told = group_log.view("told", store, TELL_S)
     try:
         told.set(str(me.rank), "")
         told.wait([str(rank) for rank in range(me.world_size)])

@@ -19,7 +19,7 @@ from fastdist.distributed.store import PrefixStore, Store, TCPStore
 from fastdist.distributed.store.environment import store_is_hosted
 
 from .group import LOOK_S
-from .group_number import note_again
+from .group_log import note_again, view
 from .joining import be_in_again
 from .record import Record
 from .worker import Worker
@@ -41,8 +41,7 @@ class StoreKeeper:
     def __init__(
         self, keys: PrefixStore, served: TCPStore, workers: Workers, is_needed: Callable[[], bool]
     ) -> None:
-        self._keys = PrefixStore(keys.prefix, keys.underlying_store)
-        self._keys.set_timeout(LOOK_S)
+        self._keys = view(keys.prefix, keys.underlying_store, LOOK_S)
         self._served, self._workers, self._is_needed = served, workers, is_needed
         # Guards the two below it.
         self._lock = threading.Lock()

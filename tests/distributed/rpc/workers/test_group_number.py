@@ -6,7 +6,7 @@ import pytest
 
 from fastdist.core.errors import RpcError
 from fastdist.distributed.rpc.workers import group_log
-from fastdist.distributed.rpc.workers.group_number import find_number, keys_of_group
+from fastdist.distributed.rpc.workers.group_log import find_number, keys_of_group
 from fastdist.distributed.store import HashStore
 
 NEWEST = "rpc_groups/newest"
