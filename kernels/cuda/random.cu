@@ -73,20 +73,23 @@ normal(Stored* out, Task task) {
     if (number * EACH >= task.size) return;
     const Start start(task);
     const Block block(start.first + number, start.seed, 0);
-    constexpr double scale = LONG ? 0x1p-53 : 0x1p-32, turn = 6.283185307179586 * scale;
+    constexpr double scale = LONG ? 0x1p-53 : 0x1p-32;
 #pragma unroll
     for (int pair = 0; pair < EACH / 2; ++pair) {
         const double u = LONG ? double(block.wide(0) >> 11) : double(block.word[2 * pair]);
         const double v = LONG ? double(block.wide(1) >> 11) : double(block.word[2 * pair + 1]);
         // One is added so that u lies in (0, 1], where the logarithm is finite.
-        const double radius = ::sqrt(-2.0 * ::log((u + 1.0) * scale)), angle = turn * v;
+        const double radius = ::sqrt(-2.0 * ::log((u + 1.0) * scale));
         const long long at = number * EACH + 2 * pair;
+        // Of half turns: sin and cos of radians keep an array for huge angles, in memory.
+        double sine, cosine;
+        ::sincospi(2.0 * scale * v, &sine, &cosine);
         if constexpr (LONG) {
-            put(out, at, radius * ::cos(angle), task);
-            put(out, at + 1, radius * ::sin(angle), task);
+            put(out, at, radius * cosine, task);
+            put(out, at + 1, radius * sine, task);
         } else {
-            put(out, at, float(radius * ::cos(angle)), task);
-            put(out, at + 1, float(radius * ::sin(angle)), task);
+            put(out, at, float(radius * cosine), task);
+            put(out, at + 1, float(radius * sine), task);
         }
     }
 }

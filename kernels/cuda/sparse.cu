@@ -36,8 +36,10 @@ add_entries(const Stored* values, const long long* indices, Stored* out, Entries
     if (number >= task.size) return;
     const long long entry = number / task.width, column = number - entry * task.width;
     long long row = 0;
-    for (int axis = 0; axis < task.axes; ++axis)
-        row = row * task.lengths[axis] + indices[axis * task.count + entry];
+    // Unrolled: an array that is read at a place unknown to the compiler lies in memory.
+#pragma unroll
+    for (int axis = 0; axis < AXES; ++axis)
+        if (axis < task.axes) row = row * task.lengths[axis] + indices[axis * task.count + entry];
     Stored& place = out[row * task.width + column];
     place = cast<Stored>(cast<Real>(place) + cast<Real>(values[number]));
 }

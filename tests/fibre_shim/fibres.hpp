@@ -109,6 +109,9 @@ static inline double __longlong_as_double(long long bits) {
 }
 static inline float rsqrt(float x) { return float(1 / sqrt(double(x))); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
+static inline void sincospi(double x, double* sine, double* cosine) {
+    *sine = sin(x * M_PI), *cosine = cos(x * M_PI);
+}
 static inline double erfinv(double y) {
     if (!(fabs(y) < 1)) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
     // Winitzki's approximation, then Newton on erfc, which keeps its digits in the tails.
