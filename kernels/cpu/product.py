@@ -41,19 +41,29 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
     """Return the function that writes the product of matrices of these shapes, or of fewer rows,
     into a third; rows of the second and of the third are gapless.
     """
-    if not _is_for_us(n, k, m, dtype):
-        return np.dot
-    from . import panels
-
-    return panels.multiplier()
+    return _panels().multiplier() if _is_for_us(n, k, m, dtype) else np.dot
 
 
 def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
     if not suits_panels(n, k, m, dtype):
         return False
+    return n * k * m <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
+
+
+# They need Numba, and come with the first product that is theirs. To import again what is there
+# costs a small product as much as the look at its shapes.
+@functools.cache
+def _panels() -> Any:
+    from . import panels
+
+    return panels
+
+
+@functools.cache
+def _launch() -> Any:
     from . import launch
 
-    return n * k * m <= _MOST_BESIDE_THREADS or launch.get_num_threads() == 1
+    return launch
 
 
 def multiply(a: Array, b: Array, to: Array) -> None:
@@ -62,9 +72,7 @@ def multiply(a: Array, b: Array, to: Array) -> None:
     if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, to)):
         _into(to, a, b)
     elif n < _MANY_ROWS:
-        from . import panels
-
-        panels.multiplier()(a, b, to)
+        _panels().multiplier()(a, b, to)
     else:
         _in_packed_panels(a, b, to, turned=False)
 
@@ -159,9 +167,7 @@ def _has_gapless_rows(b: Array, out: Array) -> bool:
 
 
 def _in_packed_panels(a: Array, b: Array, out: Array, *, turned: bool) -> None:
-    from . import panels
-
-    panels.packed_multiplier()(a, b, np.empty(2 * _LANES * a.shape[1], np.float32), out, turned)
+    _panels().packed_multiplier()(a, b, np.empty(2 * _LANES * a.shape[1], np.float32), out, turned)
 
 
 @silent
