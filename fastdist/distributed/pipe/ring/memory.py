@@ -9,7 +9,7 @@ from struct import Struct
 from typing import Final
 
 from fastdist.core.errors import MessageError
-from fastdist.core.fence import full_fence
+from fastdist.core.fence import fence, full_fence
 
 from ..frames import Buffer
 
@@ -61,15 +61,18 @@ class RingWriter:
         """Write a message whole; False if there is no room for that now."""
         words, memory = self._words, self._memory
         at, read = words[_WRITTEN], words[_READ]
-        size = _padded(len(frames[0])) if len(frames) == 1 else sum(map(_padded, map(len, frames)))
+        is_one = len(frames) == 1
+        if is_one:  # nearly all are such: no call more than it takes, here and below
+            size = (len(frames[0]) + 2 * _STEP - 1) & -_STEP
+        else:
+            size = sum(map(_padded, map(len, frames)))
         if self._pieces or size > CAPACITY - (at - read):
             return False
         start = at & _MASK
         if at == read and start >= _FAR and size <= start:
             _HEADER.pack_into(memory, self._start + start, CAPACITY - start - _STEP, _NOTHING)
             at, start = at + CAPACITY - start, 0
-        if len(frames) == 1 and start + size <= CAPACITY:
-            # Nearly all are such: no call more than it takes.
+        if is_one and start + size <= CAPACITY:
             first, frame = self._start + start, frames[0]
             _HEADER.pack_into(memory, first, len(frame), 0)
             memory[first + _STEP : first + _STEP + len(frame)] = frame
@@ -138,9 +141,11 @@ class RingWriter:
 
     def _publish(self, at: int) -> None:
         words = self._words
-        full_fence()
+        with fence:
+            pass
         words[_WRITTEN] = at
-        full_fence()
+        with fence:
+            pass
         if words[_READER_SLEEPS]:
             # Whoever puts it back rings: the bell of a reader that went to sleep again meanwhile.
             words[_READER_SLEEPS] = 0
@@ -167,12 +172,12 @@ class RingReader:
     Thread  one at a time
     """
 
-    __slots__ = ("_came", "_max_frame_bytes", "_memory", "_ring", "_start", "_words")
+    __slots__ = ("_came", "_max_frame_bytes", "_memory", "_ring", "_start", "_view", "_words")
 
     def __init__(
         self, memory: mmap.mmap, way: int, max_frame_bytes: int, ring: Callable[[], None]
     ) -> None:
-        self._memory = memory
+        self._memory, self._view = memory, memoryview(memory)
         self._words = _words_of(memory, way)
         self._start = _HEADS + way * CAPACITY
         self._max_frame_bytes = max_frame_bytes
@@ -195,7 +200,8 @@ class RingReader:
         there = words[_WRITTEN] - at
         if not there:
             return None
-        full_fence()
+        with fence:
+            pass
         if not 0 < there <= CAPACITY:
             raise MessageError(f"a ring of {CAPACITY} bytes of which {there} are to be read")
         if self._came is None and there >= _STEP:
@@ -204,13 +210,14 @@ class RingReader:
             if follows == _NOTHING and _FAR <= start == CAPACITY - _STEP - size:
                 words[_READ] = at + min(_STEP + size, there)
                 return self.read()
-            if not follows and _padded(size) <= there:
+            padded = (size + 2 * _STEP - 1) & -_STEP
+            if not follows and padded <= there:
                 first = self._start + start + _STEP
                 if start + _STEP + size <= CAPACITY:
                     frame = self._memory[first : first + size]
                 else:
                     frame = self._get(at + _STEP, size)
-                self._has_read(at + _padded(size))
+                self._has_read(at + padded)
                 return [frame]
         return self._read_in_pieces(at, at + there)
 
@@ -218,7 +225,8 @@ class RingReader:
         """Ask to be rung when something is written; False if something is there."""
         words = self._words
         words[_READER_SLEEPS] = 1
-        full_fence()
+        with fence:
+            pass
         if words[_WRITTEN] == words[_READ]:
             return True
         words[_READER_SLEEPS] = 0
@@ -232,6 +240,7 @@ class RingReader:
         """Let go of the memory; nothing can be read any more."""
         self._came = None
         self._words.release()
+        self._view.release()
 
     def _read_in_pieces(self, at: int, end: int) -> list[Buffer] | None:
         message = self._came = self._came or _Message()
@@ -248,7 +257,10 @@ class RingReader:
                 message.begin(size, is_last=not follows)
                 at += _STEP
             elif count := min(end - at, message.left):
-                message.take(self._get(at, count))
+                # What lies at the end and the beginning of the memory comes in two parts.
+                start = at & _MASK
+                count = min(count, CAPACITY - start)
+                message.take(self._view[self._start + start : self._start + start + count])
                 at += count
         self._has_read(at)
         if not message.is_whole:
@@ -259,7 +271,8 @@ class RingReader:
     def _has_read(self, at: int) -> None:
         words = self._words
         words[_READ] = at
-        full_fence()
+        with fence:
+            pass
         if words[_WRITER_WAITS]:
             words[_WRITER_WAITS] = 0
             self._ring()
@@ -295,8 +308,8 @@ class _Message:
         if not self.left:
             self._end_frame()
 
-    def take(self, part: bytes) -> None:
-        """Take in what comes next."""
+    def take(self, part: memoryview) -> None:
+        """Take in what comes next; nothing of it is looked at afterwards."""
         self._frame += part[: self._size - len(self._frame)]
         self.left -= len(part)
         if not self.left:
