@@ -50,8 +50,8 @@ class Teller:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._notes: SimpleQueue[tuple[Telling, Any, Any] | None] = SimpleQueue()
-        # Set while somebody waits for what was put, and from the end on.
-        self._hurry = threading.Event()
+        # Something is put in when somebody waits for what was put above, and at the end.
+        self._alarms: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -107,15 +107,14 @@ class Teller:
         if self._thread is None or self._closed:
             return
         told = threading.Event()
-        self._hurry.set()
         self.soon(lambda _, __: told.set(), None, None)
+        self._alarms.put(None)
         told.wait(_FLUSH_S)
-        self._hurry.clear()
 
     def close(self) -> None:
         """Forget what was not told, and end the thread."""
         self._closed = True
-        self._hurry.set()
+        self._alarms.put(None)
         self._notes.put(None)
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -130,7 +129,7 @@ class Teller:
         notes = []
         if sleep:
             notes.append(self._notes.get())
-            self._hurry.wait(TOGETHER_S)
+            self._nap()
         while not self._closed:
             try:
                 notes.append(self._notes.get_nowait())
@@ -157,8 +156,16 @@ class Teller:
         while not self._closed:
             asleep = idle_s >= AWAKE_S
             if not asleep:
-                self._hurry.wait(TOGETHER_S)
+                self._nap()
             idle_s = 0.0 if self.tell_gathered(sleep=asleep) else idle_s + TOGETHER_S
+
+    def _nap(self) -> None:
+        """Let notes gather for a moment, unless somebody waits for them."""
+        # An Event would make a lock and a dozen calls of Python of each of these naps.
+        try:
+            self._alarms.get(timeout=TOGETHER_S)
+        except Empty:
+            return
 
 
 def _log(level: int, failure: str, to: Worker, error: BaseException) -> None:

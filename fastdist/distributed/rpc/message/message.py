@@ -123,6 +123,8 @@ class Message:
         Raises  MessageError for a tensor that does not fit its buffer; DeviceError for a device
                 that this worker does not have
         """
+        if not self.entries:
+            return  # as in nearly every message
         self.tensors, self.requires_grad = unpack_tensors(self.entries, self.buffers)
         # From here on the memory is the tensors' alone.
         self.entries = self.buffers = ()
@@ -137,7 +139,8 @@ class Message:
 
     def make_leaves(self) -> None:
         """Let tensors that required grad where they come from, and have no history, be leaves."""
-        make_leaves(self.tensors, self.requires_grad)
+        if self.requires_grad:
+            make_leaves(self.tensors, self.requires_grad)
 
     def pack(self, value: Any, name: str = "the value") -> None:
         """Make a value the body: (function, args, kwargs) where the type asks for it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import reprlib
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar, get_type_hints
@@ -27,9 +28,11 @@ def _one(kind: type[T], expected: str) -> Callable[[Words, str, int], T]:
 
 
 def _many(kind: type[T], expected: str) -> Callable[[Words, str, int], tuple[T, ...]]:
+    wanted = {kind}
+
     def take(words: Words, name: str, sender: int) -> tuple[T, ...]:
         values = words.get(name)
-        if not isinstance(values, tuple) or not all(type(value) is kind for value in values):
+        if not isinstance(values, tuple) or not wanted.issuperset(map(type, values)):
             refuse(words, name, sender, expected)
         return values  # type: ignore[return-value]
 
@@ -43,11 +46,16 @@ numbers, texts = _many(int, "a list of numbers"), _many(str, "a list of texts")
 
 def filled(kind: type[N], words: Words, sender: int) -> N:
     """Return a NamedTuple of what stands under the names of its fields."""
-    hints = get_type_hints(kind)
-    return kind(*[_READERS[hints[name]](words, name, sender) for name in hints])
+    return kind(*[read(words, name, sender) for name, read in _readers_of(kind)])
 
 
 _READERS: dict[type, Callable[[Words, str, int], Any]] = {int: number, bool: flag, str: text}
+
+
+# To look hints up costs as much as a small message.
+@functools.cache
+def _readers_of(kind: type[Any]) -> list[tuple[str, Callable[[Words, str, int], Any]]]:
+    return [(name, _READERS[hint]) for name, hint in get_type_hints(kind).items()]
 
 
 def ids_of(request: Message) -> tuple[int, int]:

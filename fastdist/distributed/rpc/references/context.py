@@ -124,8 +124,7 @@ class RRefContext:
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:
         """Return the value of an RRef that another worker owns; waits until it is there."""
         kind, words = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
-        what = f"to_here of {rref}"
-        return self.client.begin(rref._owner, kind, None, words, timeout, what).wait()
+        return self.client.begin(rref._owner, kind, None, words, timeout, _Fetch(rref)).wait()
 
     def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended."""
@@ -364,6 +363,18 @@ class RRefContext:
         self._teller.tell(owner, kind, metadata, failure=failure)
 
 
+class _Fetch:
+    """What a fetch is called in errors, which few are: else the text is never made."""
+
+    __slots__ = ("_rref",)
+
+    def __init__(self, rref: RRef[Any]) -> None:
+        self._rref = rref
+
+    def __str__(self) -> str:
+        return f"to_here of {self._rref}"
+
+
 def _earlier_life(owner: Worker) -> OwnerLostError:
     """Return the error of a reference to what an earlier life of its owner had."""
     return OwnerLostError(
@@ -385,7 +396,7 @@ def rebuild_rref(
     Raises  MessageError for anything but numbers; OwnerLostError
     """
     numbers = (owner_id, rref_id, fork_id, parent, life, maker)
-    if not all(type(number) is int for number in numbers):
+    if {*map(type, numbers)} != {int}:
         raise MessageError(f"a reference of {reprlib.repr(numbers)}; expected numbers")
     rref: RRef[Any] = above["context"]().arrive(*numbers)
     return rref
