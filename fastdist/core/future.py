@@ -86,7 +86,7 @@ class Future(Generic[T]):
         if self._state == _VALUE:
             if self._follow is not None:
                 self._follow()
-            return cast(T, self._outcome)
+            return self._outcome  # type: ignore[no-any-return]
         if self._state == _PENDING:
             raise FutureError(
                 "value() of a Future that is not done: call wait() instead, or ask done() first"

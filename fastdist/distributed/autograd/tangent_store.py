@@ -204,8 +204,10 @@ class TangentInterceptor:
 
     def request_in(self, request: Message) -> AbstractContextManager[None] | None:
         """Give tensors their tangents; the caller's level is current while its function runs."""
-        _unpack(request)
-        if _CURRENT not in request.metadata:
+        words = request.metadata
+        if _LEVELS in words:
+            _unpack(request)
+        if _CURRENT not in words:
             return None
         current = number(request.metadata, _CURRENT, request.peer.id)
         return adopt(ForwardADLevel.try_get_by_global_id(current))
@@ -217,7 +219,8 @@ class TangentInterceptor:
 
     def response_in(self, answer: Message, request: Message) -> None:
         """Give tensors their tangents."""
-        _unpack(answer)
+        if _LEVELS in answer.metadata:
+            _unpack(answer)
 
 
 def _pack(message: Message, current: ForwardADLevel | None) -> None:
@@ -251,8 +254,6 @@ def _pack(message: Message, current: ForwardADLevel | None) -> None:
 
 
 def _unpack(message: Message) -> None:
-    if _LEVELS not in message.metadata:
-        return
     words, sender = message.metadata, message.peer
     chain = numbers(words, _LEVELS, sender.id)
     lives = numbers(words, _OWNERS, sender.id) if _OWNERS in words else ()

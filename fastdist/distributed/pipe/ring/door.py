@@ -129,7 +129,8 @@ class RingDoor:
             if caller is not None:
                 caller.end.line.hear()
                 caller.end.reader.wakes()
-                caller.go_on()
+                if caller.end.writer.is_busy():
+                    caller.go_on()
                 if caller not in self._awake:
                     self._awake.append(caller)
             elif fd in self._asking:

@@ -246,7 +246,7 @@ class Message:
         limits: Limits,
     ) -> list[Buffer]:
         metadata = encode_metadata(self.metadata, limits.nesting) if self.metadata else b""
-        sizes = [len(buffer) for buffer in buffers]
+        sizes = [*map(len, buffers)]
         total = len(self.body) + sum(sizes)
         self._require_within(limits, len(entries), total, len(metadata))
         flags = AUTOGRAD if self.autograd is not None else 0
@@ -262,10 +262,12 @@ class Message:
         inline: Sequence[Buffer]
         frames: Sequence[Buffer]
         if is_small:
-            head, inline, frames = [BUFFER.pack(size, 0) for size in sizes], buffers, ()
+            head = [BUFFER.pack(size, 0) for size in sizes] if sizes else ()
+            inline, frames = buffers, ()
         else:
             head, inline, frames = self._place_buffers(buffers, inline_bytes, lender, limits)
-        tables = pack_tables(entries, self.tangents, self.autograd)
+        is_graphless = not (entries or self.tangents or self.autograd)
+        tables = () if is_graphless else pack_tables(entries, self.tangents, self.autograd)
         first = b"".join([header, *head, *tables, metadata, body, *inline])
         if len(first) > limits.frame_bytes:
             raise MessageError(
@@ -393,7 +395,11 @@ def _read_tables(
     apart = flags & BODY_APART
     if flags & ~(AUTOGRAD | BODY_APART) or (apart and (body_bytes or not buffers)):
         raise MessageError(f"flags {flags:#x} with {buffers} buffers")
-    message.entries, sizes, at = read_tables(frames[0], tensors, buffers, limits)
+    sizes: Sequence[tuple[int, int]]
+    if tensors or buffers:
+        message.entries, sizes, at = read_tables(frames[0], tensors, buffers, limits)
+    else:
+        sizes, at = (), HEADER.size
     if apart and any(entry.buffer == buffers - 1 for entry in message.entries):
         raise MessageError("a tensor in the body's buffer")
     reader = Tables(frames, at, limits)
@@ -403,8 +409,9 @@ def _read_tables(
         message.autograd = reader.autograd()
     if metadata_bytes:
         message.metadata = reader.metadata(metadata_bytes)
-    message.body = reader.take(body_bytes)
-    arrived = reader.buffers(sizes)
+    if body_bytes:
+        message.body = reader.take(body_bytes)
+    arrived = reader.buffers(sizes) if sizes else []
     reader.require_end()
     if apart:
         message.body = arrived.pop()

@@ -30,7 +30,11 @@ def encode_metadata(values: Mapping[str, Value], nesting: int = MAX_NESTING) -> 
     pieces: list[bytes] = []
     for name, value in values.items():
         pieces.append(_encoded_name(name))
-        _put(value, pieces, nesting)
+        # An id, as most are.
+        if value.__class__ is int and value in _INT64_RANGE:
+            pieces.append(_INT64.pack(b"i", value))
+        else:
+            _put(value, pieces, nesting)
     return b"".join(pieces)
 
 
@@ -94,7 +98,11 @@ def _decoded(encoded: bytes, nesting: int) -> dict[str, Value]:
         if code != b"s":
             raise MessageError(f"metadata: a name must be a text, not of code {code!r}")
         begin, at = at + _LENGTH.size, at + _LENGTH.size + length
-        values[encoded[begin:at].decode()], at = _take(encoded, at, nesting)
+        name = encoded[begin:at].decode()
+        if encoded[at : at + 1] == b"i":
+            values[name], at = _INT64.unpack_from(encoded, at)[1], at + _INT64.size
+        else:
+            values[name], at = _take(encoded, at, nesting)
     return values
 
 

@@ -51,7 +51,8 @@ def pack_tables(
 ) -> list[bytes]:
     """Return the tables that follow that of the buffers."""
     tables = [*map(pack_entry, entries)]
-    tables += [TANGENT.pack(*tangent) for tangent in tangents]
+    if tangents:
+        tables += [TANGENT.pack(*tangent) for tangent in tangents]
     if autograd is not None:
         context_id, message_id, device_map = autograd
         tables.append(AUTOGRAD_BLOCK.pack(context_id, message_id, len(device_map)))
