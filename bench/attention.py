@@ -1,4 +1,7 @@
-"""Scaled dot product attention, forward and there and back, beside torch's."""
+"""Scaled dot product attention, forward and there and back, beside torch's.
+
+At one size it is thinned out by dropout as well, and has a mask, and one that learns.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ SHAPES = {
     "1 x 8 x 1024 x 64, causal, bfloat16": ((1, 8, 1024, 64), True, "bfloat16"),
 }
 FORWARD_TARGET, BOTH_TARGET = 0.9, 0.8
+# Of 1 x 8 x 1024 x 64, what else is given.
+MORE = ("dropout", "mask", "mask that learns")
 
 
 def run(rounds: int) -> list[Row]:
@@ -35,13 +40,22 @@ def run(rounds: int) -> list[Row]:
             assert ours is not None
             told = f"{name}, {'there and back' if both else 'forward'}"
             cases.append(Case(told, ours, peer, target, amount=Amount(count * product, "GFLOP/s")))
+    for more in MORE:
+        ours, peer = (
+            None
+            if one is None
+            else watch(one, (1, 8, 1024, 64), "float32", is_causal=False, both=True, more=more)
+            for one in (fastdist, torch)
+        )
+        assert ours is not None
+        cases.append(Case(f"1 x 8 x 1024 x 64, {more}, there and back", ours, peer, BOTH_TARGET))
     return compare(cases, rounds)
 
 
 def watch(
-    library: Any, shape: tuple[int, ...], dtype: str, *, is_causal: bool, both: bool
+    library: Any, shape: tuple[int, ...], dtype: str, *, is_causal: bool, both: bool, more: str = ""
 ) -> Stopwatch:
-    """Return what times attention, and, of both, its gradients."""
+    """Return what times attention, and, of both, its gradients; more is one of MORE."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -51,12 +65,21 @@ def watch(
     )
     given = [one.requires_grad_() for one in given]
     attend = library.nn.functional.scaled_dot_product_attention
+    named: dict[str, Any] = {"is_causal": True} if is_causal else {}
+    if more == "dropout":
+        named["dropout_p"] = 0.1
+    elif more:
+        values = rng.standard_normal((shape[2], shape[2]), dtype=np.float32)
+        named["attn_mask"] = library.tensor(values).to(kind)
+    by = given
+    if more == "mask that learns":
+        by = [*given, named["attn_mask"].requires_grad_()]
 
     def forward() -> None:
         with library.no_grad():
-            attend(*given, is_causal=is_causal)
+            attend(*given, **named)
 
     def there_and_back() -> None:
-        library.autograd.grad(attend(*given, is_causal=is_causal), given, slope)
+        library.autograd.grad(attend(*given, **named), by, slope)
 
     return stopwatch(there_and_back if both else forward)

@@ -1,5 +1,7 @@
 """Kernels along rows of 1,000 float32, 1e4 to 5e7 elements, beside PyTorch and the memory.
 
+At 1e6 elements some go along rows of other lengths as well.
+
 A case is done where we take at most 0.7 of PyTorch's time (0.4 where the result is as large as the
 input and that is 1e7 elements or more) or read at 85 % of the speed at which the BLAS reads two
 halves of as many elements for their dot product. Behind a name stands that share of the machine:
@@ -46,6 +48,10 @@ KERNELS = {
     "rms_norm": Kernel("F.rms_norm(x, shape, weight)", 2, 5),
     "cross_entropy": Kernel("F.cross_entropy(x, target)", 1, 3),
 }
+# Lengths at which most kernels have another way, of so many elements in all.
+LENGTHS = (7, 100, 33_000)
+OF_LENGTHS = ("sum of rows", "amax of rows", "softmax", "layer_norm", "cross_entropy")
+MIDDLING = 1_000_000
 AS_LARGE = ("softmax", "log_softmax", "layer_norm", "rms_norm")
 
 
@@ -57,24 +63,37 @@ def run(rounds: int) -> list[Row]:
         lots = [tuple(KERNELS)] if size < LARGE else [(name,) for name in KERNELS]
         for names in lots:
             rows += of_size(size, rounds, names)
+    for length in LENGTHS:
+        rows += of_size(MIDDLING, rounds, OF_LENGTHS, length)
     return rows
 
 
-def of_size(size: int, rounds: int, names: Any = tuple(KERNELS)) -> list[Row]:
-    """Compare kernels over so many elements, by their names."""
+def of_size(
+    size: int, rounds: int, names: Any = tuple(KERNELS), length: int | None = None
+) -> list[Row]:
+    """Compare kernels over so many elements, by their names; of rows of 1,000, or of a length."""
     import fastdist
 
     torch = peer_torch()
     cases = [Case(f"dot product of halves, {size:.0e}", _reading(size), amount=_bytes(size, 1))]
+    in_rows = f" in rows of {length:,}" if length else ""
     for name in names:
         for backward in (False, True):
-            ours = stopwatch(_work(fastdist, name, size, backward))
-            peer = stopwatch(_work(torch, name, size, backward)) if torch else None
+            ours = stopwatch(_work(fastdist, name, size, backward, length))
+            peer = stopwatch(_work(torch, name, size, backward, length)) if torch else None
             kernel, title = KERNELS[name], f"{name}{' and backward' if backward else ''}"
             pays = size >= LARGE and (backward or name in AS_LARGE)
             amount = _bytes(size, kernel.backward if backward else kernel.passes)
             cases.append(
-                Case(f"{title}, {size:.0e}", ours, peer, 0.4 if pays else 0.7, 1, None, amount)
+                Case(
+                    f"{title}, {size:.0e}{in_rows}",
+                    ours,
+                    peer,
+                    0.4 if pays else 0.7,
+                    1,
+                    None,
+                    amount,
+                )
             )
     reading, *rows = compare(cases, rounds if size < LARGE else min(rounds, 7))
     return [reading, *[_beside(reading, row) for row in rows]]
@@ -101,11 +120,13 @@ def _reading(size: int) -> Stopwatch:
     return stopwatch("a.dot(b)", a=halves[0], b=halves[1])
 
 
-def _work(library: Any, name: str, size: int, backward: bool) -> Callable[[], Any]:
+def _work(
+    library: Any, name: str, size: int, backward: bool, length: int | None = None
+) -> Callable[[], Any]:
     import numpy as np
 
     rng = np.random.default_rng(0)
-    length = min(1000, size // 100)
+    length = length or min(1000, size // 100)
     shape = (size // length, length)
 
     def leaf(*shape: int) -> Any:
