@@ -49,7 +49,6 @@ from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants
 from .agent import RpcAgent
-from .constants import INIT_TIMEOUT_S, SHUTDOWN_TIMEOUT_S
 from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
 from .message.types import MessageType
@@ -127,7 +126,7 @@ class ShutdownBarrier:
         self._absent = absent
         self._round = 0
         # How long one that was lost has to come back; none any more once all have been here.
-        self._return_s = INIT_TIMEOUT_S
+        self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
@@ -162,7 +161,7 @@ class ShutdownBarrier:
         else:
             self._counts.wait_for_own_calls(None)
             verdict = self._one_round(math.inf, timeout_s)
-            timeout_s = SHUTDOWN_TIMEOUT_S
+            timeout_s = constants.SHUTDOWN_TIMEOUT_S
             deadline = time.monotonic() + timeout_s
         self._return_s = 0.0
         while not verdict.is_over:

@@ -13,8 +13,6 @@ class TimeSeriesMetricsTracker:
     Thread  any
     """
 
-    __slots__ = ("_count", "_lock", "_sum")
-
     def __init__(self, current_sum: int = 0, current_count: int = 0) -> None:
         self._lock = threading.Lock()  # guards the two below it
         self._sum = current_sum

@@ -230,12 +230,9 @@ class Incoming:
                 self.received_bytes, self.sent_bytes, was_async=was_async
             )
             if debug_log.of_calls:
-                self._tell_end()
-
-    def _tell_end(self) -> None:
-        message, me = self.message, self.server.me.rank
-        what = f"ended, {self.sent_bytes} bytes sent"
-        debug_log.request(me, message.effective_type, message.message_id, self.caller.id, what)
+                what = f"ended, {self.sent_bytes} bytes sent"
+                kind, call_id, caller = message.effective_type, message.message_id, self.caller.id
+                debug_log.request(self.server.me.rank, kind, call_id, caller, what)
 
 
 def run_function(

@@ -306,8 +306,6 @@ class RRef(Generic[T]):
 class RRefProxy:
     """Names a method by attribute, and calls it on the owner."""
 
-    __slots__ = ("_how", "_rref", "_timeout")
-
     def __init__(self, rref: RRef[Any], how: Callable[..., Any], timeout: float) -> None:
         self._rref = rref
         self._how = how

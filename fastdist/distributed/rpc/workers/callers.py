@@ -167,17 +167,14 @@ class CallerLane:
 
     def _forget_some(self) -> None:
         while len(self._answers) > self._max_answers or self._bytes > MAX_BYTES:
-            self._forget_oldest()
-
-    def _forget_oldest(self) -> None:
-        call_id = next(iter(self._answers))
-        frames = self._answers.pop(call_id)
-        if frames is not None:
-            self._bytes -= sum([len(frame) for frame in frames])
-        if self.number == 0:
-            # Ids on the shared lane grow, near enough: one below this that is not known may have
-            # been answered, and is not run again for safety's sake.
-            self._forgotten_up_to = max(self._forgotten_up_to, call_id)
+            call_id = next(iter(self._answers))
+            frames = self._answers.pop(call_id)
+            if frames is not None:
+                self._bytes -= sum([len(frame) for frame in frames])
+            if self.number == 0:
+                # Ids on the shared lane grow, near enough: one below this that is not known may
+                # have been answered, and is not run again for safety's sake.
+                self._forgotten_up_to = max(self._forgotten_up_to, call_id)
 
 
 class Callers:
