@@ -28,13 +28,14 @@ def _write_first(is_wrong: Any, info: Any) -> None:
 
 
 def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
-    """Write the triangle L of x = L @ L.T into out, or its transpose; one triangle of x is read."""
+    """Write the triangle L of x = L @ L.H into out, or L.H; one triangle of x is read."""
     import cupy
 
     with out.device:
+        # Of complex numbers this is the conjugate matrix, whose factor's transpose is the same L.H.
         given = x.swapaxes(-1, -2) if upper else x
         lower = cupy.linalg.cholesky(cupy.tril(given)) if x.size else given
-        _write_first(~(cupy.diagonal(lower, axis1=-2, axis2=-1) > 0), info)
+        _write_first(~(cupy.diagonal(lower, axis1=-2, axis2=-1).real > 0), info)
         lower = cupy.where(info[..., None, None] != 0, cupy.nan, lower)
         out[...] = lower.swapaxes(-1, -2) if upper else lower
 
@@ -132,8 +133,8 @@ def log_determinant(x: Any, out: Any, sign: Any) -> None:
 
 
 def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
-    """Write the eigenvalues of symmetric x, ascending, into out, and vectors as columns; one
-    triangle of x is read.
+    """Write the eigenvalues of symmetric or Hermitian x, ascending, into out, and vectors as
+    columns; one triangle of x is read.
     """
     import cupy
 
@@ -185,7 +186,7 @@ def eigvals(x: Any, out: Any, info: Any) -> None:
 
 
 def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> None:
-    """Write U, S and V.T of x = U @ diag(S) @ V.T into out, values and right."""
+    """Write U, S and V.H of x = U @ diag(S) @ V.H into out, values and right."""
     import cupy
 
     with out.device:
@@ -222,7 +223,13 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: An
             return
         limit = cupy.maximum(atol, rtol * values[..., 0])[..., None]
         scale = cupy.where(values > limit, 1 / values, 0).astype(x.dtype)
-        out[...] = cupy.matmul(right.swapaxes(-1, -2), scale[..., :, None] * u.swapaxes(-1, -2))
+        out[...] = cupy.matmul(_adjoint(right), scale[..., :, None] * _adjoint(u))
+
+
+def _adjoint(x: Any) -> Any:
+    """Return the transposes of matrices, complex numbers conjugated."""
+    turned = x.swapaxes(-1, -2)
+    return turned.conj() if x.dtype.kind == "c" else turned
 
 
 def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
