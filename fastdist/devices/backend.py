@@ -164,6 +164,11 @@ class Backend(Protocol):
     ) -> Any:
         """Return a view of the memory behind array; offset_bytes counts from its first element."""
 
+    def reinterpret(self, array: Any, dtype: Any) -> Any:
+        """Return the same bytes as elements of another dtype, as NumPy's view does: the last axis,
+        which has no gaps, is cut anew.
+        """
+
     def copy_into(self, out: Any, array: Any) -> None:
         """Write array into out: casts as C does, broadcasts, and may cross devices of this type."""
 

@@ -218,6 +218,9 @@ class CpuBackend:
             array = _starting_at(array, offset_bytes)
         return as_strided(array, shape, strides_bytes)
 
+    def reinterpret(self, array: np.ndarray, dtype: Any) -> np.ndarray:
+        return array.view(dtype)
+
     def pointwise(self, body: Body, arrays: Sequence[np.ndarray], out: np.ndarray) -> None:
         if self._kernel_for is None:
             self._kernel_for = import_module("fastdist.kernels.cpu.pointwise").kernel_for

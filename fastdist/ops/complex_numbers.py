@@ -32,7 +32,7 @@ def _(input: Tensor) -> tuple[Any, ...]:
 
 @view_as_real.array
 def _(backend: Any, array: Any) -> Any:
-    return array[..., None].view(real_of_array(array))
+    return backend.reinterpret(array[..., None], real_of_array(array))
 
 
 @view_as_real.vjp("input")
@@ -73,7 +73,7 @@ def _(input: Tensor) -> tuple[Any, ...]:
 
 @view_as_complex.array
 def _(backend: Any, array: Any) -> Any:
-    return array.view("c8" if array.dtype.itemsize == 4 else "c16")[..., 0]
+    return backend.reinterpret(array, "c8" if array.dtype.itemsize == 4 else "c16")[..., 0]
 
 
 @view_as_complex.vjp("input")

@@ -127,9 +127,7 @@ def _filled(
         if number is not None:
             write_number(backend, number, raw)
 
-    # Kernels of devices take no complex numbers.
-    how = None if dtype.is_complex and number is not None else write
-    return made(values, how, shape, dtype, device, requires_grad, layout, pin_memory, order)
+    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
 def number_beside(input: Tensor, value: Any) -> Tensor:

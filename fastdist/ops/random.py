@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..core.dtypes import (
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
+from ..core.scalar import Body, parse
 from ..dispatch.batch_loop import require_randomness
 from ..dispatch.batched_tensor import levels
 from ..dispatch.broadcast import broadcast_shapes
@@ -70,27 +72,36 @@ def _drawn(
     complex numbers both parts are drawn, evenly or so that the numbers have the deviation 1.
     """
     dtype = dtype_or_default(dtype)
-    if not dtype.is_floating_point and not (dtype.is_complex and elsewhere(device) is None):
+    if not dtype.may_have_gradient:
         raise DTypeError(f'"{kind}" not implemented for {dtype.name}; give a floating dtype')
     name = "uniform" if kind == "rand" else "normal"
     # Rounded to a half type, numbers just below 1 would be 1: those are drawn as they are.
-    wide = (dtype if dtype is float64 or kind == "rand" else float32).numpy
+    real = real_of(dtype)
+    wide = (real if real is float64 or kind == "rand" else float32).numpy
+    drawn = (*shape, 2) if dtype.is_complex else shape
 
     def values() -> np.ndarray[Any, Any]:
+        numbers = getattr(generator, name)(drawn, wide)
         if not dtype.is_complex:
-            return getattr(generator, name)(shape, wide).astype(dtype.numpy, copy=False)  # type: ignore[no-any-return]
-        parts = getattr(generator, name)((*shape, 2), real_of(dtype).numpy)
-        parts *= math.sqrt(0.5) if kind == "randn" else 1.0
-        return parts.view(dtype.numpy)[..., 0]  # type: ignore[no-any-return]
+            return numbers.astype(dtype.numpy, copy=False)  # type: ignore[no-any-return]
+        numbers *= math.sqrt(0.5) if kind == "randn" else 1.0
+        return numbers.view(dtype.numpy)[..., 0]  # type: ignore[no-any-return]
 
     def write(backend: Any, raw: Any) -> None:
         reserve = getattr(generator, f"reserve_{name}")
-        backend.kernel(f"random.{name}")(
-            raw, *reserve(shape, wide, of=_part(backend, raw, generator))
-        )
+        given = reserve(drawn, wide, of=_part(backend, raw, generator))
+        parts = backend.reinterpret(raw[..., None], wide) if dtype.is_complex else raw
+        backend.kernel(f"random.{name}")(parts, *given)
+        if dtype.is_complex and kind == "randn":
+            backend.pointwise(_of_two_parts(), [parts], parts)
 
     order = None if like is None else order_like(*like)
     return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+
+
+@functools.cache
+def _of_two_parts() -> Body:
+    return parse("x * T(0.5 ** 0.5)", ("x",))
 
 
 def _part(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:

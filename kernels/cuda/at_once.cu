@@ -3,9 +3,14 @@
 // indexing.py puts before this text: indexing.cu with what it needs, and the typedef of Added, what
 // is added to: out's elements, or those of a copy in float32.
 
-// Nothing of dtypes that no atomics add: these are never asked for.
+// Nothing of dtypes that no atomics add: these are never asked for. Complex numbers by their parts.
 template <typename T> __device__ void add_to(T* at, T value) {
-    if constexpr (sizeof(T) >= 4) atomicAdd(at, value);
+    if constexpr (IS_COMPLEX) {
+        atomicAdd(&at->re, value.re);
+        atomicAdd(&at->im, value.im);
+    } else if constexpr (sizeof(T) >= 4) {
+        atomicAdd(at, value);
+    }
 }
 template <> __device__ void add_to(long long* at, long long value) {
     // In two's complement it is the same addition.

@@ -1,7 +1,7 @@
 // Reading and writing at places that an index along an axis names. indexing.py puts before this
 // text: memory.cuh, typedefs of Stored (in memory), Real (added), Place (of an index) and Index
-// (counts elements), the number of axes DIMS, whether Stored IS_REAL, and how many entries one thread
-// adds, CHUNK.
+// (counts elements), the number of axes DIMS, whether Stored IS_WHOLE or IS_COMPLEX, and how many
+// entries one thread adds, CHUNK.
 //
 // Writes of several values to one place come sorted by it, and what is for it is taken in the order
 // in which it lies: the last stays, or sums of chunks are added up. So results repeat, without
@@ -18,7 +18,7 @@ template <typename T> __device__ T poison() {
 
 // A template: only what fits Stored is compiled.
 template <typename T> __device__ T poisoned() {
-    if constexpr (IS_REAL) return cast<T>(poison<Real>());
+    if constexpr (!IS_WHOLE) return cast<T>(poison<double>());
     else return poison<T>();
 }
 

@@ -33,7 +33,7 @@ from .launch import (
     computing_type,
     headers_for,
     int64_fields,
-    is_real,
+    is_whole,
     launch,
     text_of,
 )
@@ -385,11 +385,24 @@ def _launch(
     return [Launch(source, name, (-(-over.size // THREADS), 1), (*arrays, task))]
 
 
-_ADDED: Final[dict[str, Any]] = {"float": np.float32, "double": np.float64}
-# What atomics add: half types in float32.
-_ADDED_AT_ONCE: Final = frozenset(
-    {*WIDE, *map(np.dtype, ("float32", "float64", "int32", "int64", "uint32", "uint64"))}
+# What atomics add: half types in float32, complex numbers by their parts.
+_WORDS: Final = (
+    "float32",
+    "float64",
+    "int32",
+    "int64",
+    "uint32",
+    "uint64",
+    "complex64",
+    "complex128",
 )
+_ADDED_AT_ONCE: Final = frozenset({*WIDE, *map(np.dtype, _WORDS)})
+_ADDED: Final[dict[str, Any]] = {
+    "float": np.float32,
+    "double": np.float64,
+    "Complex<float>": np.complex64,
+    "Complex<double>": np.complex128,
+}
 
 
 @functools.lru_cache(maxsize=256)
@@ -413,7 +426,8 @@ typedef {adding_type(dtype)} Real;
 typedef {C_TYPES[index] if index else "long long"} Place;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int DIMS = {dims};
-constexpr bool IS_REAL = {str(is_real(dtype)).lower()};
+constexpr bool IS_WHOLE = {str(is_whole(dtype)).lower()};
+constexpr bool IS_COMPLEX = {str(dtype.kind == "c").lower()};
 constexpr long long CHUNK = {CHUNK};
 typedef {added} Added;
 {text_of(*files)}"""

@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
-from fastdist.core.errors import NoKernelError
 
 from .compile import OPTIONS, header_options
 
@@ -25,8 +24,6 @@ class _Types(dict["np.dtype[Any]", str]):
     """NumPy's dtypes -> the C types as which memory holds them."""
 
     def __missing__(self, dtype: np.dtype[Any]) -> str:
-        if dtype.kind == "c":
-            raise NoKernelError("complex numbers are on the CPU alone so far: call .cpu()")
         # bfloat16, which NumPy has once ml_dtypes is imported.
         return "__nv_bfloat16" if dtype in WIDE else dict.__getitem__(self, dtype)
 
@@ -45,6 +42,8 @@ C_TYPES: Final = _Types(
         np.dtype(np.uint16): "unsigned short",
         np.dtype(np.uint32): "unsigned int",
         np.dtype(np.uint64): "unsigned long long",
+        np.dtype(np.complex64): "Complex<float>",
+        np.dtype(np.complex128): "Complex<double>",
     }
 )
 
@@ -55,8 +54,13 @@ def computing_type(dtype: np.dtype[Any]) -> str:
 
 
 def adding_type(dtype: np.dtype[Any]) -> str:
-    """Return the C type in which a kernel adds elements of dtype: integers in 64 bits."""
-    return computing_type(dtype) if is_real(dtype) else "long long"
+    """Return the C type in which a kernel adds elements of dtype: integers and bool in 64 bits."""
+    return "long long" if is_whole(dtype) else computing_type(dtype)
+
+
+def is_whole(dtype: np.dtype[Any]) -> bool:
+    """Return whether elements of dtype are integers or bool."""
+    return dtype.kind in "biu"
 
 
 def is_real(dtype: np.dtype[Any]) -> bool:
@@ -155,9 +159,9 @@ def text_of(*file_names: str) -> str:
 def headers_for(dtypes: Sequence[np.dtype[Any]]) -> str:
     """Return what every text begins with that loads and stores these dtypes."""
     halves = [C_TYPES[dtype] for dtype in dtypes if dtype in WIDE]
-    if "__nv_bfloat16" in halves:
-        return text_of("memory.cuh", "half.cuh", "bfloat16.cuh")
-    return text_of("memory.cuh", "half.cuh") if halves else text_of("memory.cuh")
+    files = ["memory.cuh", *["half.cuh"] * bool(halves)]
+    files += ["bfloat16.cuh"] * ("__nv_bfloat16" in halves)
+    return text_of(*["complex.cuh"] * any(dtype.kind == "c" for dtype in dtypes), *files)
 
 
 def launch(launches: Sequence[Launch], on: Any = None) -> None:

@@ -24,6 +24,23 @@ _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logica
 _STAY_BOOL: Final = frozenset(
     ["where", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"]
 )
+_COMPLEX_FUNCTIONS: Final = {
+    *(
+        "sqrt",
+        "rsqrt",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+    ),
+    *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "pow"),
+}
 # Of a body of which a thread computes several packs at once.
 _MOST_CALLS: Final = 16
 # pow of a real number and a literal, without the general function.
@@ -95,12 +112,16 @@ def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
 
 def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, out: DType) -> str:
     """Return what the functions of bodies need before them; memory holds elements of `stored`."""
-    pieces = (piece for body in bodies for piece in walk(body.tree))
-    special = any(isinstance(n, Call) and n.primitive in _IN_SPECIAL for n in pieces)
+    pieces = [piece for body in bodies for piece in walk(body.tree)]
+    called = {piece.primitive for piece in pieces if isinstance(piece, Call)}
+    files = ["primitives.cuh", *["special.cuh"] * bool(called & _IN_SPECIAL)]
+    if compute.kind == "c":
+        files += ["complex_primitives.cuh"]
+        files += ["complex_functions.cuh"] * bool(called & _COMPLEX_FUNCTIONS)
     return "\n".join(
         (
             headers_for(stored),
-            text_of("primitives.cuh", "special.cuh") if special else text_of("primitives.cuh"),
+            text_of(*files),
             f"typedef {C_TYPES[compute]} T;\ntypedef {C_TYPES[out]} Out;",
         )
     )

@@ -1,6 +1,6 @@
 // Linear recurrences y[k] = factor[k] * y[k - 1] + x[k] along one axis; backwards those of
 // y[k] = factor[k + 1] * y[k + 1] + x[k]. scan.py puts before this text: memory.cuh, typedefs of
-// Stored and Index, how many axes are KEPT, and BACKWARDS.
+// Stored, Real (computed) and Index, how many axes are KEPT, and BACKWARDS.
 //
 // A group of `lanes` neighbouring threads of one warp reads `lanes` elements of a row, or of a chunk
 // of it, at a time, and each of them then walks all of these, one step after the other, with what
@@ -22,8 +22,16 @@ struct Task {
 
 // At a chunk's end y is slope * before + y, of what stands before it.
 struct Line {
-    double slope, y, before;
+    Real slope, y, before;
 };
+
+__device__ inline double shuffled(double value, int lane, int lanes) {
+    return __shfl_sync(0xffffffffu, value, lane, lanes);
+}
+// A template: only complex numbers have two parts.
+template <typename Z> __device__ Z shuffled(Z value, int lane, int lanes) {
+    return Z(shuffled(value.re, lane, lanes), shuffled(value.im, lane, lanes));
+}
 
 // A thread of a group, and its row.
 struct Walker {
@@ -43,44 +51,44 @@ struct Walker {
     }
     // Where step k of the row lies.
     __device__ long long at(long long k) const { return BACKWARDS ? task.length - 1 - k : k; }
-    __device__ double from_lane(double value, int lane) const {
+    __device__ Real from_lane(Real value, int lane) const {
         // Threads that are groups of their own may be at different places.
-        return lanes == 1 ? value : __shfl_sync(0xffffffffu, value, lane, lanes);
+        return lanes == 1 ? value : shuffled(value, lane, lanes);
     }
 
     // Goes from y through a chunk, calls give(k, y there) and gives y at its end, and its slope.
-    template <typename Give> __device__ Line through(long long chunk, double y, Give give) const {
+    template <typename Give> __device__ Line through(long long chunk, Real y, Give give) const {
         const long long begin = chunk * task.chunk;
         const long long end = begin + task.chunk < task.length ? begin + task.chunk : task.length;
-        double slope = 1;
+        Real slope = Real(1);
         for (long long start = begin; start < end; start += lanes) {
             // Threads without an element go through the exchanges with the others.
             const long long k = start + lane;
             const bool mine = has_row && k < end;
-            double factor_here = 0, value = 0, result = 0;
+            Real factor_here = Real(0), value = Real(0), result = Real(0);
             if (mine) {
-                value = cast<double>(in[at(k) * task.step_in]);
+                value = cast<Real>(in[at(k) * task.step_in]);
                 const long long its = at(BACKWARDS ? k - 1 : k);
-                if (k) factor_here = cast<double>(factor[its * task.step_factor]);
+                if (k) factor_here = cast<Real>(factor[its * task.step_factor]);
             }
             const int steps = end - start < lanes ? int(end - start) : lanes;
             for (int step = 0; step < steps; ++step) {
-                const double by = from_lane(factor_here, step);
-                const double more = from_lane(value, step);
+                const Real by = from_lane(factor_here, step);
+                const Real more = from_lane(value, step);
                 y = start + step ? by * y + more : more;
-                slope *= by;
+                slope = slope * by;
                 if (lane == step) result = y;
             }
             if (mine) give(k, result);
         }
-        return {slope, y, 0};
+        return {slope, y, Real(0)};
     }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 pieces(const Stored* factor, const Stored* in, Line* lines, Task task) {
     const Walker walker(factor, in, task);
-    const Line line = walker.through(blockIdx.y, 0, [](long long, double) {});
+    const Line line = walker.through(blockIdx.y, Real(0), [](long long, Real) {});
     if (walker.has_row && walker.lane == 0) lines[blockIdx.y * task.rows + walker.row] = line;
 }
 
@@ -89,10 +97,10 @@ begins(const Stored* factor, const Stored* in, Line* lines, Task task) {
     const Walker walker(factor, in, task);
     // A group of one has no shuffles, and one of 32 is a warp: all of it goes the same way.
     if (!walker.has_row) return;
-    double y = 0;
+    Real y = Real(0);
     constexpr int AT_ONCE = 4;
     for (long long first = 0; first < task.chunks; first += AT_ONCE) {
-        double slope[AT_ONCE], rest[AT_ONCE];
+        Real slope[AT_ONCE], rest[AT_ONCE];
 #pragma unroll
         for (int c = 0; c < AT_ONCE; ++c)
             if (first + c < task.chunks) {
@@ -103,10 +111,10 @@ begins(const Stored* factor, const Stored* in, Line* lines, Task task) {
         for (int c = 0; c < AT_ONCE; ++c) {
             if (first + c >= task.chunks) break;
             if (walker.lane == 0) lines[(first + c) * task.rows + walker.row].before = y;
-            const double after = slope[c] * y + rest[c];
+            const Real after = slope[c] * y + rest[c];
             // NaN stays NaN.
-            if (after - after == 0) y = after;
-            else if (y == y) y = walker.through(first + c, y, [](long long, double) {}).y;
+            if (after - after == Real(0)) y = after;
+            else if (y == y) y = walker.through(first + c, y, [](long long, Real) {}).y;
         }
     }
 }
@@ -116,8 +124,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 recurrence(const Stored* factor, const Stored* in, Stored* out, const Line* lines, Task task) {
     const Walker walker(factor, in, task);
     out += offset_of<Index, KEPT>(Index(walker.row), task.kept_shape, task.kept_out);
-    const double y = blockIdx.y ? lines[blockIdx.y * task.rows + walker.row].before : 0;
-    walker.through(blockIdx.y, y, [&](long long k, double result) {
+    const Real y = blockIdx.y ? lines[blockIdx.y * task.rows + walker.row].before : Real(0);
+    walker.through(blockIdx.y, y, [&](long long k, Real result) {
         out[walker.at(k) * task.step_out] = cast<Stored>(result);
     });
 }

@@ -26,6 +26,7 @@ from .launch import (
     headers_for,
     int64_fields,
     is_real,
+    is_whole,
     launch,
     text_of,
 )
@@ -44,8 +45,8 @@ _LEAST_PER_LANE: Final = 32
 def sum(x: Any, out: Any, axes: Axes) -> None:
     """Write the sums of x over axes into out.
 
-    float32 and float64 add in float64, float16 in float32, integers and bool in int64, rounded to
-    out's dtype once at the end.
+    float32 and float64 add in float64, half types in float32, complex numbers in complex128,
+    integers and bool in int64, rounded to out's dtype once at the end.
     """
     launch(plan_reduce("Adding", x, out, axes))
 
@@ -54,7 +55,7 @@ def sum(x: Any, out: Any, axes: Axes) -> None:
 def mean(x: Any, out: Any, axes: Axes) -> None:
     """Write the means of x over axes into out; NaN of nothing.
 
-    x is of a real dtype, added as sum adds; the quotient is rounded once.
+    x is of a real or complex dtype, added as sum adds; the quotient is rounded once.
     """
     launch(plan_reduce("Averaging", x, out, axes))
 
@@ -154,7 +155,7 @@ _ORDERS: Final = {
     math.inf: "LARGEST",
     -math.inf: "SMALLEST",
 }
-# The folds whose States are larger than 8 bytes, and by how many words of 8 bytes.
+# The folds whose States of real numbers are larger than 8 bytes, and by how many words of 8 bytes.
 _WORDS: Final = {"Place": 2, "Placing": 2, "Deviating": 3, "LogSumming": 2}
 
 
@@ -190,9 +191,8 @@ def plan_reduce(
     task = _Task(fold, along.size, argument, places)
     if cut.chunks == 1:
         return [_launch(task, x, out, across, along, cut, x.dtype, pack=pack)]
-    states = Scratch(
-        (cut.chunks, *across.shape, _WORDS.get(fold.partition("<")[0], 1)), np.dtype(np.int64)
-    )
+    words = 2 if x.dtype.kind == "c" else _WORDS.get(fold.partition("<")[0], 1)
+    states = Scratch((cut.chunks, *across.shape, words), np.dtype(np.int64))
     rows = _c_order(across.shape)
     first = Walk(across.shape, (rows, rows, across.strides[2]))
     second = Walk(across.shape, (*across.strides[:2], rows))
@@ -206,7 +206,9 @@ def plan_reduce(
 
 def sum_dtype(dtype: DType) -> DType:
     """Return the dtype in which elements of a dtype are added."""
-    if not is_real(dtype):
+    if dtype.kind == "c":
+        return np.dtype(np.complex128)
+    if is_whole(dtype):
         return np.dtype(np.int64)
     return np.dtype(np.float32 if dtype.itemsize == 2 else np.float64)
 
@@ -323,13 +325,13 @@ def source_of_reduce(
     written=None writes the States of chunks, and joined=True reads them. A text that is not wide
     counts elements in 32 bits, which divides faster.
     """
-    total, real = sum_dtype(read), is_real(read)
-    small = not real and read.itemsize < 4
+    total, real, whole = sum_dtype(read), is_real(read), is_whole(read)
+    small = whole and read.itemsize < 4
     return f"""{headers_for([read] if written is None else [read, written])}
 typedef {C_TYPES[read]} In;
 typedef {"int" if small else computing_type(read)} Value;
 typedef {computing_type(read) if real else "double"} Real;
-typedef {C_TYPES[total] if real else "unsigned long long"} Sum;
+typedef {"unsigned long long" if whole else C_TYPES[total]} Sum;
 typedef {C_TYPES[total]} Total;
 {text_of("folds.cuh", *["real_folds.cuh"] * real)}
 typedef {fold} Fold;

@@ -16,7 +16,7 @@ from .launch import (
     adding_type,
     headers_for,
     int64_fields,
-    is_real,
+    is_whole,
     launch,
     text_of,
 )
@@ -32,7 +32,8 @@ _LEAST_TILES: Final = 4
 @only_launches
 def cumsum(x: Any, out: Any, axis: int) -> None:
     """Write the sums of x[..., :k + 1, ...] along axis into out; groups of floating numbers add in
-    float32, or in float64 what is that long, and the groups' sums in float64.
+    float32, or in float64 what is that long, and the groups' sums in float64. So do the parts of
+    complex numbers.
     """
     launch(plan_scan(x, out, axis, joined="SUM"))
 
@@ -61,7 +62,7 @@ def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
     source = source_of_scan(x.dtype, rows.kept, joined=joined, wide=rows.wide)
     walk = rows.walk
     fields = (0, *rows.steps, *walk.shape, *walk.strides[0], *walk.strides[0], *walk.strides[1])
-    return _scan(source, x, out, out, rows, fields, words=1)
+    return _scan(source, x, out, out, rows, fields, words=2 if x.dtype.kind == "c" else 1)
 
 
 class _Cut(NamedTuple):
@@ -120,10 +121,11 @@ def source_of_scan(dtype: np.dtype[Any], kept: int = 1, *, joined: str, wide: bo
 
 def _source(file: str, dtype: np.dtype[Any], kept: int, joined: str, *, wide: bool) -> str:
     real = adding_type(dtype)
+    carry = real if is_whole(dtype) else C_TYPES[_wide(dtype)]
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;
-typedef {"double" if is_real(dtype) else real} Carry;
+typedef {carry} Carry;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
 enum Joining {{ SUM, PRODUCT, LOG_SUM, LARGEST, SMALLEST }};
@@ -173,7 +175,7 @@ def recurrence(factor: Any, x: Any, out: Any, axis: int, backwards: bool) -> Non
     """Write y of y[k] = factor[k] * y[k - 1] + x[k] along axis into out, beginning with x[0];
     backwards of y[k] = factor[k + 1] * y[k + 1] + x[k], beginning at the end.
 
-    All of one shape. Computes in float64 and rounds once.
+    All of one shape. Computes in float64, or complex128, and rounds once.
     """
     launch(plan_recurrence(factor, x, out, axis, backwards=backwards))
 
@@ -191,7 +193,7 @@ def plan_recurrence(factor: Any, x: Any, out: Any, axis: int, *, backwards: bool
     )
     if cut.chunks == 1:
         return [Launch(source, "recurrence", cut.grid(rows), (factor, x, out, out, task))]
-    lines = Scratch((cut.chunks, walk.size, 3), np.dtype(np.float64))
+    lines = Scratch((cut.chunks, walk.size, 3), _wide(x.dtype))
     return [
         Launch(source, "pieces", cut.grid(rows), (factor, x, lines, task)),
         Launch(source, "begins", (cut.grid(rows)[0], 1), (factor, x, lines, task)),
@@ -199,13 +201,20 @@ def plan_recurrence(factor: Any, x: Any, out: Any, axis: int, *, backwards: bool
     ]
 
 
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+
+
 @functools.lru_cache(maxsize=256)
 def source_of_recurrence(
     dtype: np.dtype[Any], kept: int = 1, *, backwards: bool, wide: bool = False
 ) -> str:
-    """Return the text for arrays of one floating dtype and a number of merged axes that stay."""
+    """Return the text for arrays of one floating or complex dtype and a number of merged axes that
+    stay.
+    """
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
+typedef {C_TYPES[_wide(dtype)]} Real;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 constexpr int KEPT = {kept};
 constexpr bool BACKWARDS = {str(backwards).lower()};

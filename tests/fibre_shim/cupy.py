@@ -186,6 +186,10 @@ class ndarray:
         queue(lambda: np.copyto(made.host, self.host, casting="unsafe"))
         return made
 
+    def view(self, dtype: Any) -> ndarray:
+        assert self.flags.c_contiguous, "CuPy cuts no axes anew of what has gaps"
+        return self._view(self.host.view(dtype))
+
     def transpose(self, axes: Sequence[int]) -> ndarray:
         return self._view(self.host.transpose(axes))
 

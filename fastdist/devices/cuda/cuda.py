@@ -198,6 +198,13 @@ class CudaBackend:
         start = array.data + offset_bytes
         return cupy().ndarray(tuple(shape), array.dtype, start, tuple(strides_bytes))
 
+    def reinterpret(self, array: Any, dtype: Any) -> Any:
+        # CuPy's own view refuses gaps along any axis.
+        old, new = array.dtype.itemsize, np.dtype(dtype).itemsize
+        shape = (*array.shape[:-1], array.shape[-1] * old // new)
+        strides = (*array.strides[:-1], new)
+        return cupy().ndarray(shape, np.dtype(dtype), array.data, strides)
+
     def copy_into(self, out: Any, array: Any) -> None:
         if isinstance(array, np.ndarray) or array.device == out.device:
             self.pointwise(_COPY, [array], out)

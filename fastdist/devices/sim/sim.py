@@ -134,6 +134,9 @@ class SimBackend:
     ) -> SimArray:
         return array.as_strided(shape, strides_bytes, offset_bytes)
 
+    def reinterpret(self, array: SimArray, dtype: Any) -> SimArray:
+        return array.view(dtype)
+
     def copy_into(self, out: SimArray, array: SimArray | np.ndarray) -> None:
         if not isinstance(array, SimArray) or array.device is out.device:
             self._launch("copy", copy_into, out, array)

@@ -69,10 +69,3 @@ def test_gradients_of_bfloat16_are_made_on_the_device() -> None:
         assert x.grad is not None and x.grad.dtype is fd.bfloat16
         grads.append(x.grad.cpu().double().numpy())
     np.testing.assert_allclose(*grads, rtol=2e-2, atol=2e-2)
-
-
-def test_complex_numbers_are_refused_there() -> None:
-    with pytest.raises(NotImplementedError, match=r"complex numbers are on the CPU alone"):
-        fd.ones(2).to("cuda") * 1j
-    with pytest.raises(NotImplementedError, match=r"complex numbers are on the CPU alone"):
-        fd.tensor([1j]).to("cuda") + 1.0

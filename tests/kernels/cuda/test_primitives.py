@@ -27,7 +27,17 @@ LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 7.0, -3.0, 1e-30, 1e30, -1e30, 40.0]
 REALS = [*EDGES, np.inf, -np.inf, np.nan, *np.linspace(-3.3, 3.4, 23)]
-TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
+TOLERANCE = {"float32": 2e-6, "float64": 1e-13, "complex64": 2e-6, "complex128": 1e-13}
+OF_COMPLEX = LOGICAL | set(
+    """
+    acos acosh add asin asinh atan atanh conj cos cosh div eq exp exp2 expm1 ge isfinite isinf isnan
+    log log10 log1p log2 lt mul ne neg pow reciprocal rsqrt sigmoid sin sinh sqrt square sub tan
+    tanh where
+    """.split()  # noqa: SIM905
+)
+# Both parts of complex numbers are each of these: 1e10 is beyond what angles are reduced by easily.
+PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e-30, 1e10, 40.0, -40.0, 0.1, -0.7]
+PARTS = [*PARTS, np.inf, -np.inf, np.nan]
 # Where sums of thousands of terms, or a difference quotient, make more of a last bit.
 ROUGH = {"gamma_slope": 1e-10, "igamma": 1e-12, "igammac": 1e-12}
 
@@ -35,6 +45,8 @@ ROUGH = {"gamma_slope": 1e-10, "igamma": 1e-12, "igammac": 1e-12}
 def primitives_of(dtype: np.dtype) -> list[str]:
     if dtype.kind == "f":
         return [name for name in PRIMITIVES if name not in ONLY_INTEGERS]
+    if dtype.kind == "c":
+        return sorted(OF_COMPLEX)
     return sorted(OF_BOOL if dtype.kind == "b" else OF_INTEGERS)
 
 
@@ -44,6 +56,11 @@ def samples(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         values = np.array(REALS).astype(dtype)
     elif dtype.kind == "b":
         values = np.array([False, True])
+    elif dtype.kind == "c":
+        # Not all beside all: of the second ones a few, with each part among them.
+        values = np.array([complex(re, im) for re in PARTS for im in PARTS], dtype)
+        a, b = np.meshgrid(values, values[::11])
+        return a.ravel().copy(), b.ravel().copy()
     else:
         info = np.iinfo(dtype)
         inside = [n for n in (-7, -2, -1, 0, 1, 2, 3, 5, 9, 31, 64) if n >= info.min]
@@ -59,10 +76,15 @@ def results(dtype: np.dtype) -> dict[str, np.ndarray]:
     lines = []
     for i, name in enumerate(names):
         kind = "bool" if name in LOGICAL else "T"
-        operands = ["a > b", "a", "b"] if name == "where" else [f"{kind}(a)", f"{kind}(b)"]
+        operands = [f"{kind}(a)", f"{kind}(b)"]
+        if name == "where":
+            operands = ["bool(a)" if dtype.kind == "c" else "a > b", "a", "b"]
         arguments = ", ".join(operands[: PRIMITIVES[name].arity])
         lines.append(f"out[{i} * n + i] = T(scalar::{name}({arguments}));")
-    source = f"""{text_of("primitives.cuh", "special.cuh")}
+    files = ["primitives.cuh", "special.cuh"]
+    if dtype.kind == "c":
+        files = ["complex.cuh", "primitives.cuh", "complex_primitives.cuh", "complex_functions.cuh"]
+    source = f"""{text_of(*files)}
     typedef {C_TYPES[dtype]} T;
     extern "C" __global__ void each(const T* as, const T* bs, T* out, int n) {{
         for (int i = threadIdx.x; i < n; i += blockDim.x) {{
@@ -76,7 +98,8 @@ def results(dtype: np.dtype) -> dict[str, np.ndarray]:
 
 
 def expected(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    operands = (a > b, a, b) if name == "where" else (a, b)
+    condition = a.astype(bool) if a.dtype.kind == "c" else a > b
+    operands = (condition, a, b) if name == "where" else (a, b)
     return np.asarray(FUNCTIONS[name](*operands[: PRIMITIVES[name].arity]))
 
 
@@ -93,6 +116,43 @@ def test_primitive_of_reals_is_its_cpu_twin(name: str, dtype: str) -> None:
     made, tolerance = results(np.dtype(dtype))[name][inside], TOLERANCE[dtype]
     tolerance = max(tolerance, ROUGH.get(name, 0.0))
     np.testing.assert_allclose(made, twin, rtol=tolerance, atol=tolerance * 1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", sorted(OF_COMPLEX))
+def test_primitive_of_complex_numbers_is_its_cpu_twin(name: str, dtype: str) -> None:
+    """inf, NaN and signs of zeros are in the same part, where C99 says in which."""
+    a, b = samples(np.dtype(dtype))
+    inside = np.ones(a.shape, bool)
+    if name == "pow":
+        # Beside what is not finite NumPy goes by whatever C's cpow multiplies.
+        inside = np.isfinite(a) & np.isfinite(b) & (abs(a) < 1e3) & (abs(b) < 10)
+    elif name == "exp2":
+        inside = ~(abs(a.imag) == np.float32(1e10))  # NumPy rounds the angle on the way
+    with np.errstate(all="ignore"):
+        twin = expected(name, a[inside], b[inside]).astype(dtype)
+    made, tolerance = results(np.dtype(dtype))[name][inside], TOLERANCE[dtype]
+    # NumPy's own logarithm is short by a digit in complex64.
+    tolerance *= 1e3 if name == "pow" else 1
+    size = np.maximum(*[np.where(np.isfinite(p), abs(p), 0) for p in (twin.real, twin.imag)])
+    least = 1e-16 if name == "log1p" else 1e-20  # NumPy adds 1 first
+    for ours, theirs in ((made.real, twin.real), (made.imag, twin.imag)):
+        with np.errstate(all="ignore"):
+            near = abs(ours - theirs) <= tolerance * np.maximum(size, least)
+        # Beside NaN the sign of an infinity is anyone's.
+        near |= np.isinf(ours) & np.isinf(theirs) & np.isnan(twin)
+        same = (ours == theirs) | near | (np.isnan(ours) & np.isnan(theirs))
+        assert same.all(), (a[inside][~same][:4], b[inside][~same][:4], made[~same], twin[~same])
+
+
+@pytest.mark.parametrize("name", ["log", "log10", "sqrt", "asin", "acos", "acosh", "atanh", "conj"])
+def test_the_sign_of_a_zero_says_on_which_side_of_a_cut_a_number_lies(name: str) -> None:
+    a, b = samples(np.dtype("complex128"))
+    inside = np.isfinite(a) & (a.imag == 0) & (a != 0)
+    with np.errstate(all="ignore"):
+        twin = expected(name, a[inside], b[inside])
+    made = results(np.dtype("complex128"))[name][inside]
+    assert np.array_equal(np.signbit(made.imag), np.signbit(twin.imag))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])

@@ -46,11 +46,14 @@ KERNELS = Path(launch.__file__).parent
 BF16 = bfloat16.numpy
 F16, F32, F64 = map(np.dtype, ("float16", "float32", "float64"))
 I32, I64, BOOL = map(np.dtype, ("int32", "int64", "bool"))
+COMPLEX = [np.dtype(np.complex64), np.dtype(np.complex128)]
+REAL = [dtype for dtype in C_TYPES if dtype not in COMPLEX]
 # Beside the ops': every dtype, numbers by value, mixed dtypes.
 BODIES = {
     "x * y - x": ("x y", list(C_TYPES)),
     "where(c, x, y)": ("c x y", list(C_TYPES)),
-    "min(max(x, y), T(3))": ("x y", list(C_TYPES)),
+    "min(max(x, y), T(3))": ("x y", REAL),
+    "conj(x) / y == T(2)": ("x y", COMPLEX),
     "remainder(x, y) + T(-9223372036854775808)": ("x y", [np.dtype(np.int64)]),
     "polygamma(x, y) * T(nan) - T(inf)": ("x y", [F16, F32, F64]),
 }
@@ -100,6 +103,29 @@ def texts_of_dtypes() -> Iterator[tuple[str, str]]:
                     yield f"{path.stem} {name} {dtype} of many axes", maker(dtype, **general)
 
 
+def texts_of_complex_ops() -> Iterator[tuple[str, str]]:
+    """Yield the texts, forward and backward, of every pointwise op that takes complex numbers."""
+    import fastdist  # noqa: F401  (fills the table)
+
+    for op in OPS.values():
+        if isinstance(op, PointwiseOp) and op.takes_complex:
+            for i, body in enumerate((op.body, *op.adjoint_bodies)):
+                if body is not None:
+                    dtype = COMPLEX[i % 2]
+                    out = BOOL if op.dtype == "bool" and not i else dtype
+                    text = source_of(body, operands_of(body, dtype), out)
+                    yield f"{op.name} of {dtype}, body {i}", text
+
+
+def texts_of_casts() -> Iterator[tuple[str, str]]:
+    """Yield copies of complex numbers into every dtype, and of every dtype into theirs."""
+    body = parse("x", ("x",))
+    for dtype in COMPLEX:
+        for other in [*C_TYPES, BF16]:
+            yield f"{dtype} as {other}", source_of(body, (Operand(dtype),), other)
+            yield f"{other} as {dtype}", source_of(body, (Operand(other),), dtype)
+
+
 def needs_integers(body: Body) -> bool:
     calls = (node for node in walk(body.tree) if isinstance(node, Call))
     return any(call.primitive.startswith("bitwise") or call.primitive == "gcd" for call in calls)
@@ -128,12 +154,18 @@ def texts_of_reductions() -> Iterator[tuple[str, str]]:
     real = ["Averaging", "LogSumming", *[f"Deviating<{way}>" for way in WAYS]]
     real += [f"Norming<{order}>" for order in orders]
     for dtype in [*C_TYPES, BF16]:
-        for fold in [*whole, *extremes, *(real if is_real(dtype) else [])]:
+        folds = [*whole, *extremes, *(real if is_real(dtype) else [])]
+        for fold in [*whole, "Averaging"] if dtype in COMPLEX else folds:
             places = fold.startswith("Placing")
             yield f"{fold} of {dtype}", source_of_reduce(fold, dtype, dtype, places=places)
             pack = 16 // dtype.itemsize
             packs = source_of_reduce(fold, dtype, dtype, pack=pack, places=places)
             yield f"{fold} of packs of {dtype}", packs
+    for dtype in COMPLEX:
+        first = source_of_reduce("Averaging", dtype, None, 3, 2)
+        second = source_of_reduce("Averaging", dtype, dtype, joined=True)
+        yield f"Averaging of chunks of {dtype}", first
+        yield f"Averaging of what chunks of {dtype} gave", second
     for fold in [*whole, *extremes, *real]:
         first = source_of_reduce(fold, F32, None, 3, 2)
         yield f"{fold} of chunks of many axes", first
@@ -194,14 +226,14 @@ def texts_of_places() -> Iterator[tuple[str, str]]:
 
 def texts_of_orders() -> Iterator[tuple[str, str]]:
     """Yield the orders of every dtype, and of numbers of few digits."""
-    for dtype in [*C_TYPES, BF16]:
+    for dtype in [*REAL, BF16]:
         yield f"order of {dtype}", source_of_radix(dtype, max(32, 8 * dtype.itemsize))
     yield "order of few numbers", source_of_radix(I64, 32)
 
 
 def texts_of_random_numbers() -> Iterator[tuple[str, str]]:
-    """Yield draws into every dtype."""
-    for dtype in [*C_TYPES, BF16]:
+    """Yield draws into every dtype; complex numbers are drawn by their parts."""
+    for dtype in [*REAL, BF16]:
         yield f"random {dtype}", source_of_random(dtype, 2, is_long=False)
         yield f"random {dtype} of 64 bits", source_of_random(dtype, is_long=True)
 
@@ -216,6 +248,10 @@ def operands_of(body: Body, dtype: np.dtype) -> tuple[Operand, ...]:
 
 def texts_of_scans() -> Iterator[tuple[str, str]]:
     """Yield running sums, products and extremes of what they are computed in, and recurrences."""
+    for dtype in COMPLEX:
+        yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
+        yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
+        yield f"recurrence {dtype}", source_of_recurrence(dtype, 3, backwards=True)
     for dtype in (np.dtype(np.int64), F16, F32, F64):
         yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
         yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
@@ -295,7 +331,7 @@ def texts_of_attention() -> Iterator[tuple[str, str]]:
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
     """Yield the reductions of what meets at a place."""
-    for dtype in C_TYPES:
+    for dtype in REAL:
         for way in ("sum", "mean", "prod", "amax", "amin"):
             if (dtype, way) != (BOOL, "mean"):
                 yield f"{way} of what meets, {dtype}", source_of_meeting(dtype, 2, way=way)

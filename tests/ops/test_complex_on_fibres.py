@@ -1,0 +1,89 @@
+"""Every case that takes complex numbers on the CPU is the same on cuda, whose kernels fibres run.
+
+Pointwise rows are among the cases; values, gradients and refusals are compared. Each has one of
+the two dtypes in an ordinary run, and both under `slow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.devices.cuda import CudaBackend
+from tests.fibre_shim.installed import cuda_on_fibres
+from tests.ops import linalg_cases
+from tests.ops.dtype_samples import COMPLEX, REFUSALS, samples
+from tests.ops.test_table_dtypes import COTANGENT, NOT_YET_COMPLEX, TORCH, WIDER, call_of, op_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SAMPLES = samples()
+TOLERANCES = {"complex64": 2e-4, "complex128": 1e-9}
+# What CuPy factors is held in tests/kernels/cuda/test_linalg.py; fibres have no solvers.
+BY_CUPY = set(linalg_cases.CASES)
+
+
+def is_taken(name: str) -> bool:
+    """Return whether the CPU has a case in complex numbers, PyTorch or not."""
+    op = op_of(name)
+    if op in BY_CUPY or op in NOT_YET_COMPLEX:
+        return False
+    taken = TORCH[name]["dtypes"].get("complex64") if name in TORCH else None
+    return taken is not None or "complex64" in WIDER.get(op, ())
+
+
+TAKEN = [name for name in SAMPLES if is_taken(name)]
+IN_BOTH = [
+    pytest.param(
+        name, dtype, id=f"{name} {dtype}", marks=[] if place % 2 == i else [pytest.mark.slow]
+    )
+    for place, name in enumerate(TAKEN)
+    for i, dtype in enumerate(COMPLEX)
+]
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def value_and_gradients(name: str, dtype: str, device: str) -> list[np.ndarray]:
+    sample = SAMPLES[name]
+    given = [
+        fd.tensor(array, dtype=getattr(fd, dtype), device=device).requires_grad_(
+            sample.is_differentiable
+        )
+        if real.dtype.kind == "f"
+        else fd.tensor(array, device=device)
+        for real, array in zip(sample.inputs, sample.arrays(dtype), strict=True)
+    ]
+    result = call_of(name)(*given)
+    found = [result.detach()]
+    if result.requires_grad:
+        cotangent = fd.full_like(found[0], COTANGENT if result.dtype.is_complex else 1.0)
+        leaves = [one for one in given if one.requires_grad]
+        made = fd.autograd.grad(result, leaves, cotangent, allow_unused=True)
+        found += [one for one in made if one is not None]
+    assert op_of(name) == "cpu" or {str(one.device) for one in found} == {device}
+    return [tensor.cpu().numpy().copy() for tensor in found]
+
+
+@pytest.mark.parametrize(("name", "dtype"), IN_BOTH)
+def test_cuda_computes_what_the_cpu_does(cuda: CudaBackend, name: str, dtype: str) -> None:
+    try:
+        expected = value_and_gradients(name, dtype, "cpu")
+    except REFUSALS as error:
+        with pytest.raises(type(error)):
+            value_and_gradients(name, dtype, "cuda:0")
+        return
+    found, tolerance = value_and_gradients(name, dtype, "cuda:0"), TOLERANCES[dtype]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        size = np.abs(theirs[np.isfinite(theirs)]).max(initial=1.0)
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * size)
+
+
+def test_nearly_all_cases_that_take_complex_numbers_run_here() -> None:
+    assert len(TAKEN) > 300
