@@ -1,8 +1,9 @@
-"""How a run of all tests is divided between two processes: what waits, and what computes."""
+"""How a run of all tests is divided between processes: what waits, and what computes."""
 
 from __future__ import annotations
 
 import os
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,14 +19,20 @@ _JOBS = (
     "distributed/autograd/", "distributed/checkpoint/", "distributed/rpc/", "distributed/test_",
     "examples/", "launch/",
 )  # fmt: skip
+_COMPILING = ("kernels/cuda/test_compile.py",)
+_PARTS = 64
 
 
 def num_processes(config: pytest.Config) -> int:
-    """Return how many processes share the work: two for all tests, this one alone for a few, and
-    for those of a GPU, of which there may be one.
+    """Return how many processes share the work: two for all tests, as many as there are cores for
+    texts that are compiled, this one alone for a few, and for those of a GPU, of which there may be
+    one.
     """
-    is_for_two = names_no_tests(config) and config.option.markexpr != "gpu"
-    return 2 if is_for_two and (os.cpu_count() or 1) > 1 else 0
+    if not names_no_tests(config) or config.option.markexpr == "gpu":
+        return 0
+    cores = os.cpu_count() or 1
+    processes = cores if config.option.markexpr == "nvrtc" else min(cores, 2)
+    return processes if processes > 1 else 0
 
 
 def names_no_tests(config: pytest.Config) -> bool:
@@ -46,6 +53,10 @@ class TwoLanes(LoadScopeScheduling):
 
 
 def lane_of(nodeid: str) -> str:
-    """Return with what a test shares a process: with all that waits, or with its file alone."""
+    """Return with what a test shares a process: with all that waits, or with its file alone; or,
+    where a file compiles for minutes, with a part of it.
+    """
     path = nodeid.partition("::")[0].removeprefix("tests/")
+    if path in _COMPILING:
+        return f"{path} {zlib.crc32(nodeid.encode()) % _PARTS}"
     return WAITING if path.startswith(_JOBS) else path

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.lanes import _JOBS, WAITING, TwoLanes, lane_of, num_processes
+from tests.lanes import _COMPILING, _JOBS, _PARTS, WAITING, TwoLanes, lane_of, num_processes
 
 FILES = ("graph/test_modes.py", "core/test_future.py", "distributed/store/test_tcp_store.py")
 # Of the last file only one test, which is deselected.
@@ -26,7 +26,10 @@ SOURCES = pytest.Config.ArgsSource
     [
         (SOURCES.TESTPATHS, 2, "", 2),
         (SOURCES.TESTPATHS, 2, "gpu", 0),
+        (SOURCES.TESTPATHS, 8, "", 2),
+        (SOURCES.TESTPATHS, 8, "nvrtc", 8),
         (SOURCES.TESTPATHS, 1, "", 0),
+        (SOURCES.TESTPATHS, 1, "nvrtc", 0),
         (SOURCES.ARGS, 64, "", 0),
     ],
 )
@@ -44,7 +47,9 @@ def test_jobs_are_one_lane_and_every_other_file_its_own() -> None:
     assert lane_of("tests/distributed/store/test_wire.py::test_it") == (
         "distributed/store/test_wire.py"
     )
-    for start in _JOBS:
+    compiled = {lane_of(f"tests/{_COMPILING[0]}::test_it[{text}]") for text in range(1000)}
+    assert len(compiled) == _PARTS
+    for start in (*_JOBS, *_COMPILING):
         assert list((ROOT / "tests").glob(f"{start}*")), f"no test is in {start}"
 
 

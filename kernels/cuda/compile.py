@@ -9,7 +9,7 @@ from typing import Final
 OPTIONS: Final = ("--std=c++17",)
 """What NVRTC is told for every text. No fast-math: it loses NaN and infinities."""
 
-ARCHITECTURES: Final = ("sm_80", "sm_90")
+ARCHITECTURES: Final = ("sm_80", "sm_90", "sm_100")
 """For which the tests compile every text."""
 
 

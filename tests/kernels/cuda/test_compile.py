@@ -10,16 +10,80 @@ import pytest
 
 from fastdist.kernels.cuda import compile as compile_module
 from fastdist.kernels.cuda.compile import ARCHITECTURES, compile_text
+from tests.kernels.cuda.registers import (
+    Accesses,
+    Cost,
+    cost_of,
+    measure,
+    read_table,
+    what_became_worse,
+)
 from tests.kernels.cuda.texts import KERNELS, texts
 
 ELF = b"\x7fELF"
+AGAIN = "python -m tests.kernels.cuda.registers"
 
 
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("name", texts())
-def test_text_compiles(name: str) -> None:
-    for architecture in ARCHITECTURES:
-        assert compile_text(texts()[name], architecture).startswith(ELF)
+def test_text_compiles_and_costs_no_more_than_the_table_says(name: str) -> None:
+    costs, known = measure(texts()[name]), read_table().get(name)
+    assert known is not None, f"a new text: {AGAIN} writes its row"
+    worse = {
+        architecture: words
+        for architecture, was, now in zip(ARCHITECTURES, known, costs, strict=True)
+        if (words := what_became_worse(was, now))
+    }
+    assert not worse, f"mend it, or, if it must be so, {AGAIN} --all writes it down"
+
+
+@pytest.mark.nvrtc
+def test_the_table_has_no_rows_of_texts_that_are_gone() -> None:
+    assert sorted(read_table().keys() - texts().keys()) == [], f"{AGAIN} drops them"
+
+
+WIDE = Cost(32, 0, 0, Accesses(16, 4), Accesses(4, 1))
+
+
+@pytest.mark.parametrize(
+    ("now", "words"),
+    [
+        (WIDE, []),
+        (WIDE._replace(registers=40, loads=Accesses(16, 2)), []),
+        (WIDE._replace(registers=41), ["registers: 41, 32 before"]),
+        (WIDE._replace(frame_bytes=8), ["locals in memory: 8 bytes, 0 before"]),
+        (WIDE._replace(shared_bytes=4), ["shared memory: 4 bytes, 0 before"]),
+        (WIDE._replace(loads=Accesses(4, 9)), ["widest loads: 9 of 4 bytes, 4 of 16 before"]),
+        (WIDE._replace(loads=Accesses(16, 1)), ["widest loads: 1 of 16 bytes, 4 of 16 before"]),
+        (WIDE._replace(stores=Accesses(0, 0)), ["widest stores: 0 of 0 bytes, 1 of 4 before"]),
+    ],
+)
+def test_what_became_worse_is_told(now: Cost, words: list[str]) -> None:
+    assert what_became_worse(WIDE, now) == words
+
+
+LOCALS = """
+extern "C" __global__ void packs(const float4* x, float4* out) {
+    __shared__ float4 kept[32];
+    kept[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = kept[31 - threadIdx.x];
+}
+extern "C" __global__ void locals(const int* x, unsigned char* out) {
+    int kept[64];
+    for (int i = 0; i < 64; ++i) kept[i] = x[i];
+    for (int i = 0; i < x[64]; ++i) out[i] = kept[x[i + 65]];
+}
+"""
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_cost_is_read_from_the_machine_code(architecture: str) -> None:
+    cost = cost_of(compile_text(LOCALS, architecture))
+    assert (cost.frame_bytes, cost.shared_bytes) == (256, 512)
+    assert cost.loads.width_bytes == cost.stores.width_bytes == 16
+    assert cost.stores.count == 1 and 8 <= cost.registers < 256
 
 
 def test_every_cu_file_is_among_the_texts() -> None:

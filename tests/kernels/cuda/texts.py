@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Iterator
@@ -59,6 +60,7 @@ BODIES = {
 }
 
 
+@functools.cache
 def texts() -> dict[str, str]:
     """Return every text. One that a dtype alone does not tell adds a function texts_of_... here."""
     makers = [maker for name, maker in globals().items() if name.startswith("texts_of_")]

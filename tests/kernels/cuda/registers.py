@@ -1,0 +1,200 @@
+"""What machine code of CUDA texts costs, held against the table in registers.tsv.
+
+The table is written by `python -m tests.kernels.cuda.registers`, without a GPU: texts that it does
+not know are added and those that are no more are dropped; `--all` measures each anew. Then it
+prints whose kernels keep locals in memory, and who needs most registers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from fastdist.kernels.cuda.compile import ARCHITECTURES, compile_text
+
+TABLE: Final = Path(__file__).with_name("registers.tsv")
+GRANULE: Final = 8
+"""Registers are given to threads by eights: fewer than that more may cost nothing."""
+
+# Source: of the cubin, the binary utilities' ELF headers and nvdisasm's output for the same code.
+_FRAME_SIZE: Final = 0x11  # EIATTR_FRAME_SIZE: symbol, bytes
+_REGISTERS: Final = 0x2F  # EIATTR_REGCOUNT: symbol, how many
+_SIZED: Final = 4  # EIFMT_SVAL: two bytes of length and that many more
+_INSTRUCTION_BYTES: Final = 16
+_LOADS: Final = 0x181  # LDG, in all its forms
+_STORES: Final = 0x186  # STG
+_WIDTHS: Final = (1, 1, 2, 2, 4, 8, 16, 32)
+
+
+class Accesses(NamedTuple):
+    """The widest loads, or stores, of global memory, and how many stand in the code."""
+
+    width_bytes: int
+    count: int
+
+
+class Cost(NamedTuple):
+    """What the kernels of one text need on one architecture: each the most of any of them, but the
+    accesses of all together.
+    """
+
+    registers: int
+    frame_bytes: int
+    shared_bytes: int
+    loads: Accesses
+    stores: Accesses
+
+    def __str__(self) -> str:
+        accesses = ("x".join(map(str, one)) for one in (self.loads, self.stores))
+        return " ".join([*map(str, self[:3]), *accesses])
+
+
+def read_cost(text: str) -> Cost:
+    """Return the cost that str() wrote."""
+    *numbers, loads, stores = text.split()
+    accesses = (Accesses(*map(int, one.split("x"))) for one in (loads, stores))
+    return Cost(*map(int, numbers), *accesses)
+
+
+def cost_of(machine_code: bytes) -> Cost:
+    """Return what the kernels in a cubin of sm_70 or newer need."""
+    registers, frame, shared = 0, 0, 0
+    widths: dict[int, list[int]] = {_LOADS: [], _STORES: []}
+    for name, section in sections(machine_code):
+        if name.startswith(".text."):
+            for opcode, width in accesses(section.contents):
+                if opcode in widths:
+                    widths[opcode].append(width)
+        elif name == ".nv.info":
+            for attribute, number in notes(section.contents):
+                if attribute == _FRAME_SIZE:
+                    frame = max(frame, number)
+                elif attribute == _REGISTERS:
+                    registers = max(registers, number)
+        elif name.startswith(".nv.shared.") and not name.startswith(".nv.shared.reserved"):
+            shared = max(shared, section.size_bytes)
+    return Cost(registers, frame, shared, widest(widths[_LOADS]), widest(widths[_STORES]))
+
+
+def widest(widths: list[int]) -> Accesses:
+    most = max(widths, default=0)
+    return Accesses(most, widths.count(most))
+
+
+class Section(NamedTuple):
+    """A section of an ELF file. One of shared memory has a size, but no contents."""
+
+    size_bytes: int
+    contents: bytes
+
+
+def sections(elf: bytes) -> Iterator[tuple[str, Section]]:
+    """Yield names and sections of an ELF file of 64 bits."""
+    (headers,) = struct.unpack_from("<Q", elf, 0x28)
+    each, count, of_names = struct.unpack_from("<HHH", elf, 0x3A)
+    rows = [struct.unpack_from("<IIQQQQIIQQ", elf, headers + i * each) for i in range(count)]
+    names = rows[of_names][4]
+    for name, _, _, _, offset, size, *_ in rows:
+        begin = names + name
+        text = elf[begin : elf.index(b"\0", begin)].decode()
+        yield text, Section(size, elf[offset : offset + size])
+
+
+def notes(section: bytes) -> Iterator[tuple[int, int]]:
+    """Yield what stands of each kernel: an attribute, and its number. Among them is how many bytes
+    of memory it keeps locals in, spilled registers too.
+    """
+    at = 0
+    while at + 4 <= len(section):
+        form, attribute, value = struct.unpack_from("<BBH", section, at)
+        if form == _SIZED and value == 8:
+            yield attribute, struct.unpack_from("<II", section, at + 4)[1]
+        at += 4 + (value if form == _SIZED else 0)
+
+
+def accesses(code: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the opcode of each instruction, and how wide it reads or writes if it does."""
+    for at in range(0, len(code) - _INSTRUCTION_BYTES + 1, _INSTRUCTION_BYTES):
+        low, high = struct.unpack_from("<QQ", code, at)
+        yield low & 0x1FF, _WIDTHS[high >> 9 & 7]
+
+
+def measure(text: str) -> tuple[Cost, ...]:
+    """Return what a text costs on each architecture."""
+    return tuple(cost_of(compile_text(text, architecture)) for architecture in ARCHITECTURES)
+
+
+def what_became_worse(was: Cost, now: Cost) -> list[str]:
+    """Return what a reviewer should know of, in words; nothing if now is as good as was."""
+    worse = []
+    if now.frame_bytes > was.frame_bytes:
+        worse.append(f"locals in memory: {now.frame_bytes} bytes, {was.frame_bytes} before")
+    if now.registers > was.registers + GRANULE:
+        worse.append(f"registers: {now.registers}, {was.registers} before")
+    if now.shared_bytes > was.shared_bytes:
+        worse.append(f"shared memory: {now.shared_bytes} bytes, {was.shared_bytes} before")
+    for what, old, new in (("loads", was.loads, now.loads), ("stores", was.stores, now.stores)):
+        if new.width_bytes < old.width_bytes or (
+            new.width_bytes == old.width_bytes and 2 * new.count < old.count
+        ):
+            given = f"{new.count} of {new.width_bytes} bytes"
+            worse.append(f"widest {what}: {given}, {old.count} of {old.width_bytes} before")
+    return worse
+
+
+def read_table() -> dict[str, tuple[Cost, ...]]:
+    """Return the costs of each text in the table, one for each architecture."""
+    lines = [line for line in TABLE.read_text("utf-8").splitlines() if not line.startswith("#")]
+    rows = (line.split("\t") for line in lines)
+    return {name: tuple(map(read_cost, costs)) for name, *costs in rows}
+
+
+def write_table(costs: dict[str, tuple[Cost, ...]]) -> None:
+    head = (
+        "# What each CUDA text needs on " + ", ".join(ARCHITECTURES) + " as NVRTC 12.9 compiles it:"
+        " registers, bytes of locals in memory, bytes of shared memory,\n# the widest loads and"
+        " stores of global memory (bytes x how many). Written by"
+        " `python -m tests.kernels.cuda.registers`.\n"
+    )
+    lines = ("\t".join([name, *map(str, costs[name])]) + "\n" for name in sorted(costs))
+    TABLE.write_text(head + "".join(lines), "utf-8")
+
+
+def report(costs: dict[str, tuple[Cost, ...]]) -> Iterator[str]:
+    """Yield lines that tell whose kernels keep locals in memory, and who needs most registers."""
+    framed = {name: max(cost.frame_bytes for cost in row) for name, row in costs.items()}
+    needed = {name: max(cost.registers for cost in row) for name, row in costs.items()}
+    keep = sorted((name for name in framed if framed[name]), key=lambda name: -framed[name])
+    yield f"{len(costs)} texts; {len(keep)} keep locals in memory:"
+    yield from (f"  {framed[name]:5} bytes  {name}" for name in keep)
+    yield "Most registers:"
+    yield from (f"  {needed[name]:5}  {name}" for name in sorted(needed, key=needed.get)[-20:])  # type: ignore[arg-type]
+
+
+def main() -> None:
+    from tests.kernels.cuda.texts import texts
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", action="store_true", help="measure known texts anew as well")
+    parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many compile")
+    given = parser.parse_args()
+    everything = texts()
+    known = {} if given.all or not TABLE.exists() else read_table()
+    costs = {name: known[name] for name in everything if name in known}
+    todo = [name for name in everything if name not in known]
+    # Not forked: a compiler that this process has loaded would come along.
+    with ProcessPoolExecutor(given.processes, mp_context=get_context("spawn")) as pool:
+        costs |= zip(todo, pool.map(measure, [everything[name] for name in todo], chunksize=8))
+    write_table(costs)
+    print(f"{len(todo)} measured")
+    print(*report(costs), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
