@@ -181,6 +181,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """Return how often each integer occurs, or the sum of its weights; waits for a device.
 
     Dtype   int64; with weights float32 if they are, else float64
+    Raises  NotImplementedError for complex weights, which would lose their imaginary part
     """
     layout = input.facts
     if layout.dtype is bool_:
@@ -195,6 +196,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
     if minlength < 0:
         raise ShapeError(f"minlength should be >= 0, got {minlength}")
+    if weights is not None:
+        refuse_complex("bincount", weights)
     if weights is not None and weights.facts.shape != layout.shape:
         raise ShapeError(
             "weights should be 1-d and have the same length as input, got shapes "
