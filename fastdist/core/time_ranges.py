@@ -225,7 +225,7 @@ class TimeRanges:
         # Guards the two below it; _listeners is replaced and never changed: add reads it bare.
         self._listeners_lock = threading.Lock()
         self._listeners: tuple[Recording, ...] = ()
-        self._watchers: list[tuple[str, Callable[[bool], None]]] = []
+        self._watchers: list[_Watcher] = []
 
     def watch(self, name: str, watcher: Callable[[bool], None]) -> None:
         """Call watcher(True) when somebody begins to want what has this name in Wanted, or to
@@ -234,9 +234,8 @@ class TimeRanges:
         Note    called under a lock: it must be short
         """
         with self._listeners_lock:
-            self._watchers.append((name, watcher))
-            if self._is(name):
-                watcher(True)
+            self._watchers.append(_Watcher(name, watcher))
+            self._watchers[-1].see(self._is(name))
 
     def _is(self, name: str) -> bool:
         return self.on if name == "on" else bool(getattr(self.wanted, name))
@@ -273,11 +272,17 @@ class TimeRanges:
         return _thread.name_or_find()
 
     def listen(self, recording: Recording) -> None:
-        """Let a recording have all ranges from now on."""
+        """Let a recording have all ranges from now on; if that fails, let it have none."""
         with self._listeners_lock:
-            if recording not in self._listeners:
-                self._listeners = (*self._listeners, recording)
-            self._look()
+            before = self._listeners
+            try:
+                if recording not in before:
+                    self._listeners = (*before, recording)
+                self._look()
+            except BaseException:
+                self._listeners = before
+                self._look()
+                raise
 
     def forget(self, recording: Recording) -> None:
         """Let a recording have no more ranges. It need not be listening."""
@@ -286,16 +291,28 @@ class TimeRanges:
             self._look()
 
     def _look(self) -> None:
-        before = [self._is(name) for name, _ in self._watchers]
-        self.on = bool(self._listeners)
-        self.follows_calls = any(recording.follows_calls for recording in self._listeners)
-        self.hearing_beginnings = tuple([r for r in self._listeners if r.hears_beginnings])
-        self.wanted = functools.reduce(
+        wanted = functools.reduce(
             Wanted.or_those_of, [recording.wanted for recording in self._listeners], NOTHING
         )
-        for (name, watcher), was in zip(self._watchers, before, strict=True):
-            if self._is(name) != was:
-                watcher(not was)
+        self.on, self.wanted = bool(self._listeners), wanted
+        self.follows_calls = any(recording.follows_calls for recording in self._listeners)
+        self.hearing_beginnings = tuple([r for r in self._listeners if r.hears_beginnings])
+        for watcher in self._watchers:
+            watcher.see(self._is(watcher.name))
+
+
+class _Watcher:
+    """Who is told when something begins to be wanted, or no longer is; what fails is not told."""
+
+    __slots__ = ("_knows", "_tell", "name")
+
+    def __init__(self, name: str, tell: Callable[[bool], None]) -> None:
+        self.name, self._tell, self._knows = name, tell, False
+
+    def see(self, is_wanted: bool) -> None:
+        if is_wanted != self._knows:
+            self._tell(is_wanted)
+            self._knows = is_wanted
 
 
 class _Thread(threading.local):

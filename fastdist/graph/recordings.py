@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 
-from ..core.time_ranges import Recording, TimeRange
+from ..core.time_ranges import Recording, TimeRange, time_ranges
 from .modes import count_special, count_tracers
 
 # Guards the two below it.
@@ -15,11 +16,20 @@ _watchers: list[Callable[[bool], None]] = []
 
 
 def begin(recording: Recording) -> None:
-    """Let a recording listen, and ops tell what they take."""
-    recording.start()
-    count_special(1)
-    count_tracers(1)
-    _count(1)
+    """Let a recording listen, and ops tell what they take; if that fails, nothing is begun."""
+    with ExitStack() as undoing:
+        recording.start()
+        undoing.callback(time_ranges.forget, recording)
+        count_special(1)
+        undoing.callback(count_special, -1)
+        count_tracers(1)
+        undoing.callback(count_tracers, -1)
+        try:
+            _count(1)
+        except BaseException:
+            _count(-1)
+            raise
+        undoing.pop_all()
 
 
 def end(recording: Recording) -> list[TimeRange]:

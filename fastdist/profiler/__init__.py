@@ -3,8 +3,9 @@
 While a profile records, ops take their general path and hand in what they took to
 core/time_ranges.py; graph/recordings.py tells other rooms of it. events.py shows what is read from
 there, table.py as tables, trace.py as traces for chrome://tracing and as pages. activities.py has
-whose work is recorded, given.py refuses what profiles cannot take, emitted.py tells NVIDIA's
-profilers. Events have PyTorch's names for ops
+whose work is recorded, given.py refuses what profiles cannot take (a flag is anything that `if`
+takes for true or not, in the profiles of all rooms alike), emitted.py tells NVIDIA's profilers.
+Events have PyTorch's names for ops
 (dispatch/event_names.py); a function that is made of ops has one around theirs. A GPU's work is
 told op by op and not kernel by kernel.
 """

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 from ..core.time_ranges import Recording, TimeRange, Wanted
 from ..devices.backend import backend_of
 from ..graph import recordings
+from .given import is_asked_for
 
 _next_op_id: Final[Callable[[], int]] = itertools.count(1).__next__
 
@@ -28,7 +29,7 @@ class emit_nvtx:
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled = enabled
-        self.record_shapes = record_shapes
+        self.record_shapes = is_asked_for("emit_nvtx(record_shapes)", record_shapes)
         self._emitted: _Emitted | None = None
 
     def __enter__(self) -> Self:

@@ -12,6 +12,7 @@ from ..core.time_ranges import TimeRange
 from .activities import DeviceType
 from .formatted import Formatted
 from .function_event import FunctionEvent, Kernel
+from .given import is_asked_for
 
 _STACK_METRICS: Final = tuple(
     [f"self_{kind}_time_total" for kind in ("cpu", "cuda", "xpu", "privateuse1")]
@@ -131,20 +132,24 @@ class EventList(list[Any]):
         asked, for each list of shapes, for each group_by_stack_n innermost functions, and for each
         module that they are a part of. Ops have no overloads here.
 
-        Raises  TypeError and ValueError for what is no number of functions
+        Raises  TypeError and ValueError for what is no number of functions; TypeError for a flag
+                that is neither true nor false
         """
+        by_shapes = is_asked_for("key_averages(group_by_input_shape)", group_by_input_shapes)
+        by_module = is_asked_for("key_averages(group_by_module)", group_by_module)
+        is_asked_for("key_averages(group_by_overload_name)", group_by_overload_name)
         group_by_stack_n = _number_of_functions(group_by_stack_n)
         groups: dict[tuple[Any, ...], list[FunctionEvent]] = {}
         for event in self:
-            shapes = str(event.input_shapes) if group_by_input_shapes else ""
+            shapes = str(event.input_shapes) if by_shapes else ""
             stack = tuple(event.stack[:group_by_stack_n])
-            module = event.module_hierarchy if group_by_module else ""
+            module = event.module_hierarchy if by_module else ""
             key = (event.name, event.node_id, shapes, stack, module, event.device_type)
             groups.setdefault(key, []).append(event)
         averages = EventList(FunctionEventAvg(key[0], events) for key, events in groups.items())
         for average, (key, events) in zip(averages, groups.items(), strict=True):
             average.stack, average.module_hierarchy = list(key[3]), key[4]
-            if group_by_input_shapes:
+            if by_shapes:
                 average.input_shapes = events[0].input_shapes
         return averages
 
@@ -294,7 +299,8 @@ class KeyAverages:
     ) -> EventList:
         """Return one average for each name and worker, as EventList.key_averages."""
         return self._averaged().key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_module=group_by_module
+            *(group_by_input_shape, group_by_stack_n, group_by_overload_name),
+            group_by_module=group_by_module,
         )
 
 

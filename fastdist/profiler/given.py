@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..core.time_ranges import Wanted
 from .activities import ProfilerActivity
 from .schedule import ProfilerAction
 
@@ -54,6 +55,34 @@ def require_observer(given: object) -> None:
             "profile(execution_trace_observer=...): expected an object with start(), stop() and "
             f"cleanup(), got {given!r}, which has no {lacks[0]}()"
         )
+
+
+def is_asked_for(name: str, given: object) -> bool:
+    """Return whether a flag asks for something: anything that `if` takes for true does.
+
+    Raises  TypeError for what is neither true nor false, as an array of several numbers
+    """
+    try:
+        return bool(given)
+    except Exception as error:
+        raise TypeError(f"{name}=...: expected True or False, got {given!r} ({error})") from error
+
+
+def wanted_in_profile(
+    *, shapes: object, flops: object, stack: object, memory: object, modules: object, device: bool
+) -> Wanted:
+    """Return what the flags of a profile ask for.
+
+    Raises  TypeError for one that is neither true nor false
+    """
+    return Wanted(
+        shapes=is_asked_for("profile(record_shapes)", shapes),
+        flops=is_asked_for("profile(with_flops)", flops),
+        stack=is_asked_for("profile(with_stack)", stack),
+        memory=is_asked_for("profile(profile_memory)", memory),
+        modules=is_asked_for("profile(with_modules)", modules),
+        device=device,
+    )
 
 
 def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:

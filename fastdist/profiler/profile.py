@@ -17,11 +17,13 @@ from .activities import ProfilerActivity, activities_of, want_devices
 from .events import EventList, KeyAverages, events_of
 from .given import (
     action_at,
+    is_asked_for,
     listed_activities,
     require_callable,
     require_observer,
     require_ready_handler,
     require_schedule,
+    wanted_in_profile,
 )
 from .schedule import ProfilerAction
 
@@ -124,10 +126,12 @@ class profile(KeyAverages):
         require_observer(execution_trace_observer)
         require_callable("custom_trace_id_callback", custom_trace_id_callback, "nothing", "uuid4")
         self.activities = activities_of(listed_activities(activities), use_cuda)
-        self.record_shapes, self.with_flops = bool(record_shapes), bool(with_flops)
-        self.with_stack, self.with_modules = bool(with_stack), bool(with_modules)
-        self.profile_memory = bool(profile_memory)
-        self.acc_events, self.execution_trace_observer = acc_events, execution_trace_observer
+        self.record_shapes, self.with_flops = record_shapes, with_flops
+        self.with_stack, self.with_modules = with_stack, with_modules
+        self.profile_memory = profile_memory
+        self._wanted()  # raises for what is no flag before anything has begun
+        self.acc_events = is_asked_for("profile(acc_events)", acc_events)
+        self.execution_trace_observer = execution_trace_observer
         self.custom_trace_id_callback = custom_trace_id_callback
         self.step_num = 0
         self.on_trace_ready = on_trace_ready
@@ -184,13 +188,13 @@ class profile(KeyAverages):
                 self.execution_trace_observer.start()
             make_id = self.custom_trace_id_callback or default_trace_id
             self._trace_id = make_id()
-            self._recording = Recording(wanted=self._wanted())
-            recordings.begin(self._recording)
+            recordings.begin(recording := Recording(wanted=self._wanted()))
+            self._recording = recording
         elif action is ProfilerAction.WARMUP and self._warmup is None:
             # Ops go the way that they go when it records, and find there what they keep: kernels
             # that are compiled at their first use, above all.
-            self._warmup = Recording(limit=0, wanted=self._wanted())
-            recordings.begin(self._warmup)
+            recordings.begin(recording := Recording(limit=0, wanted=self._wanted()))
+            self._warmup = recording
         self._step_began_ns = clock()
 
     def _end_warmup(self) -> None:
@@ -199,7 +203,7 @@ class profile(KeyAverages):
             recordings.end(warmup)
 
     def _wanted(self) -> Wanted:
-        return Wanted(
+        return wanted_in_profile(
             shapes=self.record_shapes,
             flops=self.with_flops,
             stack=self.with_stack,

@@ -9,8 +9,11 @@ import pytest
 
 import fastdist as fd
 from fastdist.autograd import profiler as autograd_profiler
-from fastdist.core.time_ranges import time_ranges
+from fastdist.core.time_ranges import NOTHING, Recording, Wanted, time_ranges
 from fastdist.distributed import profiler as group_profiler
+from fastdist.distributed.profiler import group_recording
+from fastdist.graph import recordings
+from fastdist.graph.modes import modes
 from fastdist.profiler import ProfilerAction, ProfilerActivity, profile, schedule
 from fastdist.profiler.events import KeyAverages
 
@@ -59,6 +62,67 @@ def test_a_flag_may_be_anything_that_is_true_or_not() -> None:
     p = recorded(record_shapes="yes", with_flops=0, with_stack=None)
     assert p.events()[-1].input_shapes == [[3], [3]]
     assert recorded().events()[-1].input_shapes == []
+
+
+PROFILES: list[Any] = [profile, autograd_profiler.profile, group_profiler.profile]
+FLAGS = ["record_shapes", "with_flops", "with_stack", "profile_memory", "with_modules"]
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+@pytest.mark.parametrize("kind", PROFILES)
+def test_a_flag_that_is_neither_true_nor_false_is_refused_in_words(kind: Any, flag: str) -> None:
+    with pytest.raises(TypeError, match=rf"profile\({flag}\)=.*expected True or False, got tensor"):
+        kind(**{flag: fd.ones(3)})
+    kind(**{flag: "yes"})
+
+
+@pytest.mark.parametrize("flag", ["input_shape", "overload_name", "module"])
+def test_what_averages_are_grouped_by_is_true_or_false(flag: str) -> None:
+    with pytest.raises(TypeError, match=rf"group_by_{flag}\)=.*expected True or False, got tensor"):
+        recorded().key_averages(**{f"group_by_{flag}": fd.ones(3)})
+    assert recorded().key_averages(**{f"group_by_{flag}": "yes"})
+
+
+def fail_once() -> Callable[[bool], None]:
+    """Return a watcher that fails the first time."""
+    errors = [OSError("no room")]
+
+    def watcher(is_wanted: bool) -> None:
+        assert is_wanted or not errors
+        if errors:
+            raise errors.pop()
+
+    return watcher
+
+
+def test_a_recording_that_cannot_begin_is_not_begun() -> None:
+    def fail(is_on: bool) -> None:
+        if is_on:
+            raise OSError("no room")
+
+    before, view = (modes.special, modes.tracers), fd.Tensor.view
+    wrong: Any = "yes"
+    with pytest.raises(TypeError):
+        recordings.begin(Recording(wanted=Wanted(shapes=wrong)))
+    recordings.watch(fail)
+    try:
+        p = profile()
+        with pytest.raises(OSError, match="no room"):
+            p.start()
+        p.stop()
+        with pytest.raises(OSError, match="no room"):
+            group_recording.begin(NOTHING)
+        assert group_recording.end() is None
+    finally:
+        recordings.unwatch(fail)
+    time_ranges.watch("shapes", fail_once())
+    with pytest.raises(OSError, match="no room"):
+        recordings.begin(Recording(wanted=Wanted(shapes=True)))
+    assert not time_ranges.on and not time_ranges.listeners()
+    # Who replaces methods while somebody listens was told of no end without a beginning.
+    assert fd.Tensor.view is view
+    assert (modes.special, modes.tracers) == before
+    assert recorded().events()[-1].name == "aten::add"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from fastdist.distributed.rpc.message.words import number
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from fastdist.distributed.rpc.workers.worker import Worker
 
-from ...core.errors import RpcError
+from ...core.errors import RpcError, RpcTimeoutError
 from ...core.time_ranges import TimeRange, Wanted, clock
 from ...profiler.activities import ProfilerActivity, want_devices
 from ...profiler.events import EventList, KeyAverages
-from ...profiler.given import listed_activities
+from ...profiler.given import listed_activities, wanted_in_profile
 from ..rpc.agent import RpcAgent, get_current_agent
 from ..rpc.clocks import Clock, Sighting, sight
 from ..rpc.handlers import Reply
@@ -57,7 +57,7 @@ class profile(KeyAverages):
             raise TypeError(f"workers is {workers!r}; expected a list of names or ids")
         wanted = listed_activities(activities)
         self._wanted = None if workers is None else list(workers)
-        self._recorded = Wanted(
+        self._recorded = wanted_in_profile(
             shapes=record_shapes,
             flops=with_flops,
             stack=with_stack,
@@ -80,17 +80,25 @@ class profile(KeyAverages):
             for worker in self._workers:
                 self._begin(agent, worker)
         except BaseException:
-            for worker in self._workers:
-                if worker in self._seen:
+            begun, self._seen = self._seen, {}
+            for worker in begun:
+                try:
                     _Member(agent, worker).end()
-            self._seen = {}
+                except RpcError as error:  # the first error is to be told, and the others ended
+                    _logger.warning("worker %r may still record: %s", worker.name, error)
             raise
 
     def _begin(self, agent: RpcAgent, worker: Worker) -> None:
         member = _Member(agent, worker)
         sighting = sight(member.clock)
-        member.begin(self._recorded)
         self._seen[worker] = sighting
+        try:
+            member.begin(self._recorded)
+        except RpcError as error:
+            # Whose answer is late may have begun; who refuses may record for another profile.
+            if not isinstance(error, RpcTimeoutError):
+                del self._seen[worker]
+            raise
 
     def stop(self) -> None:
         """Let all end, and make the time line.

@@ -65,10 +65,14 @@ def group_recording() -> GroupRecording | None:
 
 
 def begin(wanted: Wanted) -> None:
-    """Record for the group from now on."""
+    """Record for the group from now on; if that fails, nothing is recorded."""
     global _recording
     _recording = GroupRecording(wanted=wanted)
-    recordings.begin(_recording)
+    try:
+        recordings.begin(_recording)
+    except BaseException:
+        _recording = None
+        raise
 
 
 def end() -> GroupRecording | None:

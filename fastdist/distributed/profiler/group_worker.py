@@ -55,8 +55,8 @@ def begin(profiler: Worker, wanted: Wanted) -> None:
     with _lock:
         if _profiler is not None:
             raise RpcError(f"the group is being profiled already, by worker {_profiler.id}")
-        _profiler, _packed = profiler, b""
         group_recording.begin(wanted)
+        _profiler, _packed = profiler, b""
 
 
 def end(profiler: Worker) -> tuple[int, int]:

@@ -15,13 +15,14 @@ from typing import Any
 import pytest
 
 import fastdist as fd
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcError, RpcTimeoutError
 from fastdist.core.time_ranges import NOTHING, time_ranges
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import profiler, rpc
 from fastdist.distributed.autograd import stall
-from fastdist.distributed.profiler import group_recording, group_worker
+from fastdist.distributed.profiler import group, group_recording, group_worker
 from fastdist.distributed.rpc.agent import get_current_agent
+from fastdist.graph import recordings
 from tests.distributed.lives import life, next_life
 from tests.distributed.workers import Group, run_group
 
@@ -201,6 +202,55 @@ def mistakes() -> None:
 
 def test_one_worker_at_a_time_profiles_whom_it_names() -> None:
     run_group(mistakes, 2)
+
+
+def fail_to_begin(is_on: bool) -> None:
+    if is_on:
+        raise OSError("no room to record")
+
+
+def let_it_fail(is_to_fail: bool) -> None:
+    (recordings.watch if is_to_fail else recordings.unwatch)(fail_to_begin)
+
+
+def check_failures() -> None:
+    # Flags are anything that is true or not, as those of a profile of one worker.
+    flag: Any = "yes"
+    with profiler.profile(record_shapes=flag, with_stack=None) as p:
+        fd.ones(2).log()
+    assert any(event.input_shapes == [[2]] for event in p.events())
+    for worker in ("worker1", "worker0"):
+        rpc.rpc_sync(worker, let_it_fail, (True,))
+        with pytest.raises((RpcError, OSError), match="no room to record"):
+            profiler.profile().start()
+        rpc.rpc_sync(worker, let_it_fail, (False,))
+        assert not is_recording() and not rpc.rpc_sync("worker1", is_recording)
+        assert not time_ranges.on
+        with profiler.profile() as p:
+            rpc.rpc_sync("worker1", fd.exp, (fd.ones(2),))
+        assert (1, "aten::exp") in [(event.node_id, event.name) for event in p.events()]
+    late = [True]
+
+    def ask(self: Any, what: str, _ask: Any = group._Member._ask, **words: Any) -> Any:
+        reply = _ask(self, what, **words)
+        if what == "begin" and late:
+            late.clear()
+            raise RpcTimeoutError("late")
+        return reply
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(group._Member, "_ask", ask)
+        with pytest.raises(RpcTimeoutError, match="late"):
+            profiler.profile().start()
+    assert not is_recording() and not rpc.rpc_sync("worker1", is_recording)
+
+
+def failures() -> None:
+    in_a_group(check_failures)
+
+
+def test_a_profile_that_cannot_begin_is_begun_nowhere() -> None:
+    run_group(failures, 2)
 
 
 def many_ops(count: int) -> None:
