@@ -19,14 +19,15 @@ from ..tensor.tensor import Tensor, layout_of
 from .memory import require_apart, require_writable, shares_memory
 from .op import Op
 from .promotion import can_cast
+from .tangents import levels_of
 from .tracing import listener, traced
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
     """Write result into out and return out.
 
-    Raises  RuntimeError when a gradient would be lost; ShapeError, DTypeError when out cannot hold
-            the result
+    Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError when
+            out cannot hold the result
     """
     if op.kind == "pointwise" and isinstance(out, Tensor):
         require_apart(out, operands)
@@ -69,6 +70,8 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             "but one of the "
             "arguments requires grad."
         )
+    if modes.special:
+        _refuse_tangents(name, out, result, operands)
     if name in _OF_PLACES:
         _require_places(name, out, result)
     if not can_cast(result.facts.dtype, out.facts.dtype):
@@ -82,6 +85,20 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     backend_of(out.facts.device.type).copy_into(out.array, result.array)
     storage_of(out).bump()
     return out
+
+
+def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
+    """Raise NotImplementedError where a tangent would be lost, in no_grad too: out would keep none,
+    or one that is not its own.
+    """
+    # What a composite was given in a list, only its result tells.
+    which = "out" if levels_of((out,)) else "an operand" if levels_of((*operands, result)) else ""
+    if which:
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an "
+            f"out= function: {which} has a tangent; take what {name}() returns without out=, or "
+            "give it tensors without tangents, as unpack_dual(x).primal is"
+        )
 
 
 # The ops whose whole result says where something stands.

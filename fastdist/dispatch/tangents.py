@@ -5,13 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
-from .pointwise_form import PointwiseForm
 
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
@@ -19,6 +18,16 @@ from .pointwise_form import PointwiseForm
 # of the base's tangent, which takes the old one's place; views then forget theirs. Tangents
 # themselves are never written over: y = x + 1 has x's very tangent. A dual tensor shares memory
 # with the tensor it was made of, but no tangent: it is a base for this purpose.
+
+
+class Differentiable(Protocol):
+    """What of a pointwise op its tangents ask: a vjp for each operand, None where there is none."""
+
+    differentiable: bool
+
+    @property
+    def vjps(self) -> tuple[Any, ...]:
+        """Functions of (*operands, *attributes, out, g), which for these ops are jvps as well."""
 
 
 class _Limit(threading.local):
@@ -191,7 +200,7 @@ def carry_view(result: Tensor, input: Tensor) -> None:
 
 
 def carry_pointwise(
-    op: PointwiseForm,
+    op: Differentiable,
     result: Tensor,
     operands: Sequence[Any],
     attributes: Sequence[Any],
@@ -215,7 +224,7 @@ def carry_pointwise(
 
 
 def _tangent(
-    op: PointwiseForm,
+    op: Differentiable,
     result: Tensor,
     values: Sequence[Any],
     attributes: Sequence[Any],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from fastdist.autograd import forward_ad
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.dispatch.structured import StructuredOp
 from tests.dispatch.paths import general_calls
@@ -173,3 +174,57 @@ def test_a_later_out_is_looked_at_each_time() -> None:
     wide = fd.zeros(3, dtype=fd.float64)
     assert fd.add(x, y, out=wide) is wide and wide.tolist() == [2.0] * 3
     assert fd.add(x, fd.ones(2, 3), out=fd.zeros(0)).shape == (2, 3)
+
+
+OF_EVERY_KIND = {
+    "mul": lambda x, out: fd.mul(x, x, out=out),
+    "mul by a number": lambda x, out: fd.mul(x, 2, out=out),
+    "eq": lambda x, out: fd.eq(x, 2, out=out),
+    "sum": lambda x, out: fd.sum(x, 0, out=out),
+    "matmul": lambda x, out: fd.matmul(x, x, out=out),
+    "matmul of a vector": lambda x, out: fd.matmul(x, x[0], out=out),
+    "mm": lambda x, out: fd.mm(fd.eye(2), x, out=out),
+    "where": lambda x, out: fd.where(x > 1, fd.zeros(2, 2), x, out=out),
+    "clamp": lambda x, out: fd.clamp(x, 0, 1, out=out),
+    "cat": lambda x, out: fd.cat([fd.eye(2), x], out=out),
+    "stack": lambda x, out: fd.stack([fd.eye(2), x], out=out),
+    "scatter": lambda x, out: fd.scatter(
+        fd.zeros(2, 2), 0, fd.zeros(2, 2, dtype=fd.int64), x, out=out
+    ),
+    "sort": lambda x, out: fd.sort(x, out=(out, fd.empty(0, dtype=fd.int64))),
+    "transpose_copy": lambda x, out: fd.transpose_copy(x, 0, 1, out=out),
+    "inv": lambda x, out: fd.linalg.inv(x, out=out),
+    "norm": lambda x, out: fd.linalg.norm(x, out=out),
+}
+HAS_TANGENT = "Trying to use forward AD with .*because it is an out= function: {} has a tangent"
+
+
+@pytest.mark.parametrize("call", OF_EVERY_KIND.values(), ids=OF_EVERY_KIND)
+def test_an_out_of_what_has_a_tangent_is_refused(call: Any) -> None:
+    plain, out = fd.eye(2) * 2, fd.empty(0)
+    # The short paths stand where no level is open, and are not taken where one is.
+    for _ in range(2):
+        call(plain, fd.empty(0))
+    with pytest.raises(NotImplementedError, match=HAS_TANGENT.format("an operand")):
+        fd.func.jvp(lambda x: call(x, out), (plain,), (fd.ones(2, 2),))
+    with pytest.raises(NotImplementedError, match=HAS_TANGENT.format("an operand")):
+        fd.func.jacfwd(lambda x: call(x, out))(plain)
+    with fd.no_grad(), pytest.raises(NotImplementedError, match=HAS_TANGENT.format("an operand")):
+        fd.func.jvp(lambda x: call(x, out), (plain,), (fd.ones(2, 2),))
+    assert out.shape == (0,)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(fd.zeros(0), fd.zeros(0))
+        with pytest.raises(NotImplementedError, match=HAS_TANGENT.format("out")):
+            call(plain, dual)
+        primal = forward_ad.unpack_dual(forward_ad.make_dual(plain, plain)).primal
+        call(primal, out)
+    assert out.numel() > 0
+
+
+def test_an_out_whose_base_has_a_tangent_is_refused_untouched() -> None:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(fd.zeros(4), fd.ones(4))
+        with pytest.raises(NotImplementedError, match=HAS_TANGENT.format("out")):
+            fd.exp(fd.ones(2), out=dual[:2])
+        assert dual.tolist() == [0.0] * 4 and dual._version == 0
+        assert forward_ad.unpack_dual(dual).tangent.tolist() == [1.0] * 4
