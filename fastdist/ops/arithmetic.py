@@ -228,6 +228,12 @@ _C_NAMES = {
     "float16": "c10::Half",
     "float32": "float",
     "float64": "double",
+    "bfloat16": "c10::BFloat16",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
 }
 
 

@@ -14,6 +14,29 @@ BOOLS = fd.tensor([True, False])
 FLOATS = fd.tensor([3.0, 4.0])
 
 
+C_NAMES = {
+    fd.float16: "c10::Half",
+    fd.bfloat16: "c10::BFloat16",
+    fd.complex64: "c10::complex<float>",
+    fd.complex128: "c10::complex<double>",
+    fd.uint8: "unsigned char",
+    fd.uint16: "short unsigned int",
+    fd.uint32: "unsigned int",
+    fd.uint64: "long unsigned int",
+}
+
+
+@pytest.mark.parametrize("dtype", C_NAMES)
+def test_lerp_names_every_dtype_that_differs(dtype: Any) -> None:
+    text = f"expected dtype float for `end` but got dtype {C_NAMES[dtype]}: cast one of them"
+    with pytest.raises(RuntimeError, match=text):
+        FLOATS.clone().lerp_(FLOATS.to(dtype), 0.5)
+    if dtype.is_floating_point:
+        text = rf"expected dtype {C_NAMES[dtype]} for `end` but got dtype float: cast"
+        with pytest.raises(RuntimeError, match=text):
+            FLOATS.to(dtype).lerp(FLOATS, 0.5)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
