@@ -36,7 +36,9 @@ def scaled_dot_product_attention(
             with n + m, and that of a mask and its gradient: see attention_blocks
     """
     _require_fitting(query, key, value, attn_mask, is_causal)
-    factor = 1.0 / math.sqrt(query.facts.shape[-1]) if scale is None else float(scale)
+    # Of no entries all scores are 0, whatever the factor.
+    length = query.facts.shape[-1] or 1
+    factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
     if not 0.0 <= dropout_p <= 1.0:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {dropout_p}")
     if suits_blocks(query, key, value, dropout_p, enable_gqa):

@@ -52,6 +52,26 @@ def test_no_keys_give_zeros_and_no_queries_nothing() -> None:
     assert attend(fd.ones(0, 3), fd.ones(2, 3), fd.ones(2, 3)).shape == (0, 3)
 
 
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float32, fd.float64])
+@pytest.mark.parametrize("more", [{}, {"is_causal": True}, {"attn_mask": fd.ones(3, 3) == 1}])
+def test_queries_without_entries_weigh_all_keys_alike(more: Any, dtype: Any) -> None:
+    # In matrices, and, being long enough for them, in blocks.
+    for times in (1, 100):
+        q = fd.ones(1, 3 * times, 0, dtype=dtype, requires_grad=True)
+        v = fd.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=dtype, requires_grad=True)
+        rows = v.repeat_interleave(times, 0)[None]
+        mask = more.get("attn_mask")
+        given = more if mask is None else {"attn_mask": mask.repeat(times, times)}
+        found = attend(q, q, rows, **given)
+        found.sum().backward()
+        last = [2.0, 3.0]  # looks at all
+        np.testing.assert_allclose(found[0, -1].float().tolist(), last, rtol=2e-2)
+        first = [0.0, 1.0] if "is_causal" in more else last
+        np.testing.assert_allclose(found[0, 0].float().tolist(), first, rtol=2e-2)
+        assert q.grad.shape == q.shape and v.grad.shape == v.shape
+        assert attend(q, q, q, **given).shape == q.shape
+
+
 @pytest.mark.parametrize(
     ("given", "more", "text"),
     [
