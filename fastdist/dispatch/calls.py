@@ -151,7 +151,9 @@ def _writing(call: Call) -> list[str]:
     """
     target, others = call.target, [name for name in call.tensors if name != call.target]
     edges = [f"{target}.edge is not None"]
-    refused = [f"(_write.__class__ is not _OnDevice and not {target}.array.flags.writeable)"]
+    # What follows is asked of an array of the Way's device.
+    refused = ["out.facts is not _way.facts"] if target == "out" else []
+    refused.append(f"(_write.__class__ is not _OnDevice and not {target}.array.flags.writeable)")
     for name in others:
         given = f"{name} is not None and " if name in call.optional else ""
         edges.append(f"({given}{name}.edge is not None)" if given else f"{name}.edge is not None")
@@ -159,8 +161,6 @@ def _writing(call: Call) -> list[str]:
             f"({given}{name}._storage is {target}._storage is not None and {name} is not {target}"
             f" and _overlap({name}.array, {target}.array))"
         )
-    if target == "out":
-        refused.append("out.facts is not _way.facts")
     return [
         f"if not (_modes.grad_off and not _tls.grad) and ({' or '.join(edges)}",
         f"    or ({target}.extra is not None and {target}.extra.base is not None",

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.device import Device
 from ..core.dtypes import DType, int64
-from ..core.errors import DTypeError, ShapeError, SharedMemoryError
+from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
@@ -26,8 +26,8 @@ from .tracing import listener, traced
 def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
     """Write result into out and return out.
 
-    Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError when
-            out cannot hold the result
+    Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
+            DeviceError when out cannot hold the result
     """
     if op.kind == "pointwise" and isinstance(out, Tensor):
         require_apart(out, operands)
@@ -72,6 +72,12 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
         )
     if modes.special:
         _refuse_tangents(name, out, result, operands)
+    if out.facts.device is not result.facts.device:
+        raise DeviceError(
+            "Expected all tensors to be on the same device, but found at least two devices: "
+            f"{name} gives its result on {result.facts.device}, out is on {out.facts.device}; give "
+            f"an out on {result.facts.device}, or move what {name} returns with .to(device)"
+        )
     if name in _OF_PLACES:
         _require_places(name, out, result)
     if not can_cast(result.facts.dtype, out.facts.dtype):

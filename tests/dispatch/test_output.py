@@ -228,3 +228,26 @@ def test_an_out_whose_base_has_a_tangent_is_refused_untouched() -> None:
             fd.exp(fd.ones(2), out=dual[:2])
         assert dual.tolist() == [0.0] * 4 and dual._version == 0
         assert forward_ad.unpack_dual(dual).tangent.tolist() == [1.0] * 4
+
+
+OF_SEVERAL_PLACES = {
+    "add": lambda x, out: fd.add(x, 1, out=out),
+    "sum": lambda x, out: fd.sum(x, 0, out=out),
+    "matmul": lambda x, out: fd.matmul(x, x, out=out),
+    "cat": lambda x, out: fd.cat([x, x], out=out),
+    "linalg.inv": lambda x, out: fd.linalg.inv(x, out=out),
+}
+
+
+@pytest.mark.parametrize(("where", "other"), [("sim:0", "cpu"), ("cpu", "sim:0")])
+@pytest.mark.parametrize("name", OF_SEVERAL_PLACES)
+def test_an_out_on_another_device_is_refused_in_words(name: str, where: str, other: str) -> None:
+    call, x = OF_SEVERAL_PLACES[name], fd.eye(2, device=where)
+    fits = call(x, fd.empty(0, device=where))
+    out = fd.full(fits.shape, 7.0, device=other)
+    text = f"{name} gives its result on {where}, out is on {other}; give an out on {where}, or move"
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=f"at least two devices: {text}"):
+            call(x, out)
+        call(x, fits)  # where it fits, the short path is taken from now on
+    assert bool((out.cpu() == 7).all())
