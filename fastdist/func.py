@@ -5,6 +5,11 @@ Arguments and results may be tensors or trees of them: lists, tuples, dicts and 
 graph where it depends on tensors that required grad before; rows and columns of Jacobians are
 computed one after another. Inside of a function that vmap is given, tensors are batches: what is
 differentiated is the tensor of all calls, of which each depends on its own part alone.
+
+A function should not write what follows from its arguments into a tensor from outside of it, as
+`captured.mul_(x)` does: PyTorch raises; here, backwards, that tensor keeps the call's graph and
+requires grad from then on. To tell it from one that the function made, every tensor would have to
+know when it was made: 28 ns at each op, 4 % of an addition of three numbers, for all programs.
 """
 
 from __future__ import annotations
