@@ -8,6 +8,7 @@ prints whose kernels keep locals in memory, and who needs most registers.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import struct
 from collections.abc import Iterator
@@ -148,6 +149,7 @@ def what_became_worse(was: Cost, now: Cost) -> list[str]:
     return worse
 
 
+@functools.cache
 def read_table() -> dict[str, tuple[Cost, ...]]:
     """Return the costs of each text in the table, one for each architecture."""
     lines = [line for line in TABLE.read_text("utf-8").splitlines() if not line.startswith("#")]
