@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
+from ..tensor.layout import Layout, strides_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
 
@@ -146,14 +147,29 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
 
 
 def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """Return tangent, or a copy in C order if it walks memory in a way of its own.
+    """Return tangent, or a copy if it does not walk memory as tensor does.
 
-    Every view that tensor allows must be possible of its tangent; of C order all are.
+    Every view that tensor allows must be possible of its tangent: also one of a transposed tensor
+    as rows, which C order does not allow. It is if axes lie in tensor's order, without gaps.
     """
-    if tangent.facts is tensor.facts or tangent.facts.contiguous:
+    own, layout = tangent.facts, tensor.facts
+    if own is layout or (own.contiguous and layout.contiguous):
         return tangent
-    copy: Tensor = OPS["packed"].public(tangent)
-    return copy
+    shape, order = own.shape, _slowest_first(layout)
+    wanted = strides_of(shape, order)
+    assert wanted is not None
+    if all(n == 1 or a == b for n, a, b in zip(shape, own.strides, wanted, strict=True)):
+        return tangent
+    back = [order.index(axis) for axis in range(len(order))]
+    return OPS["packed"].public(tangent.permute(order)).permute(back)  # type: ignore[no-any-return]
+
+
+def _slowest_first(layout: Layout) -> list[int]:
+    """Return axes in the order of memory; those along which it does not move come first, not to
+    part others.
+    """
+    strides = layout.strides
+    return sorted(range(len(strides)), key=lambda i: (strides[i] != 0, -strides[i]))
 
 
 def zeros_like(tensor: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from weakref import ref
@@ -285,6 +286,26 @@ def test_tangent_in_another_order_of_memory_is_copied(level: int) -> None:
     t = tensor([[1.0, 2.0], [3.0, 4.0]]).t()
     dual = fwad.make_dual(fd.zeros(2, 2, dtype=fd.float64), t)
     assert tangent(dual.view(4)) == [1.0, 3.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_tangent_allows_the_views_of_a_permuted_tensor(
+    order: tuple[int, ...], level: int
+) -> None:
+    back = [order.index(axis) for axis in range(3)]
+    whole, gaps, repeated = fd.randn(2, 3, 4), fd.randn(2, 3, 5)[..., 1:], fd.randn(2, 1, 4)
+    seen: list[tuple[Tensor, Callable[[Tensor], Tensor]]] = [
+        (whole, lambda x: x.permute(back).view(24)),
+        (gaps, lambda x: x.permute(back).view(6, 4)),
+        (repeated.expand(2, 3, 4), lambda x: x.permute(back).transpose(0, 1).view(3, 8)),
+    ]
+    for x, look in seen:
+        permuted = x.permute(order)
+        t = fd.randn(permuted.shape)
+        found = fwad.unpack_dual(look(fwad.make_dual(permuted, t))).tangent
+        assert found is not None
+        wanted = t.permute(back) if x is not seen[2][0] else t.permute(back).transpose(0, 1)
+        assert fd.equal(found, wanted.reshape(found.shape))
 
 
 @pytest.mark.seed("F16")
