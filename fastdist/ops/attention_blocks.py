@@ -16,9 +16,9 @@ from ..core.errors import NoKernelError, ShapeError
 from ..dispatch.batched_tensor import levels
 from ..dispatch.batching import one_by_one, whole
 from ..dispatch.broadcast import broadcast_shapes
+from ..dispatch.differentiated import has_tangents
 from ..dispatch.structured import Plan, structured
-from ..dispatch.tangents import levels_of
-from ..graph.modes import modes, tls
+from ..graph.modes import tls
 from ..tensor.tensor import Tensor
 from .creation import full, zeros_like
 from .random import randint
@@ -199,7 +199,7 @@ def _(
     wanted: Any,
 ) -> tuple[Any, ...]:
     numbers = factor, is_causal, dropout
-    if tls.grad or (modes.special and levels_of((g, query, key, value, mask))):
+    if tls.grad or has_tangents((g, query, key, value, mask)):
         return _gradient_of_ops(g, query, key, value, mask, seed, *numbers)
     given = g, query, key, value, mask, seed, out, *others
     return attention_gradient.public(*given, *numbers, wanted[3])  # type: ignore[no-any-return]

@@ -11,10 +11,9 @@ from ..core.dtypes import float64
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
 from ..dispatch.composite import COMPOSITES, composite
+from ..dispatch.differentiated import is_differentiated
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
-from ..dispatch.tangents import levels_of
-from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor, from_array
 from .creation import ones_like
 from .joining import stack
@@ -146,8 +145,7 @@ def _(
 def _gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, zero_infinity: bool
 ) -> Any:
-    is_recorded = tls.grad and (g.requires_grad or log_probs.requires_grad)
-    if is_recorded or (modes.special and levels_of((g, log_probs))):
+    if is_differentiated(g, log_probs):
         return _gradient_of_ops(g, log_probs, letters, sizes, zero_infinity)
     return ctc_gradient.public(g, log_probs, letters, sizes, alpha, zero_infinity)
 

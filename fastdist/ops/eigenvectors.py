@@ -10,13 +10,14 @@ from typing import Any
 
 from ..core.dtypes import complex_of, int32
 from ..dispatch.composite import composite
+from ..dispatch.differentiated import is_differentiated
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
 from .complex_numbers import conjugate, imaginary_part, real_part
 from .linear_systems import solve_parts
 from .matrix_checks import require_computable, require_computed, require_square
-from .spectra import differences, is_differentiated, require_no_phase
+from .spectra import differences, require_no_phase
 
 
 @structured(

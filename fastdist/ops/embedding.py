@@ -7,8 +7,9 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import of_all_calls
+from ..dispatch.batched_tensor import Batched, of_all_calls, value_at
 from ..dispatch.composite import composite
+from ..dispatch.differentiated import is_recorded
 from ..dispatch.op import OPS
 from ..graph.modes import no_grad
 from ..tensor.tensor import Tensor
@@ -134,8 +135,12 @@ def frequency(input: Any, weight: Any) -> Any:
 
 def divide_gradient(found: Any, by: Any) -> None:
     """Let the gradient of found, where it has one, be divided on its way back."""
-    if found.requires_grad:
-        found.register_hook(lambda g: g / by)
+    if not is_recorded((found,)):
+        return
+    while isinstance(found, Batched):  # the graph is that of what it holds
+        value = found.value
+        found, by = value, value_at(by, found.level, size=value.facts.shape[0])
+    found.register_hook(lambda g: g / by)
 
 
 @composite(function=False, method=False, functional=True)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ..core.dtypes import float16, float32
+from ..dispatch.differentiated import has_tangents
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
-from ..dispatch.tangents import levels_of
-from ..graph.modes import modes, tls
+from ..graph.modes import tls
 from ..tensor.tensor import Tensor
 from .creation import zeros_like
 from .joining import cat, narrow
@@ -167,7 +167,7 @@ def _(
 ) -> tuple[Any, ...]:
     steps = cell, batch_sizes, reverse
     of_results, saved, before = grads[:3], *outs[3:]
-    if tls.grad or (modes.special and levels_of((*of_results, gates, hx, cx, weight, bias))):
+    if tls.grad or has_tangents((*of_results, gates, hx, cx, weight, bias)):
         return _gradient_of_ops(of_results, gates, hx, cx, weight, bias, steps)
     has_c = cx is not None
     found = recurrent_sequence_gradient.public(
@@ -244,7 +244,7 @@ def walk_sequence(
     gates are the inputs' part of them; projection (h, hidden) makes h of a cell's longer output
     """
     given = (gates, hx, cx, weight, bias)
-    if projection is not None or (modes.special and levels_of(given)):
+    if projection is not None or has_tangents(given):
         return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
     found, last_h, last_c, *_ = recurrent_sequence.public(*given, cell, batch_sizes, reverse)
     return found, last_h, None if cx is None else last_c

@@ -11,9 +11,8 @@ from typing import Any
 
 from ..core.dtypes import int32, real_of
 from ..dispatch.composite import composite
+from ..dispatch.differentiated import is_differentiated
 from ..dispatch.structured import Plan, structured
-from ..dispatch.tangents import levels_of
-from ..graph.modes import modes, tls
 from ..tensor.tensor import Tensor
 from . import return_types
 from .complex_numbers import complex_, imaginary_part, real_part
@@ -115,13 +114,6 @@ def _is_upper(name: str, A: Tensor, UPLO: str) -> bool:
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     return UPLO.upper() == "U"
-
-
-def is_differentiated(input: Tensor) -> bool:
-    """Return whether a gradient or a tangent will ask for vectors."""
-    if input.edge is not None and not (modes.grad_off and not tls.grad):
-        return True
-    return bool(modes.special and levels_of((input,)))
 
 
 @composite(linalg=True, takes_out=True)

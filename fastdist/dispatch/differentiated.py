@@ -1,0 +1,34 @@
+"""Whether somebody will differentiate a result: where nobody will, less need be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..graph.modes import modes, tls
+from ..tensor.tensor import Tensor
+from .batched_tensor import of_all_calls
+from .tangents import levels_of
+
+# A batch has neither an edge nor tangents; what it holds has them. Ops see what it holds, but a
+# composite sees the batch itself: one that asks `x.edge` or `levels_of((x,))` takes its short cut
+# in vmap(grad(f)), whose gradients are then zeros. So composites ask here.
+
+
+def is_recorded(operands: Iterable[Any]) -> bool:
+    """Return whether what is computed of operands goes into the graph."""
+    if modes.grad_off and not tls.grad:
+        return False
+    return any(of_all_calls(o).edge is not None for o in operands if isinstance(o, Tensor))
+
+
+def has_tangents(operands: Iterable[Any]) -> bool:
+    """Return whether what is computed of operands carries tangents."""
+    if not modes.special:
+        return False
+    return bool(levels_of([of_all_calls(o) for o in operands if isinstance(o, Tensor)]))
+
+
+def is_differentiated(*operands: Any) -> bool:
+    """Return whether a gradient or a tangent will be asked of what is computed of operands."""
+    return is_recorded(operands) or has_tangents(operands)
