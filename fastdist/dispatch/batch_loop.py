@@ -10,7 +10,7 @@ from ..core.device import CPU
 from ..core.generator import default_generator_of
 from ..core.overriding import NOT_TAKEN, values_of
 from ..tensor.pytree import tree_map
-from .batched_tensor import NeedsNumbers, batched, level_of, levels, value_at
+from .batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
 
 # Functions that draw a tensor of a given shape; all other draws are made of these, or of arrays.
 _DRAWS = frozenset(
@@ -82,6 +82,14 @@ def over_batch(
             f"to vmap over aten::{name}; mask with where() instead"
         )
 
+    given = (*args, *kwargs.values())
+    if name.endswith("_") and not (given[0].__class__ is Batched and given[0].level == level):
+        raise NeedsNumbers(
+            f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor "
+            "`other` in extra_args that has more elements than `self`: it is vmapped over, and "
+            "`self` is not"
+        )
+
     def call(*given: Any) -> Any:
         levels.entering = function
         try:
@@ -91,7 +99,6 @@ def over_batch(
         finally:
             levels.entering = None
 
-    given = (*args, *kwargs.values())
     if draws:
         if levels.randomness[level - 1] == "same":
             return call(*[_nth(one, 0, level) for one in given])

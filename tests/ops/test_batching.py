@@ -117,6 +117,15 @@ def test_gradients_of_each_sample_go_through_convolutions() -> None:
     fd.testing.assert_close(both[2], -each[2], rtol=1e-4, atol=1e-4)
 
 
+def test_a_batch_is_put_into_a_copy_for_each_call_but_not_into_one_tensor() -> None:
+    x, values, places = fd.zeros(3), fd.randn(2, 2), fd.tensor([0, 2])
+    found = vmap(lambda one: x.index_put((places,), one))(values)
+    assert fd.equal(found, fd.stack([x.index_put((places,), one) for one in values]))
+    with pytest.raises(RuntimeError, match=r"vmap: index_put_\(self.* is not possible"):
+        vmap(lambda one: x.index_put_((places,), one))(values)
+    assert not x.any()
+
+
 def test_a_singular_matrix_among_the_calls_is_told() -> None:
     with pytest.raises(RuntimeError, match=r"\(Batch element 1\): .* singular"):
         vmap(fd.linalg.inv)(fd.stack([fd.eye(2), fd.zeros(2, 2)]))
