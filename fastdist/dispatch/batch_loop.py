@@ -10,12 +10,15 @@ from ..core.device import CPU
 from ..core.generator import default_generator_of
 from ..core.overriding import NOT_TAKEN, values_of
 from ..tensor.pytree import tree_map
+from ..tensor.tensor import Tensor
 from .batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
 
 # Functions that draw a tensor of a given shape; all other draws are made of these, or of arrays.
 _DRAWS = frozenset(
     ["rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm"]
 )
+# Functions that make a tensor like another: like a batch, one that its calls may write into.
+_LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
 # Functions that speak of where elements lie in memory, where those of a batch lie elsewhere.
 _REFUSED = frozenset({"as_strided", "as_strided_scatter"})
 # Functions whose results have lengths that depend on numbers.
@@ -105,13 +108,32 @@ def over_batch(
         require_randomness()
     else:
         try:
-            return call(*given)
+            found = call(*given)
+            if name in _LIKE:
+                return batch_like(args[0] if args else kwargs["input"], found)
+            return found
         except NeedsNumbers:
             warn_of_loop(name)
     result = loop(call, given, level)
     if name.endswith("_"):
         return args[0]  # its value was written to, a part after the other
     return tree_map(lambda one: batched(one, level), result)
+
+
+def batch_like(input: Tensor, made: Tensor) -> Tensor:
+    """Return a tensor that was made for one call as one for each call of which input is a batch,
+    with memory of its own.
+    """
+    found = []
+    while isinstance(input, Batched):
+        found.append(input.level)
+        input = input.value
+    found.reverse()  # from the outermost
+    sizes = [levels.sizes[level - 1] for level in found]
+    made = made.expand(*sizes, *made.facts.shape).contiguous()
+    for level in found:
+        made = batched(made, level)
+    return made
 
 
 def require_randomness() -> None:

@@ -22,7 +22,7 @@ from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .batched_tensor import level_of
+from .batched_tensor import Batched, level_of
 from .batching import change_batch
 from .broadcast import broadcast_shapes, sum_array_to
 from .constants import held
@@ -219,9 +219,13 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         if not isinstance(self, Tensor):
             fault = f"must be Tensor, not {type(self).__name__}"
             raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
-        require_may_change(self)
-        require_apart(self, (*args, *kwargs.values()))
-        result = function(value_of(self, (*args, *kwargs.values())), *args, **kwargs)
+        if isinstance(self, Batched):
+            before = OPS["clone"].public(self)  # copy_ asks whether the batch may be changed
+        else:
+            require_may_change(self)
+            require_apart(self, (*args, *kwargs.values()))
+            before = value_of(self, (*args, *kwargs.values()))
+        result = function(before, *args, **kwargs)
         if result is NotImplemented:
             raise TypeError(f"{name}_(): unsupported arguments")
         if result.facts.shape != self.facts.shape:

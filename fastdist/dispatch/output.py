@@ -16,6 +16,7 @@ from ..graph.modes import modes, tls
 from ..tensor.layout import Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
+from .batched_tensor import level_of
 from .memory import require_apart, require_writable, shares_memory
 from .op import Op
 from .promotion import can_cast
@@ -71,6 +72,10 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             "arguments requires grad."
         )
     if modes.special:
+        if level_of((out, result)):
+            raise RuntimeError(
+                f"vmap: {name}(..., out=...) has no batching rule: take what {name}() returns"
+            )
         _refuse_tangents(name, out, result, operands)
     if out.facts.device is not result.facts.device:
         raise DeviceError(

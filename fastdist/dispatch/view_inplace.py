@@ -10,6 +10,7 @@ from ..graph.accumulate_grad import freeze
 from ..graph.modes import enable_grad, modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
+from .batched_tensor import Batched
 from .copy_inplace import take_signature
 from .inplace import require_may_change, set_edge
 from .offering import offering_to_modes
@@ -25,6 +26,10 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
     @offering_to_modes
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if isinstance(self, Batched):
+            batch: Any = function(self, *args, **kwargs)
+            self.value, self.facts = batch.value, batch.facts
+            return self
         require_may_change(self, writing=False)
         _require_unseen(name, self)
         # Recorded in no_grad as well: an edge that knows another shape would be of no use.

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..dispatch.batch_loop import loop, warn_of_loop
+from ..dispatch.batched_tensor import Batched
 from ..dispatch.constants import held
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.kinds import require_kinds
@@ -84,6 +86,10 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
     Raises  RuntimeError for a vector, and for more than two axes of unequal lengths
     """
+    if isinstance(self, Batched):
+        warn_of_loop("fill_diagonal_")
+        loop(fill_diagonal_, (self, fill_value, wrap), self.level)
+        return self
     shape, strides = self.facts.shape, self.stride()
     if len(shape) < 2:
         raise ShapeError("dimensions must larger than 1")

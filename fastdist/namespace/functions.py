@@ -11,6 +11,8 @@ from ..core.caller_warning import warn_caller
 from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
 from ..core.overriding import DisableTorchFunctionSubclass
+from ..dispatch.batch_loop import batch_like
+from ..dispatch.batched_tensor import Batched
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.offering import offering_to_modes
 from ..dispatch.promotion import get_default_dtype
@@ -93,7 +95,8 @@ def new_zeros(
     _require_size("new_zeros", size, more)
     if self.facts.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
-    return creation.zeros(*size, **_like(self, dtype, device), **more)
+    made = creation.zeros(*size, **_like(self, dtype, device), **more)
+    return batch_like(self, made) if isinstance(self, Batched) else made
 
 
 @offering_to_modes
@@ -103,7 +106,8 @@ def new_ones(
     """Return ones of size, in this tensor's dtype and on its device unless told otherwise."""
     _require_size("new_ones", size, more)
     _require_dense("new_ones", self)
-    return creation.ones(*size, **_like(self, dtype, device), **more)
+    made = creation.ones(*size, **_like(self, dtype, device), **more)
+    return batch_like(self, made) if isinstance(self, Batched) else made
 
 
 @offering_to_modes
@@ -114,7 +118,8 @@ def new_empty(
     _require_size("new_empty", size, more)
     if self.facts.is_sparse:
         return _no_entries(self, size, dtype, device, **more)
-    return creation.empty(*size, **_like(self, dtype, device), **more)
+    made = creation.empty(*size, **_like(self, dtype, device), **more)
+    return batch_like(self, made) if isinstance(self, Batched) else made
 
 
 def new_empty_strided(
@@ -125,7 +130,8 @@ def new_empty_strided(
     """
     from ..ops.given_memory import empty_strided
 
-    return empty_strided(size, stride, **_like(self, dtype, device), **more)
+    made = empty_strided(size, stride, **_like(self, dtype, device), **more)
+    return batch_like(self, made) if isinstance(self, Batched) else made
 
 
 @offering_to_modes
@@ -134,7 +140,8 @@ def new_full(
 ) -> Tensor:
     """Return fill_value in size, in this tensor's dtype and on its device unless told otherwise."""
     _require_dense("new_full", self)
-    return creation.full(size, fill_value, **_like(self, dtype, device), **more)
+    made = creation.full(size, fill_value, **_like(self, dtype, device), **more)
+    return batch_like(self, made) if isinstance(self, Batched) else made
 
 
 def _require_size(name: str, size: tuple[Any, ...], more: dict[str, Any]) -> None:

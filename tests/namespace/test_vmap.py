@@ -94,6 +94,79 @@ def test_places_and_in_place_changes_may_be_batches() -> None:
         close([one[n] for one in found], list(changed(X[n], rows[n])))
 
 
+LIKE: dict[str, Any] = {
+    "zeros_like": lambda x: fd.zeros_like(x).add_(x),
+    "ones_like": lambda x: fd.ones_like(x, dtype=fd.float64).mul_(x),
+    "empty_like": lambda x: fd.empty_like(x).copy_(x),
+    "full_like": lambda x: fd.full_like(fill_value=2, input=x).mul_(x),
+    "new_zeros": lambda x: x.new_zeros(2, 3).add_(x),
+    "new_zeros without axes": lambda x: x.new_zeros(()).add_(x.sum()),
+    "new_ones": lambda x: x.new_ones((3,)).mul_(x),
+    "new_empty": lambda x: x.new_empty(size=(3,)).copy_(x),
+    "new_empty_strided": lambda x: x.new_empty_strided((2, 3), (1, 2)).copy_(x),
+    "new_full": lambda x: x.new_full((3,), 2.0, dtype=fd.float64).mul_(x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("call", LIKE.values(), ids=LIKE)
+def test_what_is_made_like_a_batch_is_one_to_be_written_into(call: Any) -> None:
+    close(vmap(call)(X), fd.stack([call(x) for x in X]))
+    close(vmap(call, in_dims=1)(X.t()), fd.stack([call(x) for x in X]))
+    nested = vmap(vmap(call))(fd.stack([X, Y]))
+    close(nested, fd.stack([fd.stack([call(x) for x in rows]) for rows in (X, Y)]))
+    expected = grad(lambda xs: sum((call(x).double() ** 2).sum() for x in xs))(X)
+    close(vmap(grad(lambda x: (call(x).double() ** 2).sum()))(X), expected)
+
+
+PLACES = fd.tensor([0, 2])
+CHANGES: dict[str, Any] = {
+    "scatter_": lambda x: x.scatter_(0, PLACES, 1.0),
+    "scatter_ of a batch": lambda x: x.scatter_(0, PLACES, x[:2] * 2),
+    "scatter_add_": lambda x: x.scatter_add_(0, PLACES, fd.ones(2)),
+    "index_add_": lambda x: x.index_add_(0, PLACES, fd.ones(2)),
+    "index_fill_": lambda x: x.index_fill_(0, PLACES, 2.0),
+    "clamp_": lambda x: x.clamp_(-0.5, 0.5),
+    "cumsum_": lambda x: x.cumsum_(0),
+    "unsqueeze_": lambda x: x.unsqueeze_(0).mul_(2),
+    "t_": lambda x: x.outer(x + 1).t_(),
+    "triu_": lambda x: x.outer(x).triu_(),
+    "fill_diagonal_": lambda x: x.outer(x).fill_diagonal_(3.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_methods_that_write_their_result_back_write_it_into_a_batch(change: Any) -> None:
+    def call(x: Any) -> Any:
+        return change(x * x)
+
+    expected = fd.stack([call(x) for x in X])
+    close(vmap(call)(X), expected)
+    close(vmap(vmap(call))(fd.stack([X, X])), fd.stack([expected, expected]))
+    loss = grad(lambda x: (call(x) ** 2).sum())
+    close(vmap(loss)(X), fd.stack([loss(x) for x in X]))
+    if change in (CHANGES["unsqueeze_"], CHANGES["t_"]):
+        return  # refuse a tensor with a tangent
+
+    def tangent(x: Any) -> Any:
+        return jvp(call, (x,), (fd.ones(3),))[1]
+
+    close(vmap(tangent)(X), fd.stack([tangent(x) for x in X]))
+
+
+def test_a_batch_that_a_method_writes_into_is_the_one_that_was_given() -> None:
+    value = X.clone()
+    vmap(lambda x: x.clamp_(0, 1))(value)
+    close(value, X.clamp(0, 1))
+
+
+@pytest.mark.parametrize("call", [fd.add, lambda a, b, out: fd.cat([a, b], out=out)])
+def test_an_out_that_is_a_batch_is_refused_in_words(call: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"vmap: \w+\(..., out=...\) has no batching rule"):
+        vmap(lambda x: call(fd.ones(3), fd.ones(3), out=fd.empty_like(x)))(X)
+
+
 def test_dtypes_are_those_of_each_call() -> None:
     halves, numbers = fd.ones(4, dtype=fd.float64), fd.ones(4, 3)
     assert vmap(lambda a, b: a * b)(halves, numbers).dtype is fd.float32
