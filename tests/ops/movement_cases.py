@@ -346,6 +346,7 @@ CASES = {
     "embedding": [case(lambda w, i: F.embedding(i, w), lambda w, i: w[i], (4, 3), ROWS)],
 }
 COVERED_BY = {
+    "hits": "nonzero",
     "place": "basic_index",
     "place_diagonal": "diag",
     "scatter_src": "scatter",

@@ -249,6 +249,7 @@ CASES = {
 }
 # Ops that users reach by other names.
 COVERED_BY = {
+    "sorted_places": "searchsorted",
     "max_along": "max",
     "min_along": "min",
     "max_of_all": "max",

@@ -13,6 +13,7 @@ from fastdist import Tensor
 from fastdist.core.errors import GraphError, RpcError, RpcTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.agent import get_current_agent
+from fastdist.distributed.rpc.message.ids import id_text
 from tests.distributed.autograd.on_worker import on_worker, outside
 from tests.distributed.autograd.programs import (
     close,
@@ -46,7 +47,7 @@ def test_a_result_that_nobody_uses_is_named_within_two_timeouts() -> None:
         (unused,) = (
             message_id for message_id in outside(rpc.rpc_sync, "w1", send_ids, (context_id,))
         )
-        expected = rf"came to rest without an end.*worker 'w1' \(message ids {unused}\)"
+        expected = rf"came to rest without an end.*worker 'w1' \(message ids {id_text(unused)}\)"
         with asking_after(0.3), pytest.raises(GraphError, match=expected):
             da.backward(context_id, [used.sum()], mode="fast")
 
@@ -58,7 +59,7 @@ def send_ids(context_id: int) -> list[int]:
 @pytest.mark.seed("E13")
 @on_worker(0)
 def test_a_result_that_nobody_uses_far_away_is_named_too() -> None:
-    a, expected = leaf(1), r"came to rest.*worker 'w2' \(message ids \d+\)"
+    a, expected = leaf(1), r"came to rest.*worker 'w2' \(message ids 2:\d+\)"
     with da.context() as context_id:
         used = rpc.rpc_sync("w1", call_and_forget, (a,))
         with asking_after(0.3), pytest.raises(GraphError, match=expected):
