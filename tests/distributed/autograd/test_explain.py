@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import weakref
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -238,7 +239,13 @@ def test_what_is_no_id_is_refused_in_words(agent: FakeAgent) -> None:
 def test_of_roots_that_nobody_holds_it_tells_what_left_for_them_and_when() -> None:
     a, b = leaf(1), leaf(2)
     with da.context() as context_id:
-        da.backward(context_id, [mix_at(a, b, "w1", "w2").sum()])
+        root = mix_at(a, b, "w1", "w2").sum()
+        gone = threading.Event()
+        node = weakref.ref(root.grad_fn, lambda _: gone.set())
+        da.backward(context_id, [root])
+        del root
+        # Who ran the pass may hold it for a moment more.
+        assert gone.wait(10.0) and node() is None
         found = da.explain(context_id)
     first, hop = found.critical_path[:2]
     assert isinstance(first, Stretch) and isinstance(hop, Hop)
