@@ -98,8 +98,7 @@ def multiply_alone(a: Array, b: Array, to: Array) -> None:
     """Write a @ b of matrices of float32 or float64 into `to` on this thread, with the same bits
     for any number of others. Rows of `to` are gapless.
     """
-    from . import panels
-
+    panels = _panels()
     (n, k), m = a.shape, b.shape[1]
     if not k:
         to.fill(0)
@@ -127,15 +126,12 @@ def is_in_whole_vectors(count: int, dtype: Any) -> bool:
     """Return whether so many numbers make up whole vectors: then a matrix whose rows they are can
     be turned round as it is read.
     """
-    from . import panels
-
-    return count > 0 and count % panels.tiling(dtype.name).lanes == 0
+    return count > 0 and count % _panels().tiling(dtype.name).lanes == 0
 
 
 def multiply_turned_alone(a: Array, b: Array, to: Array) -> None:
     """Write a @ b.T into `to`, as multiply_alone does."""
-    from . import panels
-
+    panels = _panels()
     (_, k), m = a.shape, len(b)
     dtype = a.dtype.name
     lanes = panels.tiling(dtype).lanes

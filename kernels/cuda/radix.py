@@ -41,7 +41,7 @@ def plan_order(x: Any, order: Any, *, descending: bool) -> list[Launch]:
     """Return the launches that write into order which places put each row of x in order; equals
     keep theirs. NaN is the largest; -0 equals 0.
 
-    x: (rows, length), order: int64 of this shape; both in C order. None if x is empty.
+    x: (rows, length), order: int64 of this shape; both in C order. No launch if x is empty.
     """
     low = int(np.iinfo(x.dtype).min) if x.dtype.kind == "i" else 0
     bits = 1 if x.dtype == np.bool_ else 8 * x.dtype.itemsize
