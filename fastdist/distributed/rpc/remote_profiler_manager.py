@@ -8,7 +8,7 @@ import threading
 from fastdist.core.errors import RpcError
 
 from .agent import get_current_agent
-from .message.ids import id_text
+from .message.ids import RANK_SHIFT, id_text
 
 # Stands between the name of a call's event and that of what ran for it.
 REMOTE_PROFILING_KEY_PREFIX = "#remote_op: "
@@ -75,7 +75,7 @@ class RemoteProfilerManager:
 
     def get_next_profiler_id(self) -> int:
         """Return an id that no other profiled call of the job has: worker id << 48 | number."""
-        return get_current_agent().get_worker_info().id << 48 | next(self._numbers) + 1
+        return get_current_agent().get_worker_info().id << RANK_SHIFT | next(self._numbers) + 1
 
     def save_rpc_key(self, profiler_id: int, key: str) -> None:
         """Keep the key of a call until its answer has come.

@@ -17,6 +17,7 @@ from fastdist.tensor.tensor import Tensor
 from ..debug_log import debug_log
 from ..handlers import Reply
 from ..message.body import reads_plainly
+from ..message.ids import RANK_SHIFT
 from ..message.layout import NO_CALL, PICKLE
 from ..message.message import Message
 from ..message.metadata import Value
@@ -162,7 +163,7 @@ class Client:
 
     def _number(self, call: Call) -> None:
         """Give a call its id, when it has its lane: ids that come by a lane of its own grow."""
-        call.message.message_id = self._me.rank << 48 | next(self._numbers)
+        call.message.message_id = self._me.rank << RANK_SHIFT | next(self._numbers)
         if debug_log.of_calls:
             debug_log.call(call.message, call.describe(), "begins")
 

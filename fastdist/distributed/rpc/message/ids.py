@@ -15,7 +15,7 @@ from typing import Final
 # begin alike, and what follows is the next of them.
 
 RANK_SHIFT: Final = 48
-_LOCAL: Final = (1 << RANK_SHIFT) - 1
+LOCAL: Final = (1 << RANK_SHIFT) - 1
 _COUNT_BITS: Final = 15
 _COUNT: Final = (1 << _COUNT_BITS) - 1
 # A life that counts from 0 is told in decimals up to here, later than any counts in hours.
@@ -36,7 +36,7 @@ def id_text(number: int) -> str:
     """Return an id as people read it. See Note [Ids that can be read]."""
     if number < 0:
         return str(number)  # no id: that of no context, say
-    rank, local = number >> RANK_SHIFT, number & _LOCAL
+    rank, local = number >> RANK_SHIFT, number & LOCAL
     if local < _LONG:
         return f"{rank}:{local}"
     return f"{rank}:{local >> _COUNT_BITS:x}.{local & _COUNT}"

@@ -37,6 +37,7 @@ from ..calls.client import Client
 from ..calls.serving import Later, run_function
 from ..handlers import Reply, ValueReply, register_handler
 from ..message.body import register_reducer
+from ..message.ids import RANK_SHIFT
 from ..message.message import Message, packing
 from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType
@@ -336,7 +337,7 @@ class RRefContext:
     # ---- beginnings and ends -------------------------------------------------------------------
 
     def _new_id(self) -> int:
-        return self.me.id << 48 | next(self._numbers) + 1
+        return self.me.id << RANK_SHIFT | next(self._numbers) + 1
 
     def _add_pending_user(self, rref: RRef[Any]) -> None:
         with self._lock:

@@ -18,7 +18,7 @@ from ..calls.outgoing import deadline_of
 from ..calls.serving import Later
 from ..message import gate
 from ..message.error_parts import copy_error
-from ..message.ids import id_text
+from ..message.ids import LOCAL, RANK_SHIFT, id_text
 from ..message.types import MessageType
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
@@ -347,10 +347,7 @@ def _value_of(rref: object) -> Any:
 
 def id_as_text(number: int) -> str:
     """Return an id of a value or a reference as PyTorch shows it."""
-    return f"GloballyUniqueId(created_on={number >> 48}, local_id={number & _LOCAL})"
-
-
-_LOCAL = (1 << 48) - 1
+    return f"GloballyUniqueId(created_on={number >> RANK_SHIFT}, local_id={number & LOCAL})"
 
 
 # What stands above this room, put here when it is defined: the three calls, and what returns the
