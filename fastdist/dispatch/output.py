@@ -83,8 +83,8 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             f"{name} gives its result on {result.facts.device}, out is on {out.facts.device}; give "
             f"an out on {result.facts.device}, or move what {name} returns with .to(device)"
         )
-    if name in _OF_PLACES:
-        _require_places(name, out, result)
+    if name in _OF_ONE_DTYPE:
+        _require_dtype(name, out, result)
     if not can_cast(result.facts.dtype, out.facts.dtype):
         raise DTypeError(
             f"result type {result.facts.dtype.name} can't be cast to the desired output type "
@@ -112,16 +112,17 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
         )
 
 
-# The ops whose whole result says where something stands.
-_OF_PLACES = frozenset({"argmax", "argmin", "argsort"})
+# The ops of which nothing is cast: those that say where something stands, and those that take the
+# result's dtype as an argument.
+_OF_ONE_DTYPE = frozenset({"argmax", "argmin", "argsort", "log_softmax", "softmax"})
 
 
-def _require_places(name: str, out: Tensor, result: Tensor) -> None:
-    """Raise DTypeError for an out of another dtype than places have: not all would fit."""
+def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
+    """Raise DTypeError for an out of another dtype than the result."""
     if out.facts.dtype is not result.facts.dtype:
         raise DTypeError(
             f"{name}(): Expected out tensor to have dtype {result.facts.dtype.name}, but got "
-            f"{out.facts.dtype.name} instead: it takes places"
+            f"{out.facts.dtype.name} instead: give an out of the result's dtype"
         )
 
 
@@ -182,6 +183,6 @@ def written_parts(name: str, out: Any, result: Any, operands: Sequence[Any]) -> 
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):
         if part.facts.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
-            _require_places(name, one, part)
+            _require_dtype(name, one, part)
     parts = [_write(name, o, r, operands) for o, r in zip(out, result, strict=True)]
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

@@ -11,7 +11,7 @@ from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 
 
-@structured("softmax.log_softmax", has_out=False, fresh=True, homes="function method functional")
+@structured("softmax.log_softmax", fresh=True, homes="function method functional")
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
@@ -46,7 +46,7 @@ def _(input_t: Any, out: Any, dim: int) -> Tensor:
     return input_t - (out.exp() * input_t).sum(dim, keepdim=True)  # type: ignore[no-any-return]
 
 
-@structured("softmax.softmax", has_out=False, fresh=True, homes="function method functional")
+@structured("softmax.softmax", fresh=True, homes="function method functional")
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 

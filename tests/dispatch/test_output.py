@@ -251,3 +251,24 @@ def test_an_out_on_another_device_is_refused_in_words(name: str, where: str, oth
             call(x, out)
         call(x, fits)  # where it fits, the short path is taken from now on
     assert bool((out.cpu() == 7).all())
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", [fd.float16, fd.float32, fd.float64])
+def test_softmax_writes_into_an_out_of_its_dtype(name: str, dtype: Any) -> None:
+    function, x = getattr(fd, name), fd.randn(3, 5).to(dtype)
+    expected = function(x, 1)
+    for _ in range(2):
+        out = fd.empty(5, 3, dtype=dtype).T
+        assert function(x, 1, out=out) is out
+        assert out.tolist() == expected.tolist()
+        assert function(x, 1, out=fd.empty(0, dtype=dtype)).tolist() == expected.tolist()
+        wide = fd.empty(3, 5, dtype=fd.float64)
+        assert function(x, 1, dtype=fd.float64, out=wide) is wide
+        other = fd.float32 if dtype is fd.float64 else fd.float64
+        with pytest.raises(RuntimeError, match=f"Expected out tensor to have dtype {dtype.name}"):
+            function(x, 1, out=fd.empty(3, 5, dtype=other))
+    function(x, 1, out=x)
+    assert x.tolist() == expected.tolist()
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        function(x.requires_grad_(), 1, out=fd.empty(3, 5, dtype=dtype))
