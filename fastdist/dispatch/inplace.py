@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import bool_
+from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
@@ -155,21 +155,14 @@ class InPlace(Op):
             of.require_tensors(self.name, operands)
         require_may_change(target)
         require_apart(target, operands)
+        of_complex = of.complex_form(operands)
+        if of_complex is not None:
+            return self._change_complex(of_complex, operands)
         compute = of.compute_dtype(operands, attributes)
         dtype = bool_ if of.dtype == "bool" else compute
         layout = target.facts
         shape = of.shape_of(self.name, operands)
-        if shape != layout.shape:
-            raise ShapeError(
-                f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
-                f"{list(shape)}: {self.name} cannot grow the tensor that it writes into"
-            )
-        if not can_cast(dtype, layout.dtype):
-            raise DTypeError(
-                f"result type {dtype.name} can't be cast to the desired output type "
-                f"{layout.dtype.name}: {self.name} would lose values; use {of.name} and keep its "
-                "result"
-            )
+        self._require_room(target, shape, dtype)
         if compute.is_half and of.scales(operands):
             return target.copy_(of.scaled(operands, compute))
         device = common_device(of, operands)
@@ -202,6 +195,34 @@ class InPlace(Op):
         if special:
             carry_pointwise(of, target, operands, attributes, kept)
         return target
+
+    def _change_complex(self, of_complex: Callable[..., Any], operands: Sequence[Any]) -> Tensor:
+        """Write what the op is of complex numbers, made of other ops, into the first."""
+        target: Tensor = operands[0]
+        result: Tensor = of_complex(value_before(target), *operands[1:])
+        dtype, wanted = result.facts.dtype, target.facts.dtype
+        if wanted.is_complex and not dtype.is_complex:
+            raise DTypeError(
+                f"In-place {self.of.name} is not supported for complex tensors. Take "
+                f"{self.of.name}()."
+            )
+        self._require_room(target, result.facts.shape, dtype)
+        return target.copy_(result)
+
+    def _require_room(self, target: Tensor, shape: Any, dtype: DType) -> None:
+        """Raise RuntimeError for a result that target cannot hold."""
+        layout = target.facts
+        if shape != layout.shape:
+            raise ShapeError(
+                f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
+                f"{list(shape)}: {self.name} cannot grow the tensor that it writes into"
+            )
+        if not can_cast(dtype, layout.dtype):
+            raise DTypeError(
+                f"result type {dtype.name} can't be cast to the desired output type "
+                f"{layout.dtype.name}: {self.name} would lose values; use {self.of.name} and keep "
+                "its result"
+            )
 
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:

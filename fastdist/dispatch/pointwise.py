@@ -23,6 +23,7 @@ from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .calls import write_pointwise
 from .constants import as_operand, held, is_rounded_by_half
+from .declaration import require_parameters
 from .derive import ZERO
 from .gradients import CONDITIONS, as_array
 from .kinds import ArgumentError
@@ -45,10 +46,11 @@ _OF_NUMBERS = frozenset({"add", "sub", "mul", "div", "floor_divide"})
 class PointwiseOp(PointwiseForm):
     """A pointwise op as it runs."""
 
-    def refusal(self, tell: Callable[[Sequence[DType]], str | None]) -> Any:
-        """Register what PyTorch has no meaning for: of the operands' dtypes, the text that says so,
-        or None.
+    def refusal(self, tell: Callable[..., str | None]) -> Any:
+        """Register what PyTorch has no meaning for: of `dtypes`, the operands', and of `operands`
+        if it names them, the text that says so, or None.
         """
+        require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
         self._refusals.append(tell)
         return tell
 
@@ -84,7 +86,7 @@ class PointwiseOp(PointwiseForm):
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self._refusals:
             # Numbers that say how to compute do not lift what they are computed of.
-            self._refuse(operands[: len(self.tensors)])
+            self.require_meaning(operands[: len(self.tensors)])
         if found.is_complex and not self.takes_complex:
             raise NoKernelError(
                 f'"{self.name}" not implemented for {WORDS[found]!r}: take its parts'
@@ -99,10 +101,11 @@ class PointwiseOp(PointwiseForm):
             raise NoKernelError(f"{self.name}: expected integer or bool tensors, got {found.name}")
         return found
 
-    def _refuse(self, operands: Sequence[Any]) -> None:
+    def require_meaning(self, operands: Sequence[Any]) -> None:
+        """Raise RuntimeError for operands that a refusal of the op speaks of."""
         dtypes = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
         for tell in self._refusals:
-            text = tell(dtypes)
+            text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
             if text is not None:
                 refusal = NoKernelError if "not implemented for" in text else DTypeError
                 raise refusal(f"{text} Got {', '.join(dtype.name for dtype in dtypes)}")
@@ -155,8 +158,9 @@ class PointwiseOp(PointwiseForm):
             ):
                 return meet_sparse(self.name, given, attributes, out)
             operands = tuple([_alone(operand) for operand in operands])
-        if self.of_complex is not None and any(_is_complex(operand) for operand in operands):
-            found = self.of_complex(*operands)
+        of_complex = self.complex_form(operands)
+        if of_complex is not None:
+            found = of_complex(*operands)
             return found if out is None else write_out(self, out, found, operands)
         if self.tensors_only:
             self.require_tensors(self.name, operands)
@@ -178,6 +182,12 @@ class PointwiseOp(PointwiseForm):
         self._record(result, operands, attributes)
         carry_pointwise(self, result, operands, attributes)
         return result
+
+    def complex_form(self, operands: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return what the op of operands is if they are complex and it is another; or None."""
+        if self.of_complex is None or not any(_is_complex(operand) for operand in operands):
+            return None
+        return self.of_complex
 
     def scales(self, operands: Sequence[Any]) -> bool:
         """Return whether half operands meet a wider tensor without axes that scales them."""

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any, Final
 
 from ..core import scalar
-from ..core.dtypes import DType
 from ..core.errors import DeclarationError
 from ..core.scalar import Body
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
@@ -101,7 +100,7 @@ class PointwiseForm(Op):
         # What the op of complex numbers is, where it is another: the result may be real.
         self.of_complex: Callable[..., Any] | None = None
         # A list, which the op with its numbers at their defaults shares.
-        self._refusals: list[Callable[[Sequence[DType]], str | None]] = []
+        self._refusals: list[Callable[..., str | None]] = []
         self._vjps: tuple[Any, ...] | None = None
         # The op itself also of one with its numbers at their defaults: both have its Nodes.
         self.whole = self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_
 from ..dispatch.pointwise import ZERO, pointwise
@@ -213,7 +214,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     """Return the point at weight between input (0) and end (1).
 
-    Raises  RuntimeError for integers, and for ends of two dtypes
+    Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
     """
 
 
@@ -238,15 +239,23 @@ _C_NAMES = {
 
 
 @lerp.refusal
-def _(dtypes: Sequence[DType]) -> str | None:
-    input, end = dtypes[:2]
-    if end is not input:
-        return (
-            f"expected dtype {_C_NAMES[input.name]} for `end` but got dtype {_C_NAMES[end.name]}: "
-            "cast one of them."
-        )
-    if not input.is_floating_point:
-        return f'"lerp_kernel_scalar" not implemented for {WORDS[input]!r}: cast to floating.'
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
+    input, end, kind = dtypes
+    weight = operands[2]
+    is_tensor = isinstance(weight, Tensor)
+    # A weight without axes is cast, as a number is.
+    has_axes = is_tensor and bool(weight.facts.shape)
+    for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):
+        if other is not input:
+            return (
+                f"expected dtype {_C_NAMES[input.name]} for `{name}` but got dtype "
+                f"{_C_NAMES[other.name]}: cast one of them."
+            )
+    if kind.is_complex and not (input.is_complex or is_tensor):
+        return f"value cannot be converted to type {_C_NAMES[input.name]} without overflow."
+    if not input.is_floating_point and not input.is_complex:
+        kernel = "lerp_kernel_tensor" if has_axes else "lerp_kernel_scalar"
+        return f'"{kernel}" not implemented for {WORDS[input]!r}: cast to floating.'
     return None
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.errors import DTypeError
-from ..tensor.tensor import Tensor
 from .activation import silu, softsign
 from .arithmetic import abs as abs_
 from .arithmetic import lerp
@@ -47,16 +45,7 @@ def _logaddexp(input: Any, other: Any) -> Any:
 
 
 def _lerp(input: Any, end: Any, weight: Any) -> Any:
-    if input.facts.dtype is not end.facts.dtype:
-        raise DTypeError(
-            f"expected dtype {input.facts.dtype.name} for `end` but got dtype "
-            f"{end.facts.dtype.name}: cast one of them"
-        )
-    if isinstance(weight, Tensor) and weight.facts.dtype is not input.facts.dtype:
-        raise DTypeError(
-            f"expected dtype {input.facts.dtype.name} for `weight` but got dtype "
-            f"{weight.facts.dtype.name}: cast it"
-        )
+    lerp.require_meaning((input, end, weight))
     return input + weight * (end - input)
 
 

@@ -36,6 +36,16 @@ PROGRAMS: dict[str, tuple[Program, Program, tuple[Any, Any]]] = {
     ),
     "lerp": (lambda a, b: a.lerp(b, 0.3 - 1j), lambda a, b: a + (0.3 - 1j) * (b - a), (A, B)),
     "lerp by a tensor": (lambda a, b: a.lerp(b, a * b), lambda a, b: a + a * b * (b - a), (A, B)),
+    "lerp in place": (
+        lambda a, b: (a * 1).lerp_(b, 0.3 - 1j), lambda a, b: a + (0.3 - 1j) * (b - a), (A, B),
+    ),
+    "lerp in place of a view": (
+        lambda a, b: (a * 1)[1:].lerp_(b[0], a[:2]), lambda a, b: a[1:] + a[:2] * (b[0] - a[1:]),
+        (A, B),
+    ),
+    "silu in place": (
+        lambda a, b: F.silu(a * 1, inplace=True), lambda a, b: a / (1 + np.exp(-a)), (A, B),
+    ),
     "factors": (
         lambda a, b: a.add(b, alpha=2j).sub(a, alpha=1 - 1j).addcmul(a, b, value=3j),
         lambda a, b: a + 2j * b - (1 - 1j) * a + 3j * a * b,
@@ -221,3 +231,15 @@ def test_running_products_of_many_with_a_zero_have_right_gradients() -> None:
     rest = x.detach()[:, :5000].clone().requires_grad_()
     (rest.cumprod(1)[:, 4990:].sum()).abs().backward()
     np.testing.assert_allclose(x.grad[:, :5000].numpy(), rest.grad.numpy(), rtol=1e-9)
+
+
+def test_in_place_forms_refuse_what_the_target_cannot_hold() -> None:
+    x = fd.tensor(A[0])
+    with pytest.raises(RuntimeError, match="In-place abs is not supported for complex tensors"):
+        x.clone().abs_()
+    with pytest.raises(RuntimeError, match=r"output with shape \[4\] doesn't match the broadcast"):
+        x.clone().lerp_(fd.tensor(A), 0.5)
+    version = x._version
+    x.lerp_(x + 1, 0.5)
+    assert x._version > version
+    assert np.allclose(x.numpy(), A[0] + 0.5)

@@ -37,12 +37,35 @@ def test_lerp_names_every_dtype_that_differs(dtype: Any) -> None:
             FLOATS.to(dtype).lerp(FLOATS, 0.5)
 
 
+@pytest.mark.parametrize("dtype", C_NAMES)
+def test_lerp_refuses_a_weight_with_axes_of_another_dtype(dtype: Any) -> None:
+    weight = FLOATS.to(dtype)
+    text = rf"expected dtype float for `weight` but got dtype {C_NAMES[dtype]}: cast one of them"
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=text):
+            FLOATS.lerp(FLOATS, weight)
+        with pytest.raises(RuntimeError, match=text):
+            FLOATS.clone().lerp_(FLOATS, weight)
+    if not dtype.is_complex:
+        assert FLOATS.lerp(FLOATS, weight[0]).dtype is fd.float32
+
+
+def test_lerp_meets_a_complex_weight_without_axes() -> None:
+    weight = fd.tensor(1j)
+    assert fd.lerp(FLOATS, 2 * FLOATS, weight).tolist() == [3 + 3j, 4 + 4j]
+    with pytest.raises(RuntimeError, match="result type complex64 can't be cast to the desired"):
+        FLOATS.clone().lerp_(FLOATS, weight)
+    with pytest.raises(RuntimeError, match="value cannot be converted to type float without over"):
+        FLOATS.lerp(FLOATS, 1j)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
         (lambda: fd.lerp(FLOATS, FLOATS.double(), 0.5), "expected dtype float for `end` but got d"),
         (lambda: FLOATS.clone().lerp_(INTEGERS, 0.5), "expected dtype float for `end` but got dty"),
         (lambda: fd.lerp(INTEGERS, INTEGERS, 0.5), '"lerp_kernel_scalar" not implemented for \'L'),
+        (lambda: fd.lerp(INTEGERS, INTEGERS, INTEGERS), '"lerp_kernel_tensor" not implemented for'),
         (lambda: fd.addcdiv(INTEGERS, INTEGERS, INTEGERS), "Integer division with addcdiv"),
         (lambda: fd.addcdiv(FLOATS, INTEGERS, BOOLS, value=2), "Integer division with addcdiv"),
         (lambda: INTEGERS.clone().addcdiv_(INTEGERS, INTEGERS), "Integer division with addcdiv"),
