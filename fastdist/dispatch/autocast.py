@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.dtypes import DType, float32, float64, promote
-from ..graph.modes import count_special, count_tracers, modes, tls
+from ..graph.modes import count_special, count_tracers, tls
 from ..tensor.tensor import Tensor
 
 
@@ -204,7 +204,7 @@ def _cast(value: Any, wanted: DType) -> Any:
         or edge is None
         or not edge.is_accumulate
         or not casts.is_cached
-        or (modes.grad_off and not tls.grad)
+        or not tls.grad
     ):
         return value.to(wanted)
     version = value._version

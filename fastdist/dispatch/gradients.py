@@ -14,7 +14,6 @@ from ..kernels.cpu.small import TERMS, ones
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .broadcast import sum_array_to
-from .composite import COMPOSITES
 
 # Inputs of these names choose: they are bool, and stay so whatever the op computes in.
 CONDITIONS = frozenset({"condition", "mask"})
@@ -115,7 +114,7 @@ def reduce_recorded(
         return None
     if gradient.facts.shape != target.shape:
         try:
-            gradient = COMPOSITES["sum_to_size"].call(gradient, target.shape)
+            gradient = gradient.sum_to_size(target.shape)
         except ShapeError as error:
             if made_by is None:
                 raise
@@ -126,7 +125,7 @@ def reduce_recorded(
                 f"{list(target.shape)}: {maker}"
             ) from error
     if gradient.facts.dtype.is_complex and not target.dtype.is_complex:
-        gradient = COMPOSITES["real"].call(gradient)
+        gradient = gradient.real
     if gradient.facts.dtype is not target.dtype:
-        gradient = COMPOSITES["to"].call(gradient, target.dtype)
+        gradient = gradient.to(target.dtype)
     return gradient

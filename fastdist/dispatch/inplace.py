@@ -19,6 +19,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .batched_tensor import level_of, levels
 from .batching import change_batch
+from .differentiated import is_recorded
 from .memory import each_place_once, may_overlap, may_write, require_apart, require_writable
 from .offering import operator_of
 from .op import OPS, PLAIN, Op, common_device, public_function, refuse_devices
@@ -191,7 +192,7 @@ class InPlace(Op):
             backend.copy_into(target.array, room)
         storage_of(target).bump()
         if recording:
-            of.record(target, kept, attributes, of.edges_of(kept), set_history)
+            of.record(target, kept, attributes, of.node_class.edges_of(kept), set_history)
         if special:
             carry_pointwise(of, target, operands, attributes, kept)
         return target
@@ -227,9 +228,7 @@ class InPlace(Op):
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:
     """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
-    if not tls.grad or not layout.dtype.may_have_gradient:
-        return False
-    return any(isinstance(o, Tensor) and o.edge is not None for o in operands)
+    return layout.dtype.may_have_gradient and is_recorded(operands)
 
 
 def set_history(target: Tensor, node: Node) -> None:

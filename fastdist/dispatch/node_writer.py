@@ -10,12 +10,15 @@ a loop over names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..graph.node import Node, raise_changed, raise_released
+from ..graph.modes import modes
+from ..graph.node import Edge, Node, raise_changed, raise_released
+from ..graph.recording import begin_node
+from ..graph.saved_tensors import pack_saved
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
@@ -44,7 +47,8 @@ class Recording(NamedTuple):
     """All that a Node class says of its op: plain data.
 
     `gradients` has None for an input without; `numbers` are saved as raw arrays with each call,
-    `attributes` stand in the Way. `derivatives` returns the Tensor expressions by the inputs.
+    `attributes` stand in the Way. `derivatives` returns the Tensor expressions by the inputs. Of an
+    op that is `several`, each result has a gradient.
     """
 
     name: str
@@ -55,6 +59,7 @@ class Recording(NamedTuple):
     gradients: tuple[Gradient | None, ...]
     derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]]
     fresh: bool
+    several: bool = False
     optional: frozenset[str] = frozenset()
     tell_name: Callable[[Any], str] | None = None
 
@@ -71,13 +76,52 @@ class OpNode(Node):
         tell = self.of.tell_name
         return self.of.node_name if tell is None else tell(self)
 
-    def save(self, way: Way, *operands_out_others: Any) -> None:
+    @classmethod
+    def edges_of(cls, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the edges of the operands by which there is a gradient."""
+        pairs = zip(operands, cls.of.gradients, strict=True)
+        return tuple([o.edge if one and isinstance(o, Tensor) else None for o, one in pairs])
+
+    def record(
+        self,
+        way: Way,
+        edges: tuple[Any, ...],
+        operands: Sequence[Any],
+        numbers: Sequence[Any],
+        results: Sequence[Tensor],
+        attach: Callable[[Tensor, Node], None] | None = None,
+    ) -> None:
+        """Stand for a call of the general path; attach gives its result the edge, if it is not the
+        Node alone.
+        """
+        several = self.of.several
+        begin_node(self, edges, tuple([r.facts for r in results]) if several else results[0].facts)
+        self.save(way, *operands, *numbers, results)
+        if attach is not None:
+            attach(results[0], self)
+        elif several:
+            for i, result in enumerate(results):
+                result.edge = self.edge_of(i)
+        else:
+            results[0].edge = self
+        if modes.tracers:
+            pack_saved(self, self.of.tensors, operands)
+
+    def edge_of(self, i: int) -> Edge | None:
+        """Return the edge of one of several results."""
+        return Edge(self, i) if self.facts[i].dtype.may_have_gradient else None
+
+    def save(self, way: Way, *operands_numbers_results: Any) -> None:
         """Keep what the gradients by the inputs with an edge ask for."""
         raise NotImplementedError
 
     def apply_by_tensors(self, g: Any, way: Way, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays, by the Tensor expressions."""
-        found = self.apply_recorded(wrap(g, gradient_layout(g, self.facts)), keep)
+        if self.of.several:
+            given: Any = tuple(map(_wrapped, g, self.facts))
+        else:
+            given = _wrapped(g, self.facts)
+        found = self.apply_recorded(given, keep)
         return tuple(
             [
                 None if t is None else _on(t, layout)
@@ -86,8 +130,10 @@ class OpNode(Node):
         )
 
 
-def gradient_layout(g: Any, layout: Layout) -> Layout:
-    """Return the layout of a raw gradient of a tensor of layout."""
+def _wrapped(g: Any, layout: Layout) -> Tensor | None:
+    """Return a raw gradient of a tensor of layout as a Tensor."""
+    if g is None:
+        return None
     if (
         layout.contiguous
         and g.__class__ is np.ndarray
@@ -95,8 +141,8 @@ def gradient_layout(g: Any, layout: Layout) -> Layout:
         and g.dtype is layout.dtype.numpy
         and g.shape == layout.shape
     ):
-        return layout
-    return layout_of(g, layout.device)
+        return wrap(g, layout)
+    return wrap(g, layout_of(g, layout.device))
 
 
 def _on(tensor: Tensor, layout: Any) -> Any:
@@ -110,6 +156,7 @@ def node_class(of: Recording) -> type[OpNode]:
     writer = NodeWriter(of)
     versions = [f"{one}_version" for one in writer.saved]
     slots = (*writer.saved, *versions, *writer.numbers, *writer.results)
+    slots += ("num_outputs",) if of.several else ()
     source = (
         f"class {of.node_name}(OpNode):\n    __slots__ = {slots!r}\n"
         f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
@@ -134,8 +181,8 @@ def node_class(of: Recording) -> type[OpNode]:
 
 
 class NodeWriter:
-    """The text of one class; `saved` are the inputs that some gradient asks for, `results` `out`
-    and `others` if one does, `numbers` those of the op's.
+    """The text of one class; `saved` are the inputs that some gradient asks for, `results` what of
+    `out`, `others` (the results after it) and `outs` (all) one does, `numbers` those of the op's.
     """
 
     def __init__(self, of: Recording) -> None:
@@ -144,7 +191,7 @@ class NodeWriter:
         asked = set().union(*self.needed)
         self.saved = [name for name in of.tensors if name in asked]
         self.numbers = [name for name in of.numbers if name in asked]
-        self.results = [name for name in ("out", "others") if name in asked]
+        self.results = [name for name in ("out", "others", "outs") if name in asked]
         self.edges = f"        {''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges\n"
         self.held = [*self.saved, *self.results]
 
@@ -189,13 +236,23 @@ class NodeWriter:
             lines += self._if_wanted("out", keep, f"{node}.out = None")
         if "others" in self.results:
             lines.append(f"{node}.others = others")
+        if "outs" in self.results:
+            keep = ["_found = [(_o, storage_of(_o)) for _o in outs]"]
+            keep.append(
+                f"{node}.outs = [(_o.array, _s, _s.version, _o.extra) for _o, _s in _found]"
+            )
+            lines += self._if_wanted("outs", keep, f"{node}.outs = None")
         return lines
 
     def save(self) -> str:
         """Return the method that keeps what is needed of a call."""
-        body = "".join(f"        {line}\n" for line in self.save_lines("self", "{}"))
+        parts = {"out": "out = outs[0]", "others": "others = outs[1:]"}
+        lines = [parts[name] for name in self.results if name in parts]
+        lines += ["self.num_outputs = len(outs)"] if self.of.several else []
+        lines += self.save_lines("self", "{}")
+        body = "".join(f"        {line}\n" for line in lines)
         given = ", ".join([*self.of.tensors, *self.of.numbers])
-        return f"    def save(self, _way, {given}, out, others):\n{self.edges}{body}"
+        return f"    def save(self, _way, {given}, outs):\n{self.edges}{body}"
 
     def _begin(self) -> str:
         # The Way last, as release() takes it first: while it is there all that was read before is
@@ -209,7 +266,12 @@ class NodeWriter:
         )
 
     def apply(self) -> str:
-        """Return the method on raw arrays."""
+        """Return the method on raw arrays. No Way makes raw gradients of several results."""
+        if self.of.several:
+            return (
+                f"    def apply(self, g, keep):\n{self._begin()}"
+                "        return self.apply_by_tensors(g, _way, keep)\n"
+            )
         lines = [
             "    def apply(self, g, keep):\n",
             self._begin(),
@@ -270,7 +332,15 @@ class NodeWriter:
                 f"self, {name}, self.{name}_version, _e{i})\n"
             )
         if "out" in self.results:
-            lines.append("        out = None if out is None else _unpack_output(self, out)\n")
+            lines.append("        if out is not None: out = _unpack_output(")
+            lines.append("self, out, self.facts, self)\n")
+        if "outs" in self.results:
+            lines.append("        if outs is not None: outs = tuple([_unpack_output(")
+            lines.append(
+                "self, _o, self.facts[_i], self.edge_of(_i)) for _i, _o in enumerate(outs)])\n"
+            )
+        if "grads" in asked:
+            lines.append("        grads = tuple(g)\n")
         if "plan" in asked:
             lines.append("        plan = _way.plan\n")
         if "wanted" in asked:

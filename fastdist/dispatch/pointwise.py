@@ -14,9 +14,7 @@ from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN
 from ..devices.backend import Result, backend_of
 from ..graph.accumulate_grad import extra_of
-from ..graph.modes import modes, tls
-from ..graph.recording import begin_node
-from ..graph.saved_tensors import pack_saved
+from ..graph.modes import modes
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
@@ -25,6 +23,7 @@ from .calls import write_pointwise
 from .constants import as_operand, held, is_rounded_by_half
 from .declaration import require_parameters
 from .derive import ZERO
+from .differentiated import is_recorded
 from .gradients import CONDITIONS, as_array
 from .kinds import ArgumentError
 from .listening import heard
@@ -284,14 +283,10 @@ class PointwiseOp(PointwiseForm):
     def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
         if not self.differentiable or not result.facts.dtype.may_have_gradient:
             return
-        edges = self.edges_of(operands)
-        if any(edge is not None for edge in edges) and not (modes.grad_off and not tls.grad):
-            self.record(result, operands, attributes, edges, _give_edge)
-
-    def edges_of(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the edges of the operands that have a gradient."""
-        pairs = zip(operands, self.gradient_bodies, strict=True)
-        return tuple([None if b is None or not isinstance(o, Tensor) else o.edge for o, b in pairs])
+        if is_recorded(operands):
+            edges = self.node_class.edges_of(operands)
+            if any(edge is not None for edge in edges):
+                self.record(result, operands, attributes, edges)
 
     def record(
         self,
@@ -299,11 +294,9 @@ class PointwiseOp(PointwiseForm):
         operands: Sequence[Any],
         attributes: Sequence[Any],
         edges: tuple[Any, ...],
-        attach: Callable[[Tensor, Any], None],
+        attach: Callable[[Tensor, Any], None] | None = None,
     ) -> None:
         """Make the Node of a call with these edges, and attach it to the result."""
-        node = self.node_class()
-        begin_node(node, edges, result.facts)
         compute = result.facts.dtype
         precise = [self._precision(name, compute) for name in self.body_names]
         pairs = zip(operands, precise, strict=False)
@@ -312,14 +305,7 @@ class PointwiseOp(PointwiseForm):
         saved: list[Any] = [as_operand(number, dtype) for number, dtype in numbers]
         saved += [None] * (len(self.whole.number_names) - len(saved))
         way = recorded_way(self, [tensor.facts for tensor in tensors], result.facts)
-        node.save(way, *tensors, *saved, result, ())
-        attach(result, node)
-        if modes.tracers:
-            pack_saved(node, self.tensors, operands)
-
-
-def _give_edge(result: Tensor, node: Any) -> None:
-    result.edge = node
+        self.node_class().record(way, edges, tensors, saved, (result,), attach)
 
 
 _NO_BOOL = {
@@ -374,6 +360,7 @@ def refused(operands: Sequence[Any]) -> bool:
 
 def _number_tensor(value: Any, dtype: DType) -> Tensor:
     array = as_operand(value, dtype)
+    array.flags.writeable = False  # by this hooks know that it is none of the user's tensors
     return wrap(array, layout_of(array))
 
 

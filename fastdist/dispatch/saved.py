@@ -8,6 +8,7 @@ from weakref import ref
 
 from ..graph.modes import modes
 from ..graph.node import Node, raise_changed, raise_released
+from ..tensor.layout import Layout
 from ..tensor.storage import Storage
 from ..tensor.tensor import Tensor, wrap
 
@@ -27,16 +28,18 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
     return alias
 
 
-def unpack_output(node: Node, saved: tuple[Any, Storage, int, Any] | None) -> Tensor:
-    """Return the saved output, checked, with this Node as its edge."""
+def unpack_output(
+    node: Node, saved: tuple[Any, Storage, int, Any] | None, layout: Layout, edge: Any
+) -> Tensor:
+    """Return a saved output, checked, with its edge."""
     if saved is None:
         raise_released(node)
     assert saved is not None
     array, storage, version, tangents = saved
     if storage.version != version:
-        raise_changed(node, None, node.facts, version, storage.version)
-    alias = wrap(array, node.facts)
-    alias.edge, alias.extra, alias._storage = node, tangents, storage
+        raise_changed(node, None, layout, version, storage.version)
+    alias = wrap(array, layout)
+    alias.edge, alias.extra, alias._storage = edge, tangents, storage
     if tangents.__class__ is SavedView:
         alias.edge, alias.extra = tangents.edge(), tangents.extra
     return alias

@@ -10,12 +10,11 @@ from ..core.errors import NoKernelError
 from ..core.overriding import NOT_TAKEN
 from ..devices.backend import backend_of
 from ..graph.accumulate_grad import extra_of
-from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.recording import begin_node
-from ..graph.saved_tensors import pack_saved
+from ..graph.modes import modes, set_grad_mode
 from ..kernels.cpu.silence import silent
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .calls import write_structured
+from .differentiated import is_recorded
 from .gradients import as_array
 from .kinds import require_tensors
 from .listening import heard
@@ -145,32 +144,12 @@ class StructuredOp(StructuredForm):
 
     def record(self, results: Sequence[Tensor], operands: Sequence[Any], way: Way) -> None:
         """Give the first result, or all of several, an edge if a gradient may flow through it."""
-        result = results[0]
-        if (
-            not self._vjps
-            or not (self.several or result.facts.dtype.may_have_gradient)
-            or (modes.grad_off and not tls.grad)
-        ):
+        if not self._vjps or not is_recorded(operands):
             return
-        edges = tuple(
-            [
-                o.edge
-                if o is not None and name in self._vjps and o.__class__ not in _NUMBER
-                else None
-                for name, o in zip(self.tensors, operands, strict=True)
-            ]
-        )
-        if not any(edge is not None for edge in edges):
-            return
-        if self.several:
-            self.several_node_class().record(edges, operands, results, way)
-            return
-        node = self.node_class()
-        begin_node(node, edges, result.facts)
-        node.save(way, *operands, result, results[1:])
-        result.edge = node
-        if modes.tracers:
-            pack_saved(node, self.tensors, operands)
+        edges = self.node_class.edges_of(operands)
+        may_pass = self.several or results[0].facts.dtype.may_have_gradient
+        if may_pass and any(edge is not None for edge in edges):
+            self.node_class().record(way, edges, operands, (), results)
 
     def carry_tangents(self, results: Sequence[Tensor], operands: Sequence[Any], way: Way) -> None:
         """Give the results the tangents that follow from those of the operands, level by level."""
@@ -229,8 +208,6 @@ class StructuredOp(StructuredForm):
 def _run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     return run(*arrays)
 
-
-_NUMBER = frozenset({int, float, bool})
 
 # The kernels that take complex numbers: those that move them, and those whose adjoint asks for no
 # conjugate.

@@ -9,7 +9,6 @@ from ..core.errors import DeclarationError
 from .declaration import defaults_of, parameter_names, require_parameters, require_word
 from .node_writer import Gradient, OpNode, Recording, node_class
 from .op import Op
-from .several_results import SeveralNode, several_node_class
 from .way import Plan
 
 # Attributes with these annotations take no two equal values that are not the same.
@@ -76,7 +75,6 @@ class StructuredForm(Op):
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
         self._node: type[OpNode] | None = None
-        self._several_node: type[SeveralNode] | None = None
         self._is_written = False
 
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
@@ -162,6 +160,7 @@ class StructuredForm(Op):
             gradients=tuple(gradients),
             derivatives=lambda: functions,
             fresh=self.fresh,
+            several=self.several,
             optional=self.optional,
             tell_name=self.tell_name,
         )
@@ -172,13 +171,6 @@ class StructuredForm(Op):
         if self._node is None:
             self._node = node_class(self.recording())
         return self._node
-
-    @property
-    def several_node_class(self) -> type[SeveralNode]:
-        """The same, of an op that is several."""
-        if self._several_node is None:
-            self._several_node = several_node_class(self.recording())
-        return self._several_node
 
     @property
     def key_text(self) -> list[str]:

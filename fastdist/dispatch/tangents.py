@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..tensor.layout import Layout, strides_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
+from .pointwise_form import PointwiseForm
 
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
@@ -19,16 +20,6 @@ from .op import OPS
 # of the base's tangent, which takes the old one's place; views then forget theirs. Tangents
 # themselves are never written over: y = x + 1 has x's very tangent. A dual tensor shares memory
 # with the tensor it was made of, but no tangent: it is a base for this purpose.
-
-
-class Differentiable(Protocol):
-    """What of a pointwise op its tangents ask: a vjp for each operand, None where there is none."""
-
-    differentiable: bool
-
-    @property
-    def vjps(self) -> tuple[Any, ...]:
-        """Functions of (*operands, *attributes, out, g), which for these ops are jvps as well."""
 
 
 class _Limit(threading.local):
@@ -216,7 +207,7 @@ def carry_view(result: Tensor, input: Tensor) -> None:
 
 
 def carry_pointwise(
-    op: Differentiable,
+    op: PointwiseForm,
     result: Tensor,
     operands: Sequence[Any],
     attributes: Sequence[Any],
@@ -240,7 +231,7 @@ def carry_pointwise(
 
 
 def _tangent(
-    op: Differentiable,
+    op: PointwiseForm,
     result: Tensor,
     values: Sequence[Any],
     attributes: Sequence[Any],

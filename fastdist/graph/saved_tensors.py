@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GraphError
+from ..tensor.layout import Layout
 from ..tensor.storage import Storage
 from ..tensor.tensor import Tensor, wrap
 from .modes import count_special, count_tracers, no_grad
@@ -140,10 +141,20 @@ def pack_saved(node: Any, names: Iterable[str], operands: Sequence[Any]) -> None
             setattr(node, name, PackedTensor(operand, hooks))
     out = getattr(node, "out", None)
     if out is not None:
-        array, _, _, extra = out
-        alias = wrap(array, node.facts)
-        alias.edge = node
-        node.out = PackedOutput(PackedTensor(alias, hooks), extra)
+        node.out = _packed_output(out, node.facts, node, hooks)
+    outs = getattr(node, "outs", None)
+    if outs is not None:
+        parts = enumerate(zip(outs, node.facts, strict=True))
+        node.outs = [
+            _packed_output(one, facts, node.edge_of(i), hooks) for i, (one, facts) in parts
+        ]
+
+
+def _packed_output(saved: Any, layout: Layout, edge: Any, hooks: tuple[Pack, Unpack]) -> Any:
+    array, _, _, extra = saved
+    alias = wrap(array, layout)
+    alias.edge = edge
+    return PackedOutput(PackedTensor(alias, hooks), extra)
 
 
 def pack_one(tensor: Tensor) -> Any:
