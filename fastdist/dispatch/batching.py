@@ -33,18 +33,31 @@ from .rules import normalize_axis
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 Rule = Callable[..., Any]
+Levels = tuple[int, tuple[int, ...], tuple[str, ...]]
 
 
 @contextmanager
 def open_level(size: int, randomness: str) -> Iterator[int]:
     """Let ops of this thread take batches of size at a new level, inside this block."""
-    before = levels.depth, levels.sizes, levels.randomness
-    levels.depth += 1
-    levels.sizes, levels.randomness = (*before[1], size), (*before[2], randomness)
+    depth, sizes, kinds = levels_now()
+    with levels_as((depth + 1, (*sizes, size), (*kinds, randomness))):
+        yield depth + 1
+
+
+def levels_now() -> Levels:
+    """Return which levels are open in this thread: how many, of what sizes and randomness."""
+    return levels.depth, levels.sizes, levels.randomness
+
+
+@contextmanager
+def levels_as(open: Levels) -> Iterator[None]:
+    """Let these levels be open in this thread inside this block, and no others."""
+    before = levels_now()
+    levels.depth, levels.sizes, levels.randomness = open
     count_special(1)
     count_tracers(1)
     try:
-        yield levels.depth
+        yield
     finally:
         count_tracers(-1)
         count_special(-1)

@@ -18,6 +18,8 @@ from ..core.device import Device
 from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
 from ..dispatch.autocast import casting_as, casting_now
+from ..dispatch.batched_tensor import Batched, batched
+from ..dispatch.batching import levels_as, levels_now
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import enable_grad, tls
 from ..graph.saved_tensors import pack_one
@@ -204,7 +206,7 @@ class _Frame:
         self._args = [_Kept(arg) for arg in args]
         self._kwargs = {name: _Kept(arg) for name, arg in kwargs.items()}
         self.draws = _Draws() if preserve else None
-        self._casting = casting_now()
+        self._casting, self._levels = casting_now(), levels_now()
         self._compares, self._debug, self._early_stop = compares, debug, early_stop
         self._holders: list[weakref.ref[_Holder]] = []
         self._facts: list[str] = []
@@ -265,6 +267,7 @@ class _Frame:
             if self.draws is not None:
                 stack.enter_context(self.draws.again())
             stack.enter_context(casting_as(self._casting))
+            stack.enter_context(levels_as(self._levels))
             stack.enter_context(self._context)
             stack.enter_context(enable_grad())
             try:
@@ -317,6 +320,10 @@ class _Kept:
     """
 
     def __init__(self, value: Any) -> None:
+        self._levels: list[int] = []  # of a batch of vmap, the innermost first
+        while isinstance(value, Batched):  # whose graph is its value's
+            self._levels.append(value.level)
+            value = value.value
         self._value = value
         self._requires_grad = isinstance(value, Tensor) and value.requires_grad
         if isinstance(value, Tensor):
@@ -342,7 +349,11 @@ class _Kept:
                     f"{self._version} instead. Give the checkpoint a clone()"
                 )
             fresh = value.detach()
-        return fresh.requires_grad_() if self._requires_grad else fresh
+        if self._requires_grad:
+            fresh.requires_grad_()
+        for level in reversed(self._levels):
+            fresh = batched(fresh, level)
+        return fresh
 
 
 def _facts(tensor: Tensor) -> str:

@@ -340,3 +340,61 @@ def test_device_states_are_those_of_the_devices_on_which_arguments_lie() -> None
 
 def test_device_states_of_the_cpu_are_none() -> None:
     assert get_device_states(fd.ones(2), [fd.ones(1)]) == ([], [])
+
+
+WEIGHT = fd.randn(3, 3, generator=fd.Generator().manual_seed(7))
+
+
+def energy(x: Any) -> Any:
+    return (x @ WEIGHT).sin().pow(3).sum()
+
+
+def energy_again(x: Any) -> Any:
+    return checkpoint(energy, x, use_reentrant=False)
+
+
+def energy_twice_again(x: Any) -> Any:
+    return checkpoint(energy_again, x, use_reentrant=False)
+
+
+def gradient_of_batch(function: Any, xs: Any) -> Any:
+    xs = xs.clone().requires_grad_()
+    fd.vmap(function)(xs).sum().backward()
+    return xs.grad
+
+
+TRANSFORMS: dict[str, Any] = {
+    "each gradient": lambda f, xs: fd.vmap(fd.func.grad(f))(xs),
+    "each of two levels": lambda f, xs: fd.vmap(fd.vmap(fd.func.grad(f)))(xs[None]),
+    "each gradient's gradient": lambda f, xs: fd.vmap(
+        fd.func.grad(lambda x: fd.func.grad(f)(x).sum())
+    )(xs),
+    "the gradient of all": lambda f, xs: fd.func.grad(lambda x: fd.vmap(f)(x).sum())(xs),
+    "backward from outside": gradient_of_batch,
+}
+
+
+@pytest.mark.parametrize("function", [energy_again, energy_twice_again])
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_a_batch_of_checkpoints_has_the_gradients_without_them(
+    transform: Any, function: Any
+) -> None:
+    xs = fd.randn(2, 3, generator=fd.Generator().manual_seed(3))
+    found, expected = transform(function, xs), transform(energy, xs)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_batch_of_checkpoints_draws_the_same_numbers_again() -> None:
+    def noisy(x: Any) -> Any:
+        return energy(x * fd.randn_like(x))
+
+    def noisy_again(x: Any) -> Any:
+        return checkpoint(noisy, x, use_reentrant=False)
+
+    found = []
+    for function in (noisy, noisy_again):
+        xs = fd.ones(2, 3, requires_grad=True)
+        fd.manual_seed(4)
+        fd.vmap(function, randomness="different")(xs).sum().backward()
+        found.append(xs.grad.tolist())
+    assert found[0] == found[1]
