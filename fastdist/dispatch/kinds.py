@@ -127,9 +127,14 @@ def _values(
 def find_fault(
     function: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
 ) -> str | None:
-    """Return what is wrong with the first argument that does not fit its annotation, or None."""
+    """Return what is wrong with the first argument that does not fit its annotation, or None.
+
+    Note    asked of calls that failed: there a number that int64 does not hold may be why
+    """
     for name, value, wanted in _values(parameters, given):
         fault = _fault_of(value, wanted, _FITS)
+        if fault is None and _FITS.keys() >= set(wanted) and _is_huge(value):
+            fault = f"is out of range: {_short(value)}"
         if fault is not None:
             return _told(function, parameters, name, fault)
     return None
@@ -199,7 +204,7 @@ def _fault_of(
     if len(known) < len(wanted):
         return None
     if any(fits[kind](value) for kind in known):
-        return f"is out of range: {_short(value)}" if _is_huge(value) else None
+        return None
     expected = " or ".join(_WORDS.get(kind, kind) for kind in known)
     hint = "; make one with tensor()" if known == ["Tensor"] and _is_number(value) else ""
     return f"must be {expected}, not {_short(value)}{hint}"

@@ -177,6 +177,18 @@ def test_integers_that_the_dtype_does_not_hold_are_not_drawn(
         draw()
 
 
+def test_integers_of_63_and_64_bits_are_drawn_by_the_first_call() -> None:
+    for low, high in ((0, 1 << 62), (0, (1 << 63) - 1), (-(1 << 63), (1 << 63) - 1), (0, 1 << 63)):
+        found = fd.randint(low, high, (100,))
+        least, most = found.min().item(), found.max().item()
+        assert found.dtype is fd.int64 and low <= least < most < high
+        assert most - least > (high - low) // 2
+    assert fd.randint_like(found, 1 << 62).min() >= 0
+    assert found.random_(0, 1 << 62).max() < 1 << 62
+    with pytest.raises(RuntimeError, match="to - 1 is out of bounds for int64"):
+        fd.randint(1 << 64, (2,))
+
+
 def test_integers_up_to_the_largest_of_the_dtype_are_drawn() -> None:
     assert fd.randint(255, 256, (1,), dtype=fd.uint8).item() == 255
     assert fd.randint(-128, -127, (1,), dtype=fd.int8).item() == -128
