@@ -20,7 +20,7 @@ _DRAWS = frozenset(
 # Functions that make a tensor like another: like a batch, one that its calls may write into.
 _LIKE = frozenset({"empty_like", "full_like", "ones_like", "zeros_like"})
 # Functions that speak of where elements lie in memory, where those of a batch lie elsewhere.
-_REFUSED = frozenset({"as_strided", "as_strided_scatter"})
+_REFUSED = frozenset({"as_strided_scatter"})
 # Functions whose results have lengths that depend on numbers.
 _OF_ANY_LENGTH = frozenset({"argwhere", "masked_select", "nonzero", "unique", "unique_consecutive"})
 # How results are put together again, which the composites know.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
+from ..dispatch.batched_tensor import Batched, of_all_calls
 from ..dispatch.batching import along_axes
 from ..dispatch.composite import composite
 from ..dispatch.rules import normalize_axis
@@ -96,6 +97,23 @@ def _places(shape: Shape, strides: Shape, start: int) -> Any:
     return places.reshape(-1)
 
 
+@strided.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    value = operands[0].value
+    size, stride, start = attributes
+    ndim = len(value.facts.shape)
+    n, step = (part[-ndim] for part in _layout_in_memory(value))
+    return op.general((value,), ((n, *size), (step, *stride), start))
+
+
+def _layout_in_memory(input: Any) -> tuple[Shape, Shape]:
+    """Return a tensor's shape and strides; of a batch, which has none, behind those of all calls'
+    tensor.
+    """
+    layout = of_all_calls(input).facts
+    return layout.shape, layout.strides
+
+
 @strided.vjp("input")
 def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> Any:
     own = _places(input_layout.shape, input_layout.strides, 0)
@@ -118,13 +136,43 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     where the memory begins, and is input's own unless given.
     """
     shape, steps = tuple(size), tuple(stride)
-    own, room = _place_in_memory(input)
-    offset = own if storage_offset is None else storage_offset
-    _require_room(shape, steps, offset, room, input.facts.dtype.itemsize)
+    _require_steps(shape, steps, storage_offset or 0)
+    if isinstance(input, Batched):
+        own = of_all_calls(input).storage_offset()
+        offset = own if storage_offset is None else storage_offset
+        _require_own_room(input, shape, steps, offset)
+    else:
+        own, room = _place_in_memory(input)
+        offset = own if storage_offset is None else storage_offset
+        _require_room(shape, steps, offset, room, input.facts.dtype.itemsize)
     return strided.general((input,), (shape, steps, offset - own))  # type: ignore[no-any-return]
 
 
-def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int) -> None:
+def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> None:
+    """Raise RuntimeError for a view of a batch in which a call would see more than its tensor's
+    memory: that of other calls.
+    """
+    base, ndim = of_all_calls(input), len(input.facts.shape)
+    lengths, strides = (part[len(part) - ndim :] for part in _layout_in_memory(input))
+    first = base.storage_offset()
+    last = _end(lengths, strides, first) - 1
+    end = _end(shape, steps, offset) - 1
+    if 0 not in shape and (offset < first or end > last):
+        raise RuntimeError(
+            f"result = tensor.as_strided({list(shape)}, {list(steps)}, {offset}) can access memory "
+            f"outside of `tensor`. `result` can access some memory in range [{offset}, {end}], but "
+            f"`tensor` can only access some memory in range [{first}, {last}]. This is not "
+            "supported inside of vmap, please try to rewrite the `as_strided` call as a sequence "
+            "of PyTorch view operations"
+        )
+
+
+def _end(shape: Shape, strides: Shape, start: int) -> int:
+    """Return behind which place a view that begins at start ends."""
+    return start + 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+
+
+def _require_steps(shape: Shape, steps: Shape, offset: int) -> None:
     if len(shape) != len(steps):
         raise ShapeError(
             f"mismatch in length of strides and shape: {len(steps)} strides for {len(shape)} axes"
@@ -136,7 +184,10 @@ def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int)
         )
     if offset < 0 or any(n < 0 for n in shape):
         raise ShapeError(f"as_strided: sizes {list(shape)} and offset {offset} must not be below 0")
-    needed = 1 + offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+
+
+def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int) -> None:
+    needed = _end(shape, steps, offset)
     if 0 not in shape and needed > room:
         raise ShapeError(
             f"setStorage: sizes {list(shape)}, strides {list(steps)}, storage offset {offset}, and "
@@ -155,5 +206,4 @@ def _place_in_memory(input: Any) -> tuple[int, int]:
     layout = base.facts
     if not layout.numel:
         return 0, 0
-    reach = 1 + sum((n - 1) * step for n, step in zip(layout.shape, layout.strides, strict=True))
-    return input.storage_offset(), base.storage_offset() + reach
+    return input.storage_offset(), _end(layout.shape, layout.strides, base.storage_offset())

@@ -108,6 +108,41 @@ LIKE: dict[str, Any] = {
 }
 
 
+STRIDED: dict[str, Any] = {
+    "windows": lambda x: x.as_strided((2, 2), (1, 1)),
+    "one place many times": lambda x: x.as_strided((3,), (0,)),
+    "from a place of its memory": lambda x: fd.zeros_like(x).add_(x).as_strided((2,), (1,), 1),
+    "written into": lambda x: fd.zeros_like(x).as_strided((2,), (2,)).copy_(x[:2]),
+    "a view's": lambda x: x[1:].as_strided((2, 2), (0, 1)),
+    "nothing": lambda x: x.as_strided((0, 2), (1, 1)),
+}
+
+
+@pytest.mark.parametrize("call", STRIDED.values(), ids=STRIDED)
+def test_views_by_strides_are_those_of_each_call(call: Any) -> None:
+    expected = fd.stack([call(x.clone()) for x in X])
+    close(vmap(call)(X), expected)
+    if not expected.numel():
+        return
+    close(vmap(vmap(call))(fd.stack([X, X])), fd.stack([expected, expected]))
+    loss = grad(lambda x: (call(x) ** 2).sum())
+    close(vmap(loss)(X), fd.stack([loss(x.clone()) for x in X]))
+
+
+def test_views_by_strides_see_nothing_of_other_calls() -> None:
+    # The calls' tensors lie between each other: each begins one place behind the last.
+    found = vmap(lambda x: x.as_strided((2,), (1,)), in_dims=1)(fd.arange(6.0).reshape(3, 2))
+    assert found.tolist() == [[0.0, 1.0], [1.0, 2.0]]
+    for wrong in (
+        lambda x: x.as_strided((4,), (1,)), lambda x: x.as_strided((2, 2), (1, 1), 1),
+        lambda x: x.as_strided((1,), (1,), 3),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="can access memory outside of `tensor`"):
+            vmap(wrong)(X)
+    with pytest.raises(RuntimeError, match="mismatch in length of strides and shape"):
+        vmap(lambda x: x.as_strided((2, 2), (1,)))(X)
+
+
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
 @pytest.mark.parametrize("call", LIKE.values(), ids=LIKE)
 def test_what_is_made_like_a_batch_is_one_to_be_written_into(call: Any) -> None:
