@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import bool_, float32
+from ..core.dtypes import WORDS, bool_, float32
 from ..core.errors import DTypeError, ShapeError
+from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from .attention_blocks import in_blocks, suits_blocks, weights_of
@@ -36,6 +37,7 @@ def scaled_dot_product_attention(
             with n + m, and that of a mask and its gradient: see attention_blocks
     """
     _require_fitting(query, key, value, attn_mask, is_causal)
+    _require_shapes(query, key, value, enable_gqa)
     # Of no entries all scores are 0, whatever the factor.
     length = query.facts.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
@@ -61,6 +63,11 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: boo
             f"{q} key.dim: {k} and value.dim: {v} instead."
         )
     dtype = layouts[0].dtype
+    if not dtype.may_have_gradient:
+        raise DTypeError(
+            f"expected scalar type Float but found {WORDS[dtype]}: scaled_dot_product_attention "
+            "takes floating queries, keys and values"
+        )
     if any(one.dtype is not dtype for one in layouts):
         q, k, v = (one.dtype.name for one in layouts)
         raise DTypeError(
@@ -79,6 +86,25 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: boo
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
             f"attn_mask.dtype: {mask.facts.dtype.name} and  query.dtype: {dtype.name} instead."
         )
+
+
+def _require_shapes(query: Any, key: Any, value: Any, enable_gqa: bool) -> None:
+    """Raise ShapeError for operands of which no product can be made; of their heads, where some
+    serve several, _shared_heads speaks.
+    """
+    q, k, v = (one.facts.shape for one in (query, key, value))
+    if q[-1] != k[-1]:
+        raise ShapeError(
+            f"scaled_dot_product_attention: query is {q} and key is {k}; their last axes must have "
+            f"the same size, {q[-1]} != {k[-1]}"
+        )
+    if k[-2] != v[-2]:
+        raise ShapeError(
+            f"scaled_dot_product_attention: key is {k} and value is {v}; their second last axes "
+            f"must have the same size, {k[-2]} != {v[-2]}"
+        )
+    if not enable_gqa and not q[:-2] == k[:-2] == v[:-2]:
+        broadcast_shapes("scaled_dot_product_attention", [q[:-2], k[:-2], v[:-2]])
 
 
 def _shared_heads(query: Any, one: Any) -> Any:

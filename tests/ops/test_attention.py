@@ -103,6 +103,23 @@ def test_what_does_not_fit_is_refused_in_words(given: Any, more: Any, text: str)
         attend(*[fd.ones(*shape) for shape in given], **more)
 
 
+@pytest.mark.parametrize("length", [5, 200])
+def test_shapes_that_do_not_fit_are_told_as_the_caller_knows_them(length: int) -> None:
+    q, k = fd.ones(2, length, 4), fd.ones(2, length + 1, 4)
+    name = "^scaled_dot_product_attention: "
+    with pytest.raises(RuntimeError, match=name + "query is .* and key is .* last axes .*, 4 != 3"):
+        attend(q, k[..., :3], k)
+    with pytest.raises(RuntimeError, match=name + "key is .* and value is .* second last axes"):
+        attend(q, k, q)
+    lead = (
+        r"The size of tensor a \(2\) must match the size of tensor b \(3\) .* dimension 0: scaled_"
+    )
+    with pytest.raises(RuntimeError, match=lead):
+        attend(q, k, fd.ones(3, length + 1, 4))
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Long: scaled_dot"):
+        attend(q.long(), k.long(), k.long())
+
+
 def test_mixed_dtypes_are_refused() -> None:
     with pytest.raises(RuntimeError, match=r"^Expected query, key, and value to have the same dty"):
         attend(fd.ones(2, 3), fd.ones(2, 3, dtype=fd.float64), fd.ones(2, 3))
