@@ -7,7 +7,7 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import Batched, of_all_calls, value_at
+from ..dispatch.batched_tensor import Batched, batched, of_all_calls, value_at
 from ..dispatch.composite import composite
 from ..dispatch.differentiated import is_recorded
 from ..dispatch.op import OPS
@@ -60,6 +60,8 @@ def has_gradient(weight: Any) -> bool:
 
 def sparse_rows(weight: Any, input: Any, padding: int | None, by_frequency: bool = False) -> Any:
     """Return the rows of weight at input; weight's gradient is a sparse tensor of these rows."""
+    if isinstance(input, Batched):  # whose rows are looked up for all calls
+        return batched(sparse_rows(weight, input.value, padding, by_frequency), input.level)
     shape, is_flat = weight.facts.shape, len(input.facts.shape) == 1
     places = input.to(int64) if is_flat else input.detach().reshape(-1).to(int64)
     with no_grad():

@@ -119,3 +119,24 @@ def test_zeros_in_the_place_of_a_gradient_have_no_entries() -> None:
     e(INDEX).sum().backward()
     e.zero_grad(set_to_none=False)
     assert e.weight.grad.is_sparse and e.weight.grad._nnz() == 0
+
+
+LOOK_UPS: dict[str, Any] = {
+    "rows": lambda i, w, sparse: F.embedding(i, w, padding_idx=1, sparse=sparse),
+    "a row": lambda i, w, sparse: F.embedding(i[0], w, sparse=sparse),
+    "bags": lambda i, w, sparse: F.embedding_bag(i[None], w, sparse=sparse),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("look_up", LOOK_UPS.values(), ids=LOOK_UPS)
+def test_a_batch_of_look_ups_in_one_table_has_a_sparse_gradient(look_up: Any) -> None:
+    index, found = fd.tensor([[0, 1, 1], [4, 3, 0]]), []
+    for sparse in (False, True):
+        w = (fd.arange(10.0).reshape(5, 2) / 7).requires_grad_()
+        rows = fd.vmap(lambda i, w=w, sparse=sparse: look_up(i, w, sparse))(index)
+        (rows**2).sum().backward()
+        assert w.grad is not None and w.grad.is_sparse == sparse
+        found.append((rows.detach().numpy(), w.grad.to_dense().numpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-6)
