@@ -22,7 +22,7 @@ from .batched_tensor import levels
 from .event_names import event_of_function
 from .kinds import ArgumentError, find_fault, require_kinds
 from .offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
-from .timing import timed_alone, to_be_timed
+from .timing import to_be_timed, told
 from .tracing import listener, traced_composite
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,7 +55,7 @@ def checked(
     def call(*args: Any, **kwargs: Any) -> Any:
         if modes.tracers:
             if event is not None and to_be_timed(call):
-                return timed_alone(event, call, call, args, kwargs)
+                return told(event, call, args, kwargs, entering=call)
             if mode_is_open():
                 found = offer(getattr(call, "offered_as", call), args, kwargs)
                 if found is not NOT_TAKEN:

@@ -72,6 +72,9 @@ def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], o
     level = level_of(operands) if levels.depth else 0
     if not level:
         return NOT_TAKEN
+    if op.kind == "in-place":
+        named = dict(zip(op.attributes, attributes, strict=True))
+        return change_batch(op.public, operands, **named)
     if out is not None:
         raise RuntimeError(f"vmap: {op.name}(..., out=...) writes into a tensor that is no batch")
     rule: Rule = op.batching if callable(op.batching) else _derived(op, operands)

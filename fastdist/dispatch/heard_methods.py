@@ -15,7 +15,7 @@ from ..core.caller_warning import is_ours
 from ..core.time_ranges import time_ranges
 from ..tensor.tensor import Tensor
 from . import tracing
-from .timing import told_alone
+from .timing import told
 
 # Method -> PyTorch's name for its event in a profile.
 _EVENTS: Final = {
@@ -65,7 +65,7 @@ def _heard(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def method(*args: Any, **kwargs: Any) -> Any:
         if event is not None and time_ranges.on:
-            found = told_alone(f"aten::{event}", plain, args, kwargs)
+            found = told(f"aten::{event}", plain, args, kwargs)
         else:
             found = plain(*args, **kwargs)
         if reads and not is_ours(sys._getframe(1)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError, GraphError, ShapeError
+from ..core.overriding import NOT_TAKEN
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
@@ -17,9 +18,8 @@ from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .batched_tensor import level_of, levels
-from .batching import change_batch
 from .differentiated import is_recorded
+from .listening import heard
 from .memory import each_place_once, may_overlap, may_write, require_apart, require_writable
 from .offering import operator_of
 from .op import OPS, PLAIN, Op, common_device, public_function, refuse_devices
@@ -28,8 +28,6 @@ from .promotion import can_cast
 from .saved import SavedView
 from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of, value_before
-from .timing import timed, to_be_timed
-from .tracing import listener, traced
 from .view import replay, replay_array
 
 # Note [In-place on views]
@@ -128,14 +126,9 @@ class InPlace(Op):
     ) -> Any:
         """Check, offer to the tracer, write, record a Node, carry tangents."""
         if modes.tracers:
-            if levels.depth and level_of(operands):
-                named = dict(zip(self.attributes, attributes, strict=True))
-                return change_batch(self.public, operands, **named)
-            recorder = listener()
-            if recorder is not None:
-                return traced(recorder, self.name, self.general, (operands, attributes))
-            if to_be_timed(self):
-                return timed(self, self.name, self.general, operands, attributes)
+            found, operands = heard(self, operands, attributes)
+            if found is not NOT_TAKEN:
+                return found
         given, operands = operands, tuple([_operand(operand) for operand in operands])
         if refused(operands):
             return meet_sparse(self.name, given, attributes)

@@ -12,7 +12,8 @@ from ..core.overriding import NOT_TAKEN
 from .autocast import cast_operands
 from .batched_tensor import levels
 from .batching import offer_batch
-from .timing import timed, timed_view, to_be_timed
+from .event_names import event_of
+from .timing import to_be_timed, told
 from .tracing import listener, shown_as, traced
 from .way import are_keys
 
@@ -30,9 +31,9 @@ def heard(
         if batch is not NOT_TAKEN:
             return batch, operands
     if to_be_timed(op):
-        if op.kind == "view":
-            return timed_view(op, op.general, operands, attributes), operands
-        return timed(op, op.name, op.general, operands, attributes, out), operands
+        event = event_of(op.name, operands, attributes)
+        given = (operands, attributes, out)
+        return told(event, op.general, given, op=op, entering=op), operands
     operands = cast_operands(op.name, operands)
     recorder = listener()
     if recorder is None or (op.kind == "structured" and not are_keys(attributes)):

@@ -12,7 +12,7 @@ from ..dispatch.op import register
 from ..dispatch.promotion import result_dtype
 from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp
-from ..dispatch.timing import timed_alone, to_be_timed
+from ..dispatch.timing import to_be_timed, told
 from ..graph.modes import modes
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
@@ -42,7 +42,7 @@ class MatmulOp(StructuredOp):
                         "aten::dot" if row and column else "aten::mv" if column else "aten::matmul"
                     )
                     given = (operands, attributes, out)
-                    return timed_alone(event, _of_vectors, self.general, given, {})
+                    return told(event, self.general, given, entering=_of_vectors)
                 _require_match(input, other)
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other

@@ -11,6 +11,8 @@ import pytest
 import fastdist
 import fastdist.autograd.profiler
 import fastdist.profiler
+from fastdist.dispatch import event_names
+from fastdist.namespace.catalogue import OPS
 
 # What is built by PyTorch's recorder alone, or says which of its recorders made an event.
 OF_THE_RECORDER = {
@@ -68,3 +70,13 @@ def test_events_and_averages_tell_what_those_of_torch_tell() -> None:
         *("post_processing_timeout_s", "preset_metadata", "profiler", "record_steps", "schedule"),
         *("step_rec_fn", "use_device"),
     }
+
+
+@pytest.mark.interop("torch")
+def test_events_of_ops_have_names_of_pytorchs() -> None:
+    import torch
+
+    known = {name.partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    given = {op: event_names.event_of(op, ()) for op in OPS if op not in event_names._BY_CALL}
+    ours = {op for op, event in given.items() if event not in known}
+    assert ours == {"softsign", "tanhshrink"}  # in PyTorch functions of Python's, of several ops

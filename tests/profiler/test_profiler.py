@@ -399,3 +399,31 @@ def test_watchers_hear_of_the_first_recording_and_of_the_end_of_the_last() -> No
         recordings.unwatch(late.append)
     assert told == late == [True, False]
     recordings.unwatch(told.append)
+
+
+HELD = fd.ones(3)
+PLACES = fd.eye(2).to_sparse()
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "size"),
+    [
+        ("zeros", lambda: fd.zeros(4, 3), 48),
+        ("empty", lambda: fd.empty(4, 3), 48),
+        ("rand", lambda: fd.rand(4, 3, dtype=fd.float64), 96),
+        ("arange", lambda: fd.arange(5), 40),
+        ("ones_like", lambda: fd.ones_like(HELD), 12),
+        ("cat", lambda: fd.cat([HELD, HELD]), 24),
+        ("expand_as", lambda: HELD.expand_as(HELD), 0),
+        ("frombuffer", lambda: fd.frombuffer(bytearray(8), dtype=fd.float32), 0),
+        ("broadcast_tensors", lambda: fd.broadcast_tensors(HELD, HELD), 0),
+        ("coalesce", PLACES.coalesce, 0),
+    ],
+)
+def test_bytes_of_what_is_made_without_operands_are_counted_and_no_others(
+    name: str, make: Callable[[], object], size: int
+) -> None:
+    with profile(profile_memory=True) as p:
+        made = make()
+    (event,) = [e for e in p.events() if e.name == f"aten::{name}"]
+    assert event.cpu_memory_usage == size and made is not None
