@@ -20,15 +20,29 @@ def find_unpicklable(
     """Return the innermost part of value that dump refuses; value itself is known to fail.
 
     Each part is tried alone, so this costs as much as pickling value once for each level: it is for
-    an error's text.
+    an error's text. What is nested too deeply to be pickled is itself to blame: the first part that
+    is not would only be as deep as just fits.
     """
-    found = Culprit(name, value, error)
+    found, levels = Culprit(name, value, error), 0
     # A value may contain itself.
     seen = {id(value)}
-    while (inner := next(_failing_parts(found, dump, seen), None)) is not None:
-        found = inner
+    while not isinstance(found.error, RecursionError):
+        inner = next(_failing_parts(found, dump, seen), None)
+        if inner is None:
+            break
+        found, levels = inner, levels + 1
         seen.add(id(inner.value))
-    return found
+    return found._replace(path=_shortened(found.path, levels))
+
+
+# Letters of a path that are shown of its beginning, and of its end, where it is longer than both.
+_SHOWN = 60
+
+
+def _shortened(path: str, levels: int) -> str:
+    if len(path) <= 3 * _SHOWN:
+        return path
+    return f"{path[:_SHOWN]} ... {path[-_SHOWN:]}, {levels:,} levels down"
 
 
 def _failing_parts(

@@ -56,6 +56,24 @@ def test_a_value_that_contains_itself_comes_to_an_end() -> None:
     assert _find(value).path == "args[1]"
 
 
+def test_a_long_way_is_told_by_its_ends() -> None:
+    value: list[Any] = [_LOCK]
+    for _ in range(200):
+        value = [value]
+    found = _find(value)
+    assert found.value is _LOCK
+    assert found.path.startswith("args[0][0][0]") and " ... " in found.path
+    assert found.path.endswith("[0][0], 201 levels down") and len(found.path) < 160
+
+
+def test_what_is_nested_too_deeply_is_itself_to_blame() -> None:
+    value: list[Any] = [_LOCK]
+    for _ in range(50_000):
+        value = [value]
+    found = _find((1, value))
+    assert found.path == "args" and isinstance(found.error, RecursionError)
+
+
 def test_a_class_is_not_looked_into() -> None:
     class Local:
         lock = _LOCK
