@@ -27,7 +27,8 @@ from .event_names import event_of
 # by no call is an input or a constant. A tensor that shares the very array of one that is known
 # (`x.detach()`, `x.data`) is its `detach`. An op that is a part of others goes by the name of the
 # function that the user called, or by PyTorch's name for what it does (`shown_as`). Where lines of
-# the user's read numbers (`x.item()`, `if x > 0`), a call says which: they stay what they were.
+# the user's read numbers (`x.item()`, `if x > 0`), a call says which: they stay what they were. So
+# does the answer of another worker, whose calls nobody here hears of.
 
 
 class Value(NamedTuple):
@@ -194,7 +195,19 @@ def note_read(name: str, tensor: Any, found: Any) -> None:
     recorder.calls.append(Call(name, _not_again, (value,), {}, (), site(), note))
 
 
-def _not_again(tensor: Tensor) -> None:
+def note_answer(name: str, tensors: Sequence[Tensor], whose: str) -> None:
+    """Let this thread's recorder, if it listens, know that the user asked another worker.
+
+    Note    called where modes.tracers is not zero
+    """
+    recorder = listener()
+    if recorder is not None:
+        note = f"answer of {whose}, baked in"
+        given = recorder.seen(tuple(tensors))
+        recorder.calls.append(Call(name, _not_again, given, {}, (), site(), note))
+
+
+def _not_again(*tensors: Tensor) -> None:
     """Stand for the reading of numbers, of which the program has made what it made."""
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from ...core.device import Device
 from ...core.errors import TransformError, WorkerLostError
+from ...dispatch.tracing import note_answer
 from ...graph.differentiated import is_differentiated
-from ...graph.modes import tls
+from ...graph.modes import modes, tls
 from ...graph.node import Edge
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
@@ -42,7 +43,16 @@ _FORCED = frozenset(
         MessageType.PYTHON_RREF_FETCH_CALL,
     }
 )
-_WRAPPED = frozenset({*_FORCED, MessageType.SCRIPT_CALL, MessageType.SCRIPT_REMOTE_CALL})
+# What a trace calls the requests that are wrapped: what users call.
+_CALLED = {
+    MessageType.SCRIPT_CALL: "rpc",
+    MessageType.PYTHON_CALL: "rpc",
+    MessageType.SCRIPT_REMOTE_CALL: "remote",
+    MessageType.PYTHON_REMOTE_CALL: "remote",
+    MessageType.SCRIPT_RREF_FETCH_CALL: "to_here",
+    MessageType.PYTHON_RREF_FETCH_CALL: "to_here",
+}
+_WRAPPED = frozenset(_CALLED)
 
 # Names in a message's metadata. That its tensors were sent without recording, though they require
 # grad: no gradient may come back for them.
@@ -72,6 +82,10 @@ class AutogradInterceptor:
                 "function of autograd.functional differentiates backwards, and their passes do not "
                 "go on there: call distributed.autograd.hvp or jvp, or func.jvp or jacfwd, or "
                 "backward(context_id, [loss]) in a distributed.autograd.context()"
+            )
+        if modes.tracers and request.effective_type in _WRAPPED:
+            note_answer(
+                _CALLED[MessageType(request.effective_type)], request.tensors, request.peer.name
             )
         if current_context_id() < 0 or request.effective_type not in _WRAPPED:
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import fastdist
@@ -43,6 +45,32 @@ def test_leaving_the_block_releases_the_context_on_all_workers() -> None:
         mix_at(leaf(1), leaf(2), "w1", "w2")
         assert (contexts_of("w1"), contexts_of("w2")) == (1, 1)
         assert da._current_context()._known_worker_ids() == {1, 2}
+
+
+def ask_in_every_way(x: Tensor) -> Tensor:
+    y = rpc.rpc_sync("w1", fastdist.add, (x, 1))
+    z = rpc.rpc_async("w2", first_of, (x,)).wait()
+    r = rpc.remote("w1", fastdist.mul, (x, 2)).to_here()
+    return x * y + z + r
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@on_worker(0)
+def test_a_trace_says_which_answers_of_others_it_holds(inside: bool) -> None:
+    x = fastdist.ones(2)
+    with da.context() if inside else nullcontext():
+        trace = fastdist.trace(ask_in_every_way)(x)
+    line = ask_in_every_way.__code__.co_firstlineno
+    told = [(one.op, one.note, int(one.site.rpartition(":")[2]) - line) for one in trace]
+    assert told[:4] == [
+        ("rpc", "answer of w1, baked in", 1),
+        ("rpc", "answer of w2, baked in", 2),
+        ("remote", "answer of w1, baked in", 3),
+        ("to_here", "answer of w1, baked in", 3),
+    ]
+    assert [name for name, *_ in told[4:]] == ["mul", "add", "add"]
+    assert [len(one.args) for one in trace.calls[:4]] == [1, 1, 1, 0]
+    assert trace(3 * x).tolist() == [3 * 2 + 2 + 2.0] * 2
 
 
 @pytest.mark.seed("U7")
