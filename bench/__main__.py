@@ -15,6 +15,7 @@ from bench.harness import (
     DEFAULT_ROUNDS,
     Failed,
     as_json,
+    choose,
     machine,
     machine_line,
     one_thread_each,
@@ -34,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="see the list, or all")
     parser.add_argument("--rounds", type=at_least_two, default=DEFAULT_ROUNDS)
+    parser.add_argument("--only", metavar="TEXT", default="", help="rows with TEXT in their names")
     parser.add_argument(
         "--against", metavar="COMMIT", help="this tree beside that of a commit, in turns"
     )
@@ -48,6 +50,7 @@ def main() -> None:
         return
     if unknown := set(options.names) - {*known, "all"}:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; known: {', '.join(known)}, all")
+    choose(options.only)
     names = [*known] if "all" in options.names else [*dict.fromkeys(options.names)]
     if options.against:
         if options.json or options.svg:
@@ -102,8 +105,8 @@ def listing(known: dict[str, str]) -> str:
     lines = [f"  {name.ljust(width)}  {about}" for name, about in known.items()]
     return "\n".join(
         [
-            "usage: python -m bench NAME... | all  [--rounds N] [--json FILE] [--svg FILE]",
-            "       python -m bench NAME... | all  --against COMMIT  [--rounds N]",
+            "usage: python -m bench NAME... | all  [--rounds N] [--only TEXT] [--json F] [--svg F]",
+            "       python -m bench NAME... | all  --against COMMIT  [--rounds N] [--only TEXT]",
             "       python -m bench ops --device shim  [--rounds N] [--against COMMIT]",
             *lines,
         ]

@@ -70,6 +70,7 @@ class Case:
     parts: int = 1  # into how many equal parts one turn falls, such as the Nodes of a chain
     number: int | None = None  # turns a sample; found by trial if not given
     amount: Amount | None = None
+    measures: bool = False  # others are held against it: timed whatever `choose` says
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,15 @@ def timed_by(conductor: Callable[[Sequence[Case], int], list[Row]]) -> None:
     _conductor = conductor
 
 
+_chosen = ""
+
+
+def choose(text: str) -> None:
+    """Let `compare` time no cases from now on but those that have text in their names."""
+    global _chosen
+    _chosen = text
+
+
 def one_thread_each() -> None:
     """Give BLAS, OpenMP and Numba one thread; works only before NumPy is imported."""
     for variable in _THREAD_VARIABLES:
@@ -159,6 +169,7 @@ def compare(
     """
     if _conductor is not None:
         return _conductor(cases, rounds)
+    cases = [case for case in cases if _chosen in case.name or case.measures]
     numbers = [case.number or turns_per_sample(case.ours) for case in cases]
     ours: list[list[float]] = [[] for _ in cases]
     peers: list[list[float]] = [[] for _ in cases]

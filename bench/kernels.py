@@ -75,7 +75,8 @@ def of_size(
     import fastdist
 
     torch = peer_torch()
-    cases = [Case(f"dot product of halves, {size:.0e}", _reading(size), amount=_bytes(size, 1))]
+    halves = f"dot product of halves, {size:.0e}"
+    cases = [Case(halves, _reading(size), amount=_bytes(size, 1), measures=True)]
     in_rows = f" in rows of {length:,}" if length else ""
     for name in names:
         for backward in (False, True):

@@ -74,6 +74,13 @@ def test_nothing_became_slower(tree: Path) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_rows_that_were_not_chosen_are_not_timed(tree: Path) -> None:
+    run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2", "--only", "sa")
+    assert (run.returncode, run.stderr) == (0, "")
+    names = {line.split("  ")[0] for line in run.stdout.splitlines()}
+    assert "same" in names and "nap" not in names
+
+
 def test_a_commit_that_is_none_and_a_tree_that_cannot_run_are_named(tree: Path) -> None:
     run = bench(tree, "tiny", "--against", "nowhere", "--rounds", "2")
     assert run.returncode == 1

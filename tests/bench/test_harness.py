@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness import Case, Spread, Stopwatch, compare, row, stopwatch, table, turns_per_sample
+from bench import harness
+from bench.harness import (
+    Case,
+    Spread,
+    Stopwatch,
+    choose,
+    compare,
+    row,
+    stopwatch,
+    table,
+    turns_per_sample,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +56,19 @@ def test_times_are_those_of_one_part_of_one_turn() -> None:
 def test_a_target_is_missed_from_above(target: float | None, missed: bool) -> None:
     case = Case("case", fixed(0), target=target)
     assert row(case, [1, 1], [2, 2]).missed is missed
+
+
+def test_what_was_chosen_alone_is_timed_and_what_measures_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(harness, "_chosen", "")
+    choose("mul, la")
+    measure = Case("reading", fixed(1), number=1, measures=True)
+    log: list[float] = []
+    others = [Case(name, fixed(2, log), number=1) for name in ("mul, small", "mul, large")]
+    assert [one.name for one in compare([measure, *others], 2)] == ["reading", "mul, large"]
+    assert log == [2, 2]
+    assert not compare(others[:1], 2)
 
 
 def test_the_table_stands_without_a_peer() -> None:
