@@ -115,6 +115,17 @@ class OpNode(Node):
         """Keep what the gradients by the inputs with an edge ask for."""
         raise NotImplementedError
 
+    def along(self, edges: tuple[Any, ...]) -> OpNode:
+        """Return a Node of what this one has saved now that gives gradients along some of its edges
+        alone: of `edges`, with None in the places of the others.
+        """
+        part: OpNode = object.__new__(type(self))
+        part.seq, part.hooks, part.facts, part.edges = self.seq, None, self.facts, edges
+        for name in type(self).__slots__:
+            setattr(part, name, getattr(self, name, None))  # not saved: it has no version
+        part.way = self.way  # the last, as in NodeWriter._begin
+        return part
+
     def apply_by_tensors(self, g: Any, way: Way, keep: bool) -> tuple[Any, ...]:
         """Return the gradients as raw arrays, by the Tensor expressions."""
         if self.of.several:

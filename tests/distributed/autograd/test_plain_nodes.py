@@ -13,10 +13,14 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.autograd import Function
+from fastdist.distributed.autograd.outbox import LIGHT
 from fastdist.distributed.autograd.plain_nodes import is_plain
+from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.engine.engine import Engine
+from fastdist.nn.functional import linear
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.tasks import OnlyFirst, leaf
+from tests.distributed.lives import life
 
 
 class Both(Function):
@@ -128,3 +132,71 @@ def test_a_wrong_number_of_gradients_ends_the_pass(
 def test_a_pass_on_streams_is_not_plain() -> None:
     task = SimpleNamespace(streams={"device": "stream"}, create_graph=False)
     assert not is_plain(cast(Any, task))
+
+
+# ---- gradients that others wait for -------------------------------------------------------------
+
+ROWS = 1 + LIGHT // 128
+
+
+def received(message_id: int, rows: int = ROWS) -> Tensor:
+    """Return a tensor that came from worker 1, in the context that is open."""
+    x: Tensor = fastdist.arange(rows * 2.0).reshape(rows, 2)
+    context = da._current_context()
+    receive = RecvRpcBackward(context, message_id, life(1), (x.facts,))
+    context.add_recv_function(receive, message_id)
+    x.edge = receive
+    return x
+
+
+def note_gradients_there(agent: FakeAgent, context_id: int) -> list[int]:
+    """Return a list of how many leaves have a gradient whenever gradients leave."""
+    there: list[int] = []
+    agent.when_sent = lambda _: there.append(len(da.get_gradients(context_id)))
+    return there
+
+
+@pytest.mark.parametrize(("rows", "leaves"), [(ROWS, 0), (ROWS - 1, 2)])
+def test_a_heavy_node_sends_what_another_waits_for_before_it_goes_on(
+    agent: FakeAgent, rows: int, leaves: int
+) -> None:
+    weight: Tensor = fastdist.ones(128, 2, requires_grad=True)
+    bias: Tensor = fastdist.zeros(128, requires_grad=True)
+    with da.context() as context_id:
+        x = received(5, rows)
+        y = linear(x, weight, bias)
+        there = note_gradients_there(agent, context_id)
+        da.backward(context_id, [y.sum()], retain_graph=True)
+        assert there == [leaves]
+        ((sent,),) = agent.tensors
+        assert sent.tolist() == [[128.0, 128.0]] * rows
+        found = da.get_gradients(context_id)
+        alone = fastdist.autograd.grad(linear(x.detach(), weight, bias).sum(), (weight, bias))
+        assert [found[weight].tolist(), found[bias].tolist()] == [one.tolist() for one in alone]
+        # The graph was retained; the second pass lets go of it.
+        da.backward(context_id, [y.sum()])
+        assert da.get_gradients(context_id)[bias].tolist() == (2 * alone[1]).tolist()
+        with pytest.raises(RuntimeError, match="second time"):
+            da.backward(context_id, [y.sum()])
+
+
+def test_gradients_of_several_calls_leave_one_after_the_other(agent: FakeAgent) -> None:
+    weight: Tensor = fastdist.ones(128, 2, requires_grad=True)
+    with da.context() as context_id:
+        total = sum(linear(received(5 + i), weight).sum() for i in range(3))
+        there = note_gradients_there(agent, context_id)
+        da.backward(context_id, [total])
+        assert there == [0, 0, 0]
+        weights = da.get_gradients(context_id)[weight]
+    alone = weight.detach().requires_grad_()
+    x: Tensor = fastdist.arange(ROWS * 2.0).reshape(ROWS, 2)
+    (3 * linear(x, alone).sum()).backward()
+    assert weights.tolist() == alone.grad.tolist()
+
+
+def test_a_heavy_node_that_gives_to_others_alone_is_not_parted(agent: FakeAgent) -> None:
+    with da.context() as context_id:
+        y = received(5) * received(6)
+        wide = linear(y, fastdist.ones(128, 2))
+        da.backward(context_id, [wide.sum()])
+        assert [*map(len, agent.tensors)] == [2]
