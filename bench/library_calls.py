@@ -15,30 +15,46 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-# By call: whose code it is, and the sample of the table that comes to it first.
+# By call: whose code it is, and the sample of the table that comes to it first. Functions that have
+# a letter of each dtype in front stand here without it.
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
     "cupy_backends.cuda.libs.cublas.gemmStridedBatchedEx": ("cuBLAS", "attention of float16"),
     "cupy.ascontiguousarray": ("CuPy's own kernel", "conv2d-0"),
-    "cupy.linalg.cholesky": ("cuSOLVER", "linalg.cholesky-0"),
-    "cupyx.scipy.linalg.solve_triangular": ("cuBLAS", "linalg.solve_triangular-0"),
-    "cupyx.scipy.linalg.lu_factor": ("cuSOLVER", "linalg.lu_factor-0"),
-    "cupy.linalg.solve": ("cuSOLVER or cuBLAS", "linalg.solve-0"),
-    "cupy.linalg.det": ("cuSOLVER or cuBLAS", "linalg.det-0"),
-    "cupy.linalg.slogdet": ("cuSOLVER or cuBLAS", "linalg.slogdet-0"),
-    "cupy.linalg.eigh": ("cuSOLVER", "linalg.eigh-0"),
-    "cupy.linalg.eigvalsh": ("cuSOLVER", "linalg.matrix_rank-1"),
-    "cupy.linalg.svd": ("cuSOLVER", "linalg.svd-0"),
-    "cupy.linalg.qr": ("cuSOLVER", "linalg.qr-0"),
+    "cusolver.potrf": ("cuSOLVER", "linalg.cholesky-0"),
+    "cusolver.potrf_bufferSize": ("cuSOLVER", "linalg.cholesky-0"),
+    "cusolver.potrfBatched": ("cuSOLVER", "linalg.cholesky-1"),
+    "cublas.trsm": ("cuBLAS", "linalg.solve_triangular-0"),
+    "cublas.trsmBatched": ("cuBLAS", "linalg.solve_triangular-1"),
+    "cusolver.getrf": ("cuSOLVER", "linalg.lu_factor-0"),
+    "cusolver.getrf_bufferSize": ("cuSOLVER", "linalg.lu_factor-0"),
+    "cublas.getrfBatched": ("cuBLAS", "linalg.lu_factor-1"),
+    "cusolver.getrs": ("cuSOLVER", "linalg.solve-0"),
+    "cublas.getrsBatched": ("cuBLAS", "linalg.solve-1"),
+    "cusolver.syevd": ("cuSOLVER", "linalg.eigh-0"),
+    "cusolver.syevd_bufferSize": ("cuSOLVER", "linalg.eigh-0"),
+    "cusolver.syevjBatched": ("cuSOLVER", "linalg.eigh-1"),
+    "cusolver.syevjBatched_bufferSize": ("cuSOLVER", "linalg.eigh-1"),
+    "cusolver.gesvd": ("cuSOLVER", "linalg.svd-0"),
+    "cusolver.gesvd_bufferSize": ("cuSOLVER", "linalg.svd-0"),
+    "cusolver.gesvdjBatched": ("cuSOLVER", "linalg.svd-1"),
+    "cusolver.gesvdjBatched_bufferSize": ("cuSOLVER", "linalg.svd-1"),
+    "cusolver.geqrf": ("cuSOLVER", "linalg.qr-0"),
+    "cusolver.geqrf_bufferSize": ("cuSOLVER", "linalg.qr-0"),
+    "cusolver.orgqr": ("cuSOLVER", "linalg.qr-0"),
+    "cusolver.orgqr_bufferSize": ("cuSOLVER", "linalg.qr-0"),
     "cupy.asnumpy": ("a copy: LAPACK on the CPU", "linalg.eig-0"),
     "cupy.asarray": ("a copy: LAPACK on the CPU", "linalg.eig-0"),
     "cupy.tril": ("CuPy's own kernel", "linalg.cholesky-0"),
+    "cupy.triu": ("CuPy's own kernel", "linalg.cholesky-2"),
     "cupy.where": ("CuPy's own kernel", "linalg.cholesky-0"),
     "cupy.diagonal": ("a view", "linalg.cholesky-0"),
     "cupy.broadcast_to": ("a view", "linalg.solve_triangular-0"),
-    "cupy.empty_like": ("memory", "linalg.solve-0"),
-    "cupy.eye": ("CuPy's own kernel", "linalg.solve-0"),
-    "cupy.arange": ("CuPy's own kernel", "linalg.lu-0"),
+    "cupy.eye": ("CuPy's own kernel", "linalg.inv-0"),
+    "cupy.arange": ("CuPy's own kernel", "linalg.slogdet-0"),
+    "cupy.abs": ("CuPy's own kernel", "linalg.slogdet-0"),
+    "cupy.log": ("CuPy's own kernel", "linalg.slogdet-0"),
+    "cupy.exp": ("CuPy's own kernel", "linalg.det-0"),
     "cupy.take_along_axis": ("CuPy's own kernel", "linalg.lu-0"),
     "cupy.isfinite": ("CuPy's own kernel", "linalg.eigh-0"),
     "cupy.maximum": ("CuPy's own kernel", "linalg.pinv-0"),
@@ -50,6 +66,7 @@ _EVERYWHERE: Final = {
     "cupy.array",
     "cupy.cuda.compiler._NVRTCProgram",
     "cupy.cuda.device.get_cublas_handle",
+    "cupy.cuda.device.get_cusolver_handle",
     "cupy.empty",
 }
 KERNELS: Final = Path(__file__).resolve().parents[1] / "kernels" / "cuda"
@@ -86,12 +103,12 @@ def _by_function() -> dict[tuple[str, str], set[str]]:
         names = _names_of_cupy(tree)
         for one in tree.body:
             if isinstance(one, ast.FunctionDef | ast.ClassDef):
-                calls = {
-                    dotted
-                    for node in ast.walk(one)
-                    if isinstance(node, ast.Call) and (dotted := _dotted(node.func, names))
+                calls = (node for node in ast.walk(one) if isinstance(node, ast.Call))
+                found[file, one.name] = {
+                    name
+                    for node in calls
+                    if (name := _dotted(node.func, names) or _by_letter(node))
                 }
-                found[file, one.name] = calls
     return found
 
 
@@ -107,6 +124,19 @@ def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cupy"):
             names |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
     return names
+
+
+# Functions of solvers.py that return what a library has under a name, behind a dtype's letter.
+_LIBRARIES: Final = {"_solver": "cusolver", "_blas": "cublas"}
+
+
+def _by_letter(node: ast.Call) -> str | None:
+    if isinstance(node.func, ast.Name) and node.func.id in _LIBRARIES:
+        name = node.args[0]
+        return (
+            f"{_LIBRARIES[node.func.id]}.{name.value}" if isinstance(name, ast.Constant) else None
+        )
+    return None
 
 
 def _dotted(node: ast.expr, names: dict[str, str]) -> str | None:

@@ -1,30 +1,20 @@
-"""Linear algebra of batches of matrices, on CUDA arrays: cuSOLVER and cuBLAS through CuPy.
+"""Linear algebra of batches of matrices, on CUDA arrays: cuSOLVER and cuBLAS (solvers.py).
 
-As in its twin on the CPU, what cannot be computed of one matrix says so in `info`. cuSOLVER raises
-nothing: what a factorization met is read off its result.
+As in its twin on the CPU, what cannot be computed of one matrix is NaN and says so in `info`. That
+stays on the GPU: who reads `info` waits for it. Where numbers are not finite the libraries are
+given others, since a method that goes on until it is done may go on for ever.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+import math
 from typing import Any
 
+import numpy as np
 
-def _matrices(*arrays: Any) -> Iterator[tuple[Any, ...]]:
-    """Yield views of one matrix, or row, of each array for each place of the batch axes; the first
-    array's are (..., n, m).
-    """
-    for index in itertools.product(*[range(n) for n in arrays[0].shape[:-2]]):
-        yield tuple([array[index] for array in arrays])
+from . import solvers
 
-
-def _write_first(is_wrong: Any, info: Any) -> None:
-    """Write the number, from 1, of the first place along the last axis that is wrong, or 0."""
-    if not is_wrong.size:
-        info[...] = 0
-        return
-    info[...] = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
+_INT32 = np.dtype(np.int32)
 
 
 def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
@@ -32,12 +22,20 @@ def cholesky(x: Any, out: Any, info: Any, upper: bool) -> None:
     import cupy
 
     with out.device:
-        # Of complex numbers this is the conjugate matrix, whose factor's transpose is the same L.H.
-        given = x.swapaxes(-1, -2) if upper else x
-        lower = cupy.linalg.cholesky(cupy.tril(given)) if x.size else given
-        _write_first(~(cupy.diagonal(lower, axis1=-2, axis2=-1).real > 0), info)
-        lower = cupy.where(info[..., None, None] != 0, cupy.nan, lower)
-        out[...] = lower.swapaxes(-1, -2) if upper else lower
+        if not x.size:
+            info.fill(0)
+            return
+        # The library sees the conjugate matrix, whose factor is, turned, the one that is asked for.
+        stack = _stack(x)
+        told = _made((len(stack),), _INT32)
+        solvers.potrf(stack, told, lower=upper)
+        factor = cupy.triu(stack) if upper else cupy.tril(stack)
+        # Nowhere is it said what is told of a pivot that is NaN.
+        is_wrong = ~(cupy.diagonal(factor, axis1=-2, axis2=-1).real > 0)
+        first = (is_wrong.argmax(-1) + 1) * is_wrong.any(-1)
+        told = cupy.where(told == 0, first, told)
+        _give(told, info)
+        _give(cupy.where(told[:, None, None] == 0, factor, cupy.nan), out)
 
 
 def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool) -> None:
@@ -46,15 +44,15 @@ def solve_triangular(a: Any, b: Any, out: Any, upper: bool, unitriangular: bool)
     Batch axes broadcast to out's.
     """
     import cupy
-    from cupyx.scipy.linalg import solve_triangular
 
     with out.device:
-        out[...] = b
         if not out.size:
             return
-        a = cupy.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
-        for one, found in _matrices(a, out):
-            found[...] = solve_triangular(one, found, lower=not upper, unit_diagonal=unitriangular)
+        # Turned, as the library sees all of it, this is x.T @ a.T = b.T.
+        found = _stack(cupy.broadcast_to(b, out.shape))
+        triangles = _stack(cupy.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])))
+        solvers.trsm(triangles, found, lower=upper, unitriangular=unitriangular)
+        _give(found, out)
 
 
 def inverse(x: Any, out: Any, info: Any) -> None:
@@ -72,31 +70,42 @@ def solve(a: Any, b: Any, out: Any, info: Any) -> None:
 
     with out.device:
         if not out.size:
-            info[...] = 0
+            info.fill(0)
             return
-        compact, pivots = cupy.empty_like(a), cupy.empty(a.shape[:-1], "i4")
-        lu(a, compact, pivots, info)
-        wide = (*out.shape[:-2], *a.shape[-2:])
-        singular = cupy.broadcast_to(info[..., None, None] != 0, (*a.shape[:-2], 1, 1))
-        # A diagonal of ones in the place of what is singular: its result is not kept.
-        safe = cupy.where(singular, cupy.eye(a.shape[-1], dtype=a.dtype), a)
-        found = cupy.linalg.solve(cupy.broadcast_to(safe, wide), cupy.broadcast_to(b, out.shape))
-        out[...] = cupy.where(singular, cupy.nan, found)
+        factors, pivots, told = _factored(a)
+        _give(told, info)
+        batch = out.shape[:-2]
+        if a.shape[:-2] != batch:
+            factors = _stack(cupy.broadcast_to(factors.reshape(a.shape), (*batch, *a.shape[-2:])))
+            given = pivots.reshape((*a.shape[:-2], 1, a.shape[-1]))
+            pivots = _stack(cupy.broadcast_to(given, (*batch, 1, a.shape[-1])))
+            told = cupy.broadcast_to(told.reshape(a.shape[:-2]), batch)
+        found = _stack(cupy.broadcast_to(b, out.shape).swapaxes(-1, -2))
+        solvers.getrs(factors, pivots, found)
+        regular = told.reshape((len(found), 1, 1)) == 0
+        _give(cupy.where(regular, found.swapaxes(-1, -2), cupy.nan), out)
 
 
 def lu(x: Any, out: Any, pivots: Any, info: Any) -> None:
     """Write L, below a diagonal of ones that is left out, and U of x = P @ L @ U into out, and the
     row, from 1, with which each was swapped, into pivots.
     """
-    import cupy
-    from cupyx.scipy.linalg import lu_factor
-
     with out.device:
-        if x.size:
-            for one, found, swaps in _matrices(x, out, pivots):
-                found[...], rows = lu_factor(one, check_finite=False)
-                swaps[...] = rows + 1
-        _write_first(cupy.diagonal(out, axis1=-2, axis2=-1) == 0, info)
+        if not x.size:
+            info.fill(0)
+            return
+        factors, swaps, told = _factored(x)
+        _give(factors.swapaxes(-1, -2), out)
+        _give(swaps, pivots)
+        _give(told, info)
+
+
+def _factored(x: Any) -> tuple[Any, Any, Any]:
+    """Return the stacks of L and U, turned, of pivots, and info."""
+    stack = _stack(x.swapaxes(-1, -2))
+    pivots, told = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
+    solvers.getrf(stack, pivots, told)
+    return stack, pivots, told
 
 
 def permutation(pivots: Any, out: Any) -> None:
@@ -105,7 +114,7 @@ def permutation(pivots: Any, out: Any) -> None:
 
     with out.device:
         places = cupy.arange(out.shape[-1])
-        out[...] = places
+        out[...] = cupy.broadcast_to(places, out.shape)
         for i in range(pivots.shape[-1]):
             swap = pivots[..., i : i + 1].astype(out.dtype) - 1
             mine, other = out[..., i : i + 1].copy(), cupy.take_along_axis(out, swap, -1)
@@ -118,40 +127,72 @@ def determinant(x: Any, out: Any) -> None:
     import cupy
 
     with out.device:
-        out[...] = cupy.linalg.det(x) if x.size else 1
+        if not x.size:
+            out.fill(1)
+            return
+        sign, size = _sign_and_logarithm(x)
+        _give(sign * cupy.exp(size), out)
 
 
 def log_determinant(x: Any, out: Any, sign: Any) -> None:
     """Write the logarithm of the determinant's size into out, and its sign."""
+    with out.device:
+        if not x.size:
+            sign.fill(1)
+            out.fill(0)
+            return
+        found, size = _sign_and_logarithm(x)
+        _give(found, sign)
+        _give(size, out)
+
+
+def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
+    """Return the sign of each determinant, of complex numbers its phase, and the logarithm of its
+    size: of what is singular 0 and -inf.
+    """
     import cupy
 
-    with out.device:
-        if x.size:
-            sign[...], out[...] = cupy.linalg.slogdet(x)
-        else:
-            sign[...], out[...] = 1, 0
+    factors, pivots, told = _factored(x)
+    diagonal = cupy.diagonal(factors, axis1=-2, axis2=-1)
+    size = cupy.abs(diagonal)
+    turns = (pivots != cupy.arange(1, x.shape[-1] + 1)).sum(-1)
+    if x.dtype.kind == "c":
+        sign = (diagonal / size).prod(-1) * (1 - turns % 2 * 2)
+    else:
+        sign = 1 - (turns + (diagonal < 0).sum(-1)) % 2 * 2
+    regular = told == 0
+    return cupy.where(regular, sign, 0), cupy.where(regular, cupy.log(size).sum(-1), -cupy.inf)
 
 
 def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
     """Write the eigenvalues of symmetric or Hermitian x, ascending, into out, and vectors as
     columns; one triangle of x is read.
     """
-    import cupy
-
-    with out.device:
-        if x.size:
-            out[...], vectors[...] = cupy.linalg.eigh(x, "U" if upper else "L")
-        _write_first(~cupy.isfinite(out), info)
+    _eigen(x, out, vectors, info, upper)
 
 
 def eigenvalues(x: Any, out: Any, info: Any, upper: bool) -> None:
     """Write the eigenvalues of symmetric x, ascending, into out."""
+    _eigen(x, out, None, info, upper)
+
+
+def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
     import cupy
 
     with out.device:
-        if x.size:
-            out[...] = cupy.linalg.eigvalsh(x, "U" if upper else "L")
-        _write_first(~cupy.isfinite(out), info)
+        if not x.size:
+            info.fill(0)
+            return
+        stack, is_finite = _finite_stack(x)
+        values, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        solvers.syevd(stack, values, told, lower=upper, vectors=vectors is not None)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], values, cupy.nan), out)
+        if vectors is not None:
+            # The library saw the conjugate matrix, which has the conjugate vectors.
+            found = stack.swapaxes(-1, -2).conj()
+            _give(cupy.where(is_found[:, None, None], found, cupy.nan), vectors)
 
 
 def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
@@ -160,28 +201,26 @@ def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
     Note    by the host: before CUDA 12.6 cuSOLVER has no such function
     """
     import cupy
-    import numpy
 
     with out.device:
         given = cupy.asnumpy(x)
-        is_finite = numpy.isfinite(given).all((-2, -1))
-        safe = numpy.where(is_finite[..., None, None], given, 0)
-        values, columns = numpy.linalg.eig(safe)
-        out[...] = cupy.asarray(numpy.where(is_finite[..., None], values, numpy.nan))
-        vectors[...] = cupy.asarray(numpy.where(is_finite[..., None, None], columns, numpy.nan))
+        is_finite = np.isfinite(given).all((-2, -1))
+        safe = np.where(is_finite[..., None, None], given, 0)
+        values, columns = np.linalg.eig(safe)
+        out[...] = cupy.asarray(np.where(is_finite[..., None], values, np.nan))
+        vectors[...] = cupy.asarray(np.where(is_finite[..., None, None], columns, np.nan))
         info[...] = cupy.asarray(~is_finite)
 
 
 def eigvals(x: Any, out: Any, info: Any) -> None:
     """Write the eigenvalues of any square x into out; by the host, as eig."""
     import cupy
-    import numpy
 
     with out.device:
         given = cupy.asnumpy(x)
-        is_finite = numpy.isfinite(given).all((-2, -1))
-        values = numpy.linalg.eigvals(numpy.where(is_finite[..., None, None], given, 0))
-        out[...] = cupy.asarray(numpy.where(is_finite[..., None], values, numpy.nan))
+        is_finite = np.isfinite(given).all((-2, -1))
+        values = np.linalg.eigvals(np.where(is_finite[..., None, None], given, 0))
+        out[...] = cupy.asarray(np.where(is_finite[..., None], values, np.nan))
         info[...] = cupy.asarray(~is_finite)
 
 
@@ -190,12 +229,26 @@ def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> Non
     import cupy
 
     with out.device:
-        if x.size:
-            out[...], values[...], right[...] = cupy.linalg.svd(x, full)
-        else:
+        if not x.size:
             for square in (out, right):
-                square[...] = cupy.eye(*square.shape[-2:], dtype=square.dtype)
-        _write_first(~cupy.isfinite(values), info)
+                one = cupy.eye(*square.shape[-2:], dtype=square.dtype)
+                square[...] = cupy.broadcast_to(one, square.shape)
+            info.fill(0)
+            return
+        # The library takes no fewer rows than columns: of what is wide it sees the turned matrix.
+        is_tall = x.shape[-2] >= x.shape[-1]
+        stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if is_tall else x)
+        count, columns, rows = stack.shape
+        long = _made((count, rows if full else columns, rows), x.dtype)
+        short = _made((count, columns, columns), x.dtype)
+        sizes, told = _made((count, columns), values.dtype), _made((count,), _INT32)
+        solvers.gesvd(stack, long, sizes, short, told)
+        u, v = (long.swapaxes(-1, -2), short.swapaxes(-1, -2)) if is_tall else (short, long)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], sizes, cupy.nan), values)
+        for found, place in ((u, out), (v, right)):
+            _give(cupy.where(is_found[:, None, None], found, cupy.nan), place)
 
 
 def singular_values(x: Any, out: Any, info: Any) -> None:
@@ -203,9 +256,15 @@ def singular_values(x: Any, out: Any, info: Any) -> None:
     import cupy
 
     with out.device:
-        if x.size:
-            out[...] = cupy.linalg.svd(x, compute_uv=False)
-        _write_first(~cupy.isfinite(out), info)
+        if not x.size:
+            info.fill(0)
+            return
+        stack, is_finite = _finite_stack(x.swapaxes(-1, -2) if x.shape[-2] >= x.shape[-1] else x)
+        sizes, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        solvers.gesvd(stack, None, sizes, None, told)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], sizes, cupy.nan), out)
 
 
 def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: Any) -> None:
@@ -215,21 +274,16 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: An
     import cupy
 
     with out.device:
-        u = cupy.empty((*x.shape[:-1], values.shape[-1]), x.dtype)
-        right = cupy.empty((*values.shape, x.shape[-1]), x.dtype)
+        u = _made((*x.shape[:-1], values.shape[-1]), x.dtype)
+        right = _made((*values.shape, x.shape[-1]), x.dtype)
         svd(x, u, values, right, info, False)
         if not values.size:
-            out[...] = 0
+            out.fill(0)
             return
         limit = cupy.maximum(atol, rtol * values[..., 0])[..., None]
         scale = cupy.where(values > limit, 1 / values, 0).astype(x.dtype)
-        out[...] = cupy.matmul(_adjoint(right), scale[..., :, None] * _adjoint(u))
-
-
-def _adjoint(x: Any) -> Any:
-    """Return the transposes of matrices, complex numbers conjugated."""
-    turned = x.swapaxes(-1, -2)
-    return turned.conj() if x.dtype.kind == "c" else turned
+        adjoint = u.swapaxes(-1, -2).conj()
+        out[...] = cupy.matmul(right.swapaxes(-1, -2).conj(), scale[..., :, None] * adjoint)
 
 
 def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
@@ -237,22 +291,66 @@ def qr(x: Any, out: Any, upper: Any, mode: str) -> None:
     import cupy
 
     with out.device:
+        if not x.size:
+            upper.fill(0)
+            if mode != "r":
+                one = cupy.eye(*out.shape[-2:], dtype=out.dtype)
+                out[...] = cupy.broadcast_to(one, out.shape)
+            return
+        stack, scales = _reflected(x)
+        _give(cupy.triu(stack.swapaxes(-1, -2)[:, : upper.shape[-2]]), upper)
         if mode == "r":
-            upper[...] = cupy.linalg.qr(x, "r")
-        elif x.size:
-            out[...], upper[...] = cupy.linalg.qr(x, mode)
-        else:
-            out[...], upper[...] = cupy.eye(*out.shape[-2:], dtype=out.dtype), 0
+            return
+        # Columns of "complete" that are no reflection's are the library's to fill.
+        columns = out.shape[-1]
+        vectors = _made((len(stack), columns, stack.shape[2]), x.dtype)
+        known = min(columns, stack.shape[1])
+        vectors[:, :known] = stack[:, :known]
+        solvers.orgqr(vectors, scales)
+        _give(vectors.swapaxes(-1, -2), out)
 
 
 def reflectors(x: Any, out: Any, scales: Any) -> None:
     """Write R of x = Q @ R and, below its diagonal, the vectors of the reflections whose product is
     Q, into out; their scales into scales.
     """
-    import cupy
-
     with out.device:
         if x.size:
-            for one, found, factors in _matrices(x, out, scales[..., None, :]):
-                turned, factors[0] = cupy.linalg.qr(one, "raw")
-                found[...] = turned.T
+            stack, found = _reflected(x)
+            _give(stack.swapaxes(-1, -2), out)
+            _give(found, scales)
+
+
+def _reflected(x: Any) -> tuple[Any, Any]:
+    """Return the stacks of R with the reflections below it, turned, and of their scales."""
+    stack = _stack(x.swapaxes(-1, -2))
+    scales = _made((len(stack), min(x.shape[-2:])), x.dtype)
+    solvers.geqrf(stack, scales)
+    return stack, scales
+
+
+def _made(shape: tuple[int, ...], dtype: Any) -> Any:
+    import cupy
+
+    return cupy.empty(shape, dtype)
+
+
+def _stack(x: Any) -> Any:
+    """Return a copy of matrices as one stack, (count, n, m) in C order."""
+    made = _made(x.shape, x.dtype)
+    made[...] = x
+    return made.reshape((math.prod(x.shape[:-2]), *x.shape[-2:]))
+
+
+def _finite_stack(x: Any) -> tuple[Any, Any]:
+    """Return such a copy, zeros in the place of what is not finite, and which matrices are."""
+    import cupy
+
+    stack = _stack(x)
+    is_finite = cupy.isfinite(stack).all((-2, -1))
+    return cupy.where(is_finite[:, None, None], stack, 0).astype(x.dtype), is_finite
+
+
+def _give(stack: Any, out: Any) -> None:
+    """Write a stack into out, which has axes of the batch in the place of its first one."""
+    out[...] = stack.reshape(out.shape)

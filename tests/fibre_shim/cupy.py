@@ -7,14 +7,17 @@ of the tests marked gpu.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 
 from fastdist.kernels.cuda.launch import Struct
 from tests.fibre_shim.driver import run_text
+from tests.fibre_shim.operators import Operators, computed
 from tests.fibre_shim.streams import (
     DEVICES,
     CUDARuntimeError,
@@ -52,6 +55,14 @@ class Memory:
     """Memory of the pool; `free_bytes` limits what all of it may hold."""
 
     free_bytes = 1 << 40
+    _all: ClassVar[WeakSet[Memory]] = WeakSet()
+
+    @classmethod
+    def holds(cls, start: int, size: int) -> bool:
+        """Return whether bytes lie in memory that is in use."""
+        return not size or any(
+            one.ptr <= start and start + size <= one.ptr + one.size for one in list(cls._all)
+        )
 
     def __init__(self, size: int) -> None:
         if size > Memory.free_bytes:
@@ -61,6 +72,8 @@ class Memory:
         self._bytes = np.full(size + 16, 0xF7, np.uint8)
         self.size, self.device_id = size, state.device
         self.ptr = -(-self._bytes.__array_interface__["data"][0] // 16) * 16
+
+        Memory._all.add(self)
 
     def __del__(self) -> None:
         Memory.free_bytes += getattr(self, "size", 0)
@@ -124,7 +137,7 @@ class PinnedMemory:
 waited: list[tuple[int, int]] = []
 
 
-class ndarray:
+class ndarray(Operators):
     def __init__(
         self,
         shape: Sequence[int],
@@ -163,11 +176,6 @@ class ndarray:
             waited.append((stream, state.streams[self.device.id][-1].ptr))
         return SimpleNamespace(array=self)  # a capsule, which one consumer takes
 
-    def copy(self) -> ndarray:
-        made = ndarray(self.shape, self.dtype)
-        queue(lambda: np.copyto(made.host, self.host))
-        return made
-
     def _view(self, host: np.ndarray) -> ndarray:
         offset = host.__array_interface__["data"][0] - self.data.ptr
         return ndarray(host.shape, host.dtype, self.data + offset, host.strides)
@@ -177,6 +185,13 @@ class ndarray:
 
     def __setitem__(self, index: Any, value: ndarray) -> None:
         queue(lambda: self.host.__setitem__(index, value.host))
+
+    @property
+    def real(self) -> ndarray:
+        return self._view(self.host.real)
+
+    def swapaxes(self, one: int, other: int) -> ndarray:
+        return self._view(self.host.swapaxes(one, other))
 
     def fill(self, value: float) -> None:
         queue(lambda: self.host.fill(value))
@@ -227,6 +242,8 @@ def from_dlpack(owner: Any) -> ndarray:
 
 
 def asarray(owner: Any) -> ndarray:
+    if isinstance(owner, np.ndarray | np.generic):
+        return array(np.asarray(owner))
     told = owner.__cuda_array_interface__
     shape, dtype = told["shape"], np.dtype(told["typestr"])
     if told.get("stream") is not None:
@@ -259,6 +276,17 @@ def ascontiguousarray(values: ndarray) -> ndarray:
 
 def broadcast_to(values: ndarray, shape: Sequence[int]) -> ndarray:
     return values._view(np.broadcast_to(values.host, shape))
+
+
+def diagonal(values: ndarray, axis1: int, axis2: int) -> ndarray:
+    return values._view(np.diagonal(values.host, axis1=axis1, axis2=axis2))
+
+
+inf, nan = np.inf, np.nan
+_computed = functools.partial(functools.partial, computed, ndarray)
+abs, exp, log, isfinite = map(_computed, (np.abs, np.exp, np.log, np.isfinite))
+arange, eye, maximum, where = map(_computed, (np.arange, np.eye, np.maximum, np.where))
+take_along_axis, tril, triu = map(_computed, (np.take_along_axis, np.tril, np.triu))
 
 
 def matmul(x: ndarray, y: ndarray, out: ndarray | None = None) -> ndarray:

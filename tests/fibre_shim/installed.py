@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +14,12 @@ from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.engine.engine import engine
 from fastdist.kernels.cuda import launch, pointwise
-from tests.fibre_shim import cublas, cupy
+from tests.fibre_shim import cublas, cupy, lapack
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
-_LIBRARIES.cublas = cublas
+# What of it multiplies stands in a file of its own.
+_LIBRARIES.cublas = SimpleNamespace(**vars(cublas), **lapack.cublas)
+_LIBRARIES.cusolver = lapack.cusolver
 STANDS_FOR: dict[str, ModuleType] = {"cupy": cupy, _LIBRARIES.__name__: _LIBRARIES}
 
 

@@ -14,21 +14,18 @@ import pytest
 import fastdist as fd
 from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres
-from tests.ops import linalg_cases
 from tests.ops.dtype_samples import COMPLEX, REFUSALS, samples
 from tests.ops.test_table_dtypes import COTANGENT, NOT_YET_COMPLEX, TORCH, WIDER, call_of, op_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SAMPLES = samples()
 TOLERANCES = {"complex64": 2e-4, "complex128": 1e-9}
-# What CuPy factors is held in tests/kernels/cuda/test_linalg.py; fibres have no solvers.
-BY_CUPY = set(linalg_cases.CASES)
 
 
 def is_taken(name: str) -> bool:
     """Return whether the CPU has a case in complex numbers, PyTorch or not."""
     op = op_of(name)
-    if op in BY_CUPY or op in NOT_YET_COMPLEX:
+    if op in NOT_YET_COMPLEX:
         return False
     taken = TORCH[name]["dtypes"].get("complex64") if name in TORCH else None
     return taken is not None or "complex64" in WIDER.get(op, ())

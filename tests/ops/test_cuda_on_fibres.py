@@ -18,14 +18,12 @@ from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim import cupy
 from tests.fibre_shim.driver import SEEDS
 from tests.fibre_shim.installed import cuda_on_fibres
-from tests.ops import linalg_cases
 from tests.ops.cases import Case, is_number_array
 from tests.ops.test_table import ALL
 
 # The table broadcasts on purpose, and the losses warn of it.
 pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
-# Matrices are factored by CuPy's own functions, which fibres have not: tests/kernels/cuda has them.
-ON_FIBRES = [param for param in ALL if param.values[0] not in linalg_cases.CASES]
+ON_FIBRES = ALL
 IN_ALL_ORDERS = [
     pytest.param(
         *param.values,

@@ -1,64 +1,29 @@
-"""Linear algebra's CUDA twin, with NumPy and SciPy in CuPy's place, held against the CPU's.
+"""Linear algebra's CUDA twin, with LAPACK in the libraries' place, held against the CPU's.
 
 What cuSOLVER computes, and how it fails, no machine without a GPU can tell; that each kernel asks
-for the right thing, and puts what it gets where it belongs, this can.
+for the right thing as the library wants it asked (tests/fibre_shim/lapack.py), and puts what it
+gets where it belongs, this can.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg
 
+from fastdist.devices.cuda import CudaBackend
 from fastdist.kernels.cpu import linalg as cpu
 from fastdist.kernels.cuda import linalg as cuda
-
-
-class Array(np.ndarray):
-    """An array that says on which device it is, as CuPy's do."""
-
-    device = contextlib.nullcontext()  # type: ignore[assignment]
-
-
-def failing_cholesky(x: np.ndarray) -> np.ndarray:
-    """Return factors, with what LAPACK leaves where it stopped: cuSOLVER raises nothing either."""
-    found = np.empty_like(x)
-    for index in np.ndindex(x.shape[:-2]):
-        (factor,) = scipy.linalg.get_lapack_funcs(("potrf",), (x,))
-        found[index] = factor(x[index], lower=1, clean=1)[0]
-    return found
-
-
-NAMES = """
-    arange broadcast_to diagonal empty_like eye isfinite matmul maximum nan
-    take_along_axis tril where
-"""
+from fastdist.kernels.cuda import solvers
+from tests.fibre_shim import cupy
+from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 
 
 @pytest.fixture(autouse=True)
-def cupy_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    solvers = {name: getattr(np.linalg, name) for name in np.linalg.__all__}
-    linalg = SimpleNamespace(**{**solvers, "cholesky": failing_cholesky})
-    names = {name: getattr(np, name) for name in NAMES.split()}
-    names["asnumpy"] = names["asarray"] = np.asarray
-    names["empty"] = lambda shape, dtype: np.empty(shape, dtype).view(Array)
-    own = SimpleNamespace(lu_factor=lu_factor, solve_triangular=scipy.linalg.solve_triangular)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(linalg=linalg, **names))
-    for name in ("cupyx", "cupyx.scipy"):
-        monkeypatch.setitem(sys.modules, name, SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "cupyx.scipy.linalg", own)
-
-
-def lu_factor(x: np.ndarray, *, check_finite: bool) -> tuple[np.ndarray, np.ndarray]:
-    (factor,) = scipy.linalg.get_lapack_funcs(("getrf",), (x,))
-    found, pivots, _ = factor(x)
-    return found, pivots
+def on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    yield from cuda_on_fibres(monkeypatch)
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -164,24 +129,82 @@ REAL = {"eigh": 0, "eigenvalues": 0, "singular_values": 0, "svd": 1, "pseudo_inv
 REAL |= {"log_determinant": 0}
 
 
+def of_vectors(name: str, results: list[np.ndarray]) -> list[np.ndarray]:
+    """Return results with what the vectors make in their place, whose signs are the library's."""
+    if name == "eigh":
+        values, vectors, info = results
+        return [values, (vectors * values[..., None, :]) @ vectors.mT.conj(), info]
+    if name == "svd":
+        u, values, right, info = results
+        k = values.shape[-1]
+        whole = [one @ one.mT.conj() for one in (u.mT, right)]
+        return [(u[..., :k] * values[..., None, :]) @ right[..., :k, :], *whole, values, info]
+    return results
+
+
+def run_on_cpu(call: tuple[Any, ...]) -> list[np.ndarray]:
+    name, inputs, kinds, numbers = call
+    outs = [np.full(shape, -7, dtype) for shape, dtype in kinds]
+    getattr(cpu, name)(*[x.copy() for x in inputs], *outs, *numbers)
+    return of_vectors(name, outs)
+
+
+def run_on_cuda(call: tuple[Any, ...], stretch: int = 1) -> list[np.ndarray]:
+    """Return what the twin writes, into memory of which it owns every `stretch`th element."""
+    name, inputs, kinds, numbers = call
+    rooms = [cupy.array(np.full((*shape, stretch), -7, dtype)) for shape, dtype in kinds]
+    outs = [room[..., 0] for room in rooms]
+    getattr(cuda, name)(*[cupy.array(x) for x in inputs], *outs, *numbers)
+    assert all((room.host[..., 1:] == -7).all() for room in rooms)
+    return of_vectors(name, [out.host.copy() for out in outs])
+
+
+def in_complex(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    name, inputs, kinds, numbers = call
+    inputs = [with_parts(x) if x.dtype == "f8" and x.ndim > 1 else x for x in inputs]
+    kinds = [
+        (shape, "c16" if dtype == "f8" and REAL.get(name) != nth else dtype)
+        for nth, (shape, dtype) in enumerate(kinds)
+    ]
+    return name, inputs, kinds, numbers
+
+
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("i", range(len(CALLS)))
 def test_the_twin_asks_for_what_the_cpu_computes(i: int, *, is_complex: bool) -> None:
-    name, inputs, kinds, numbers = CALLS[i]
-    if is_complex:
-        inputs = [with_parts(x) if x.dtype == "f8" and x.ndim > 1 else x for x in inputs]
-        kinds = [
-            (shape, "c16" if dtype == "f8" and REAL.get(name) != nth else dtype)
-            for nth, (shape, dtype) in enumerate(kinds)
-        ]
-
-    def run(kernel: Callable[..., None]) -> list[np.ndarray]:
-        outs = [np.full(shape, -7, dtype).view(Array) for shape, dtype in kinds]
-        kernel(*[x.copy().view(Array) for x in inputs], *outs, *numbers)
-        return outs
-
-    for found, expected in zip(run(getattr(cuda, name)), run(getattr(cpu, name)), strict=True):
+    call = in_complex(CALLS[i]) if is_complex else CALLS[i]
+    for found, expected in zip(run_on_cuda(call), run_on_cpu(call), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("i", range(len(CALLS)))
+def test_results_go_where_there_are_gaps(i: int) -> None:
+    for found, expected in zip(run_on_cuda(CALLS[i], 2), run_on_cpu(CALLS[i]), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize("i", range(len(CALLS)))
+def test_a_call_for_each_matrix_does_as_one_for_all(
+    i: int, monkeypatch: pytest.MonkeyPatch, *, is_complex: bool
+) -> None:
+    monkeypatch.setattr(solvers, "_is_for_one_call", lambda stack: False)
+    monkeypatch.setattr(solvers, "_MOST_JACOBI", 0)
+    call = in_complex(CALLS[i]) if is_complex else CALLS[i]
+    for found, expected in zip(run_on_cuda(call), run_on_cpu(call), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("i", range(len(CALLS)))
+def test_nobody_waits_but_for_what_the_host_computes(
+    i: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, inputs, kinds, numbers = CALLS[i]
+    given = [cupy.array(x) for x in inputs]
+    outs = [cupy.array(np.full(shape, -7, dtype)) for shape, dtype in kinds]
+    told = host_traffic(monkeypatch)
+    getattr(cuda, name)(*given, *outs, *numbers)
+    assert name in ("eig", "eigvals") or told == []
 
 
 def test_every_kernel_of_the_twin_is_called() -> None:
