@@ -1,4 +1,7 @@
-"""Which way attention is computed, under PyTorch's names: here there is one, made of ops."""
+"""Which way attention is computed, under PyTorch's names, of which each is taken and none chooses.
+
+Blocks or matrices follow from the sizes alone: see ops/attention_blocks.py.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class SDPBackend(enum.IntEnum):
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Allow attention these ways only, within the block; here all of them are MATH.
+    """Allow attention these ways only, within the block; here all stand for the one that suits.
 
     Raises  AssertionError for what is no SDPBackend
     """

@@ -69,10 +69,12 @@ def in_blocks(
 
 
 def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
-    """Return a mask for scores of leading axes with four axes, of which each is one of the scores
-    or has the size 1: what all share is not repeated, nor is its gradient.
+    """Return a mask that broadcasts to scores with two leading axes: what all share is not
+    repeated, nor is its gradient, which a mask that is left as it is may keep.
     """
     shape = mask.facts.shape
+    if len(lead) == 2:
+        return mask
     shape = (*[1] * (len(lead) + 2 - len(shape)), *shape)
     *samples, heads = (1, *shape[:-2])[-max(len(lead), 1) :]
     if math.prod(samples) != 1 and tuple(samples) != lead[:-1]:
@@ -142,8 +144,8 @@ def attention_in_blocks(
     """Return dropout(softmax(query @ key.T * factor + mask)) @ value, and the logarithms of the
     sums of exp(score); a head of key and value serves several neighbours of query.
 
-    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (n or 1, h or 1, l or 1, s or 1), (1,)
-            -> (n, h, l, v), (n, h, l)
+    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (...), (1,) -> (n, h, l, v), (n, h, l), of
+            a mask that broadcasts to (n, h, l, s)
     Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32;
             seed, without which nothing is dropped, is int64
     """
@@ -177,10 +179,15 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
         # Which weights are dropped follows from where a sample lies among those of a call.
         return one_by_one(op, operands, attributes, level)
     n = operands[0].facts.shape[0]
-    given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in operands]
+    wide = [o if o is None else o.reshape(_four(o.facts.shape)) for o in operands]
+    given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in wide]
     merged = [o if o is None else o.reshape(-1, *o.facts.shape[2:]) for o in whole(given, level)]
     found = op.general(tuple(merged), attributes)
     return tuple([one.reshape(-1, n, *one.facts.shape[1:]) for one in found])
+
+
+def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*[1] * (4 - len(shape)), *shape)
 
 
 @attention_in_blocks.vjp("query", "key", "value", "mask")

@@ -16,15 +16,21 @@ import numpy as np
 
 from fastdist.core import philox
 
-from .product import is_in_whole_vectors, multiply_alone, multiply_turned_alone
+from .product import Laid, lay_turned, multiply_alone, multiply_laid_alone
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
 
-# Numbers of a block of scores: 256 KiB of float32, which the second-level cache holds beside the
-# keys and values of a head. At least _FEWEST rows, for which the products are worth their start.
-_BLOCK: Final = 65536
+# Numbers of a block of scores: 512 KiB of float32, half of a second-level cache. 1 x 8 x 2048 x 64
+# there and back takes 336 ms so, 348 with half as many (one core of an AMD EPYC, Zen 4). At least
+# _FEWEST rows, for which the products are worth their start.
+_BLOCK: Final = 131072
 _FEWEST: Final = 16
+# Blocks into which queries that see those before them are cut at most, lest each block reckon much
+# that it hides, and of how many queries more blocks would take longer than they save: 4 x 8 x 256 x
+# 64 there and back takes 24.1 ms in one block a head, 22.1 in two, 22.7 in four.
+_STEPS: Final = 8
+_FEW: Final = 128
 # Multiply-adds of one product from which on work is shared among threads.
 _FOR_THREADS: Final = 1 << 25
 # Pieces of a gradient that are made of few heads of key. Not the number of threads: the order in
@@ -43,6 +49,8 @@ class _Block(NamedTuple):
 def _blocks(queries: int, keys: int, is_causal: bool) -> Iterator[_Block]:
     """Yield the blocks of a head, the last queries first: they see the most keys if is_causal."""
     height = max(_BLOCK // max(keys, 1), _FEWEST)
+    if is_causal:
+        height = min(height, max(queries // _STEPS, _FEW))
     for end in range(queries, 0, -height):
         begin = max(end - height, 0)
         seen = min(end, keys) if is_causal else keys
@@ -125,24 +133,46 @@ class _Given(NamedTuple):
 
 
 class _Turned:
-    """Products with the heads of an array turned round: once for all blocks of a head, where its
-    width is no whole number of vectors.
-    """
+    """Products with the heads of an array turned round: once for all blocks of a head."""
 
     def __init__(self, heads: Array) -> None:
         self._heads, self._at = heads, (-1, -1)
-        self._turned: Array | None = None
-        self._is_copied = not is_in_whole_vectors(heads.shape[3], heads.dtype)
+        self._laid: Laid | None = None
 
     def multiply(self, a: Array, unit: _Unit, to: Array) -> None:
         """Write a @ x.T into `to`, of the keys x that a block sees."""
         at = unit.n, unit.kept
-        if not self._is_copied:
-            multiply_turned_alone(a, self._heads[at][unit.block.keys], to)
-            return
-        if self._turned is None or self._at != at:
-            self._at, self._turned = at, np.ascontiguousarray(self._heads[at].T)
-        multiply_alone(a, self._turned[:, unit.block.keys], to)
+        if self._laid is None or self._at != at:
+            self._at, self._laid = at, lay_turned(self._heads[at])
+        multiply_laid_alone(a, self._laid, to)
+
+
+class _Mask:
+    """A mask, of which each axis may have the size 1."""
+
+    def __init__(self, mask: Array, keys: int, dtype: np.dtype[Any]) -> None:
+        from .attention_loops import loop
+
+        is_bool = mask.dtype == np.bool_
+        self._mask, self._keys = _in_four_axes(mask), keys
+        self._dtype = mask.dtype if is_bool else dtype
+        self._add = loop("masked_by_bool" if is_bool else "masked", dtype.name)
+
+    def add_to(self, scores: Array, unit: _Unit) -> Array:
+        """Add a block's part to its scores; return which queries see nothing, whose scores become
+        0.
+        """
+        of_head = self._mask[unit.n % len(self._mask), unit.h % self._mask.shape[1]]
+        some = of_head[unit.block.rows] if len(of_head) > 1 else of_head
+        some = np.broadcast_to(some, (len(some), self._keys))[:, unit.block.keys]
+        blind = np.empty(len(scores), np.bool_)
+        self._add(scores, np.ascontiguousarray(some, self._dtype), blind)
+        return blind
+
+
+def _in_four_axes(mask: Array) -> Array:
+    """Return a mask with axes of size 1 before those that it has."""
+    return mask[(None,) * (4 - mask.ndim)]
 
 
 class _Scores:
@@ -152,7 +182,7 @@ class _Scores:
         self._query, key, mask, seed, factor, dropout = given
         query, keys = self._query, key.shape[2]
         self._keys = _Turned(key)
-        self._mask = None if mask is None else np.broadcast_to(mask, (*query.shape[:3], keys))
+        self._mask = None if mask is None else _Mask(mask, keys, query.dtype)
         self._factor = query.dtype.type(factor)
         count = max(_BLOCK, _FEWEST * keys)
         self.room = np.empty(min(count, query.shape[2] * keys), query.dtype)
@@ -173,27 +203,14 @@ class _Scores:
         query = np.multiply(self._query[n, h, block.rows], self._factor)
         scores = _matrix_in(self.room, len(query), block.keys.stop)
         self._keys.multiply(query, unit, scores)
-        if self._mask is None:
-            return scores, query, None
-        mask = self._mask[n, h, block.rows, block.keys]
-        if mask.dtype == np.bool_:
-            mask = np.where(mask, scores.dtype.type(0), scores.dtype.type(-np.inf))
-        blind: Any = np.equal(mask, -np.inf).all(1)
-        np.add(scores, mask, out=scores, casting="unsafe")
-        scores[blind] = 0
-        return scores, query, blind
+        return scores, query, None if self._mask is None else self._mask.add_to(scores, unit)
 
 
-@silent
-def _add_product(a: Array, b: Array, to: Array, room: Array, is_new: bool) -> None:
+def _add_product(a: Array, b: Array, to: Array, is_new: bool) -> None:
     """Add a @ b to the first rows of `to`, or, if it is new, write it there and zeros below."""
-    some = to[: len(a)]
+    multiply_alone(a, b, to[: len(a)], adds=not is_new)
     if is_new:
-        multiply_alone(a, b, some)
         to[len(a) :] = 0
-    else:
-        multiply_alone(a, b, room[: len(a)])
-        np.add(some, room[: len(a)], out=some)
 
 
 def _share(work: Callable[[range], None], count: int, cost: int) -> None:
@@ -298,16 +315,16 @@ def attention_gradient(
         return
     given = _Given(query, key, mask, seed, factor, dropout)
     slope = given.loop("slopes")
+    by_mask.fill(0)
+    by_mask = _in_four_axes(by_mask)
     pieces, count = _pieces(_units(query, key, is_causal), by_mask)
     key_sums, value_sums = (
         [to, *np.empty((count - 1, *to.shape), to.dtype)] for to in (by_key, by_value)
     )
-    by_mask.fill(0)
 
     def work(part: range) -> None:
         scores_of, values = _Scores(given), _Turned(value)
         room, even = np.empty_like(scores_of.room), np.empty(query.shape[2], query.dtype)
-        more_keys, more_values = np.empty_like(by_key[0, 0]), np.empty_like(by_value[0, 0])
         for at, units in pieces[part.start : part.stop]:
             before = None
             for unit in units:
@@ -322,8 +339,8 @@ def attention_gradient(
                 slope(scores, block.first, logs, common, slopes, *scores_of.thinning(unit))
                 _add_slopes(slopes, by_mask, n, h, block.rows)
                 is_new, before = (n, kept) != before, (n, kept)
-                _add_product(scores.T, towards, value_sums[at][n, kept], more_values, is_new)
-                _add_product(slopes.T, scaled, key_sums[at][n, kept], more_keys, is_new)
+                _add_product(scores.T, towards, value_sums[at][n, kept], is_new)
+                _add_product(slopes.T, scaled, key_sums[at][n, kept], is_new)
                 multiply_alone(slopes, key[n, kept, block.keys], to)
                 np.multiply(to, to.dtype.type(factor), out=to)
 

@@ -35,6 +35,8 @@ def loop(name: str, dtype: str) -> Callable[..., Any]:
     the weights of a row are to be multiplied by, and the logarithm of the sum of exp(score).
     slopes(scores, first, log_sum, even, by_weights) writes weights over scores, and their slopes by
     scores over those of the loss by weights; even is what all slopes of a row have in common.
+    masked(scores, mask, blind) adds a mask of numbers, of as many rows or of one for all, and says
+    of which rows it is -inf throughout: their scores become 0. masked_by_bool takes -inf for False.
     thinned_weights and thinned_slopes write weights that are thinned out; thinning(out) writes what
     does that to weights, of rows that see all keys.
     """
@@ -55,6 +57,8 @@ def _compile(name: str, dtype: str) -> Callable[..., Any]:
         "weights": (matrix, numba.int64, row, row),
         "slopes": (matrix, numba.int64, row, row, matrix),
         "thinning": (matrix,),
+        "masked": (matrix, matrix, numba.boolean[::1]),
+        "masked_by_bool": (matrix, numba.boolean[:, ::1], numba.boolean[::1]),
     }[kind]
     if kind != name or name == "thinning":
         word = numba.uint32
@@ -183,10 +187,39 @@ def _thinning(dtype: str) -> Any:
     return thinning
 
 
+def _masked(dtype: str, by_bool: bool = False) -> Any:
+    number = np.dtype(dtype).type
+    zero, low, closed, one = number(0), number(-np.inf), np.int32(0), np.int32(1)
+
+    @compiled(inline=True)
+    def added(given: Any) -> Any:
+        return select(given, zero, low) if by_bool else given
+
+    @compiled()
+    def masked(scores: Any, mask: Any, blind: Any) -> None:
+        several = len(mask) > 1
+        for i in range(scores.shape[0]):
+            row, given = scores[i], mask[i if several else 0]
+            # A whole number: LLVM counts many at a time.
+            seen = closed
+            for j in range(len(row)):
+                more = added(given[j])
+                seen += select(more == low, closed, one)
+                row[j] += more
+            blind[i] = seen == closed
+            if seen == closed:
+                for j in range(len(row)):
+                    row[j] = zero
+
+    return masked
+
+
 _MAKERS: Final[dict[str, Callable[[str], Any]]] = {
     "weights": _weights,
     "slopes": _slopes,
     "thinned_weights": lambda dtype: _weights(dtype, thinned=True),
     "thinned_slopes": lambda dtype: _slopes(dtype, thinned=True),
     "thinning": _thinning,
+    "masked": _masked,
+    "masked_by_bool": lambda dtype: _masked(dtype, by_bool=True),
 }

@@ -196,50 +196,102 @@ def _plain(how: Tiling) -> Any:
     fill, lanes, size, band = _filler(how), how.lanes, how.size, how.rows * _BAND
 
     @compiled()
-    def multiply(a: Any, b: Any, out: Any) -> None:
+    def multiply(a: Any, b: Any, out: Any, adds: Any) -> None:
         (n, m), k = out.shape, a.shape[1]
         a_row, a_step = a.strides
         b_step, c_row = b.strides[0], out.strides[0]
         a_at, b_at, c_at = a.ctypes.data, b.ctypes.data, out.ctypes.data
         for first in range(0, k, _DEPTH):
-            steps = min(_DEPTH, k - first)
+            steps, more = min(_DEPTH, k - first), first or adds
             for top in range(0, n, band):
                 rows, x = min(band, n - top), a_at + first * a_step + top * a_row
                 for j in range(0, m, 2 * lanes):
                     y, to = b_at + first * b_step + j * size, c_at + top * c_row + j * size
                     wide = m - j >= 2 * lanes
-                    fill(x, a_row, a_step, y, b_step, to, c_row, rows, steps, first, wide)
+                    fill(x, a_row, a_step, y, b_step, to, c_row, rows, steps, more, wide)
 
     return multiply
 
 
+def _layer(how: Tiling) -> Any:
+    turn, copy, lanes, size = _turn(how), _copy(how), how.lanes, how.size
+
+    @compiled(inline=True)
+    def lay_panel(b: Any, b_row: Any, k: Any, panel: Any, count: Any, turned: Any) -> None:
+        """Lay together so many columns of b, or rows if turned, the first one at address b."""
+        step = count * size
+        for part in range(0, count, lanes):
+            to = panel + part * size
+            if turned:
+                for i in range(0, k, lanes):
+                    turn(b + part * b_row + i * size, b_row, to + i * step, step)
+            else:
+                for i in range(k):
+                    copy(b + i * b_row + part * size, to + i * step)
+
+    return lay_panel
+
+
 def _packed(how: Tiling) -> Any:
-    fill, turn, copy = _filler(how), _turn(how), _copy(how)
-    lanes, size = how.lanes, how.size
+    fill, lay_panel, lanes, size = _filler(how), _layer(how), how.lanes, how.size
 
     @compiled()
-    def multiply_packed(a: Any, b: Any, room: Any, out: Any, turned: Any) -> None:
+    def multiply_packed(a: Any, b: Any, room: Any, out: Any, turned: Any, adds: Any) -> None:
         (n, m), k = out.shape, a.shape[1]
         a_row, a_step = a.strides
         b_row, c_row = b.strides[0], out.strides[0]
         a_at, b_at, c_at, panel = a.ctypes.data, b.ctypes.data, out.ctypes.data, room.ctypes.data
+        b_step = b_row if turned else size
         for j in range(0, m, 2 * lanes):
             wide = m - j >= 2 * lanes
             count = 2 * lanes if wide else lanes
             step = count * size
-            for part in range(0, count, lanes):
-                to = panel + part * size
-                if turned:
-                    for i in range(0, k, lanes):
-                        turn(b_at + (j + part) * b_row + i * size, b_row, to + i * step, step)
-                else:
-                    for i in range(k):
-                        copy(b_at + i * b_row + (j + part) * size, to + i * step)
+            lay_panel(b_at + j * b_step, b_row, k, panel, count, turned)
             for first in range(0, k, _DEPTH):
                 x, y, steps = a_at + first * a_step, panel + first * step, min(_DEPTH, k - first)
-                fill(x, a_row, a_step, y, step, c_at + j * size, c_row, n, steps, first, wide)
+                to, more = c_at + j * size, first or adds
+                fill(x, a_row, a_step, y, step, to, c_row, n, steps, more, wide)
 
     return multiply_packed
+
+
+def _lay(how: Tiling) -> Any:
+    lay_panel, lanes, size = _layer(how), how.lanes, how.size
+
+    @compiled()
+    def lay(b: Any, room: Any, turned: Any) -> None:
+        k, m = (b.shape[1], b.shape[0]) if turned else b.shape
+        b_row, at, to = b.strides[0], b.ctypes.data, room.ctypes.data
+        b_step = b_row if turned else size
+        for j in range(0, m, 2 * lanes):
+            count = 2 * lanes if m - j >= 2 * lanes else lanes
+            lay_panel(at + j * b_step, b_row, k, to + j * k * size, count, turned)
+
+    return lay
+
+
+def _laid(how: Tiling) -> Any:
+    fill, lanes, size = _filler(how), how.lanes, how.size
+
+    @compiled()
+    def multiply_laid(a: Any, room: Any, first: Any, out: Any) -> None:
+        (n, m), k = out.shape, a.shape[1]
+        a_row, a_step = a.strides
+        c_row = out.strides[0]
+        a_at, laid, c_at = a.ctypes.data, room.ctypes.data, out.ctypes.data
+        columns, j, end = len(room) // k, first, first + m
+        while j < end:
+            inside = j % (2 * lanes)
+            begin = j - inside
+            step = (2 * lanes if columns - begin >= 2 * lanes else lanes) * size
+            wide = inside == 0 and end - j >= 2 * lanes
+            panel, to = laid + begin * k * size + inside * size, c_at + (j - first) * size
+            for top in range(0, k, _DEPTH):
+                x, y, steps = a_at + top * a_step, panel + top * step, min(_DEPTH, k - top)
+                fill(x, a_row, a_step, y, step, to, c_row, n, steps, top, wide)
+            j += 2 * lanes if wide else lanes
+
+    return multiply_laid
 
 
 def _matrix(dtype: str) -> Any:
@@ -247,22 +299,40 @@ def _matrix(dtype: str) -> Any:
 
 
 @functools.cache
-def multiplier(dtype: str = "float32") -> Callable[[Any, Any, Any], object]:
-    """Return multiply(a, b, out), which writes a @ b into out.
+def multiplier(dtype: str = "float32") -> Callable[[Any, Any, Any, bool], object]:
+    """Return multiply(a, b, out, adds), which writes a @ b into out, or adds it to what is there.
 
     Shapes (n, k), (k, m) -> (n, m), m a multiple of tiling(dtype).lanes; rows of b and of out are
     gapless.
     """
-    return entry_point(_plain(tiling(dtype)), (_matrix(dtype),) * 3)
+    return entry_point(_plain(tiling(dtype)), (*[_matrix(dtype)] * 3, types.boolean))
 
 
 @functools.cache
-def packed_multiplier(dtype: str = "float32") -> Callable[[Any, Any, Any, Any, bool], object]:
-    """Return multiply_packed(a, b, room, out, turned), which does the same.
+def packed_multiplier(dtype: str = "float32") -> Callable[[Any, Any, Any, Any, bool, bool], object]:
+    """Return multiply_packed(a, b, room, out, turned, adds), which does the same.
 
     Each panel of b is laid together before, in room for 2 * lanes * k numbers. With turned it
     writes a @ b.T, and k is a multiple of lanes.
     """
     line, matrix = getattr(numba, dtype)[::1], _matrix(dtype)
-    given = matrix, matrix, line, matrix, types.boolean
+    given = matrix, matrix, line, matrix, types.boolean, types.boolean
     return entry_point(_packed(tiling(dtype)), given)
+
+
+@functools.cache
+def layer(dtype: str = "float32") -> Callable[[Any, Any, bool], object]:
+    """Return lay(b, room, turned), which lays all panels of b, or of b.T, together in room for as
+    many numbers; b as for packed_multiplier.
+    """
+    line, matrix = getattr(numba, dtype)[::1], _matrix(dtype)
+    return entry_point(_lay(tiling(dtype)), (matrix, line, types.boolean))
+
+
+@functools.cache
+def laid_multiplier(dtype: str = "float32") -> Callable[[Any, Any, int, Any], object]:
+    """Return multiply_laid(a, room, first, out), which writes into out what a makes of the columns
+    in room from the first on: it and out's width are multiples of lanes.
+    """
+    line, matrix = getattr(numba, dtype)[::1], _matrix(dtype)
+    return entry_point(_laid(tiling(dtype)), (matrix, line, types.int64, matrix))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,10 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
     """Return the function that writes the product of matrices of these shapes, or of fewer rows,
     into a third; rows of the second and of the third are gapless.
     """
-    return _panels().multiplier() if _is_for_us(n, k, m, dtype) else np.dot
+    if not _is_for_us(n, k, m, dtype):
+        return np.dot
+    in_panels = _panels().multiplier()
+    return lambda a, b, to: in_panels(a, b, to, False)
 
 
 def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
@@ -72,7 +75,7 @@ def multiply(a: Array, b: Array, to: Array) -> None:
     if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, to)):
         _into(to, a, b)
     elif n < _MANY_ROWS:
-        _panels().multiplier()(a, b, to)
+        _panels().multiplier()(a, b, to, False)
     else:
         _in_packed_panels(a, b, to, turned=False)
 
@@ -94,14 +97,15 @@ def multiply_turned(a: Array, b: Array, to: Array) -> None:
 # the end of the rows of a result is made of a copy with zeros behind.
 
 
-def multiply_alone(a: Array, b: Array, to: Array) -> None:
-    """Write a @ b of matrices of float32 or float64 into `to` on this thread, with the same bits
-    for any number of others. Rows of `to` are gapless.
+def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None:
+    """Write a @ b of matrices of float32 or float64 into `to`, or add it to what is there, on this
+    thread, with the same bits for any number of others. Rows of `to` are gapless.
     """
     panels = _panels()
     (n, k), m = a.shape, b.shape[1]
     if not k:
-        to.fill(0)
+        if not adds:
+            to.fill(0)
         return
     dtype = a.dtype.name
     lanes = panels.tiling(dtype).lanes
@@ -111,38 +115,57 @@ def multiply_alone(a: Array, b: Array, to: Array) -> None:
             b = np.ascontiguousarray(b)
         part, some = b[:, :whole], to[:, :whole]
         if n < _MANY_ROWS:
-            panels.multiplier(dtype)(a, part, some)
+            panels.multiplier(dtype)(a, part, some, adds)
         else:
             room = np.empty(2 * lanes * k, a.dtype)
-            panels.packed_multiplier(dtype)(a, part, room, some, False)
+            panels.packed_multiplier(dtype)(a, part, room, some, False, adds)
     if whole < m:
-        end, made = np.zeros((k, lanes), a.dtype), np.empty((n, lanes), a.dtype)
+        end, made = np.zeros((k, lanes), a.dtype), np.zeros((n, lanes), a.dtype)
         end[:, : m - whole] = b[:, whole:]
-        panels.multiplier(dtype)(a, end, made)
+        if adds:
+            made[:, : m - whole] = to[:, whole:]
+        panels.multiplier(dtype)(a, end, made, adds)
         to[:, whole:] = made[:, : m - whole]
 
 
-def is_in_whole_vectors(count: int, dtype: Any) -> bool:
-    """Return whether so many numbers make up whole vectors: then a matrix whose rows they are can
-    be turned round as it is read.
-    """
-    return count > 0 and count % _panels().tiling(dtype.name).lanes == 0
+class Laid(NamedTuple):
+    """A matrix of k rows laid together in panels, with zeros behind its last columns."""
+
+    k: int
+    room: Array
 
 
-def multiply_turned_alone(a: Array, b: Array, to: Array) -> None:
-    """Write a @ b.T into `to`, as multiply_alone does."""
+def lay_turned(b: Array) -> Laid:
+    """Return b.T laid together once, for many products."""
+    panels, (m, k) = _panels(), b.shape
+    lanes = panels.tiling(b.dtype.name).lanes
+    columns = -(-m // lanes) * lanes
+    laid = Laid(k, np.empty(columns * k, b.dtype))
+    turned = columns == m and k % lanes == 0 and b.strides[1] == b.itemsize
+    if not turned:
+        whole = np.zeros((k, columns), b.dtype)
+        whole[:, :m] = b.T
+        b = whole
+    if k:
+        panels.layer(b.dtype.name)(b, laid.room, turned)
+    return laid
+
+
+def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
+    """Write a @ the first columns of what was laid together into `to`, as multiply_alone does."""
     panels = _panels()
-    (_, k), m = a.shape, len(b)
-    dtype = a.dtype.name
-    lanes = panels.tiling(dtype).lanes
-    whole = m - m % lanes
-    if not (is_in_whole_vectors(k, a.dtype) and whole and b.strides[1] == b.itemsize):
-        multiply_alone(a, np.ascontiguousarray(b.T), to)
+    n, m = to.shape
+    if not laid.k:
+        to.fill(0)
         return
-    room = np.empty(2 * lanes * k, a.dtype)
-    panels.packed_multiplier(dtype)(a, b[:whole], room, to[:, :whole], True)
+    multiply, lanes = panels.laid_multiplier(a.dtype.name), panels.tiling(a.dtype.name).lanes
+    whole = m - m % lanes
+    if whole:
+        multiply(a, laid.room, 0, to[:, :whole])
     if whole < m:
-        multiply_alone(a, np.ascontiguousarray(b[whole:].T), to[:, whole:])
+        made = np.empty((n, lanes), a.dtype)
+        multiply(a, laid.room, whole, made)
+        to[:, whole:] = made[:, : m - whole]
 
 
 def product(a: Array, b: Array) -> Array:
@@ -163,7 +186,8 @@ def _has_gapless_rows(b: Array, out: Array) -> bool:
 
 
 def _in_packed_panels(a: Array, b: Array, out: Array, *, turned: bool) -> None:
-    _panels().packed_multiplier()(a, b, np.empty(2 * _LANES * a.shape[1], np.float32), out, turned)
+    room = np.empty(2 * _LANES * a.shape[1], np.float32)
+    _panels().packed_multiplier()(a, b, room, out, turned, False)
 
 
 @silent

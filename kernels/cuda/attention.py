@@ -158,7 +158,7 @@ def attention(
         log_sum.fill(math.inf)
         return
     key, value = laid_out(key), laid_out(value)
-    task = _Task(query, key, value, mask, seed, factor, is_causal, dropout)
+    task = _Task(query, key, value, _in_four_axes(mask), seed, factor, is_causal, dropout)
     for block in task.blocks():
         scores, _ = task.scores(block)
         weights = _stored(scores, query)
@@ -166,6 +166,11 @@ def attention(
         made = multiply_wide(weights, value[:, :, block.keys])
         some = out[:, :, block.rows]
         pointwise(_SAME, [made.reshape(some.shape)], some)
+
+
+def _in_four_axes(mask: Any) -> Any:
+    """Return a mask with axes of size 1 before those that it has."""
+    return None if mask is None else mask[(None,) * (4 - mask.ndim)]
 
 
 def _stored(scores: Any, like: Any) -> Any:
@@ -220,7 +225,8 @@ def attention_gradient(
             one.fill(0)
         return
     key, value = laid_out(key), laid_out(value)
-    task = _Task(query, key, value, mask, seed, factor, is_causal, dropout, by_mask.size > 0)
+    learns, mask, by_mask = by_mask.size > 0, *map(_in_four_axes, (mask, by_mask))
+    task = _Task(query, key, value, mask, seed, factor, is_causal, dropout, learns)
     sums = _Sum(by_key), _Sum(by_value)
     by_mask.fill(0)
     for block in task.blocks():

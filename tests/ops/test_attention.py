@@ -220,6 +220,31 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, drop
     assert most < 16 << 20, most
 
 
+@pytest.mark.parametrize("lead", [(), (1,), (1, 1)])
+def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> None:
+    given = [fd.zeros(1, 1, 1024, 16) for _ in range(3)]
+    mask = fd.zeros(*lead, 1024, 1024, requires_grad=True)
+    attend(*given, mask).sum().backward()  # what is compiled and loaded is no part of it
+    mask.grad = None
+    tracemalloc.start()
+    try:
+        attend(*given, mask).sum().backward()
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # 4 MiB of it, and two blocks of half a MiB.
+    assert mask.grad is not None and mask.grad.shape == mask.shape
+    assert most < 6 << 20, most
+
+
+def test_vmap_and_masks_of_fewer_axes_than_scores() -> None:
+    q, k, v = (fd.randn(3, 2, 2, 100, 8) for _ in range(3))
+    for mask in (fd.randn(100, 100), fd.randn(2, 1, 100)):
+        found = fd.func.vmap(lambda a, b, c, m=mask: attend(a, b, c, m))(q, k, v)
+        apart = [attend(*one, mask) for one in zip(q, k, v, strict=True)]
+        assert fd.allclose(found, fd.stack(apart), atol=1e-5)
+
+
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 @pytest.mark.parametrize("shape", [None, (150, 150), (2, 1, 1, 150), (1, 3, 150, 1), (150,)])
 def test_dropout_and_masks_that_learn_go_in_blocks(shape: Any, dropout: float) -> None:

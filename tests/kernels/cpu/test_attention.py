@@ -125,6 +125,35 @@ def test_a_mask_that_axes_share_has_a_gradient_of_its_shape(
         np.testing.assert_allclose(found, expected, tolerance, tolerance)
 
 
+@pytest.mark.usefixtures("block")
+@pytest.mark.parametrize("axes", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["float32", "bool"])
+def test_a_mask_of_fewer_axes_is_as_one_of_four(axes: int, kind: str) -> None:
+    given, random = sample("float32", 2, 2, 40, 56), np.random.default_rng(4)
+    mask: Any = random.random((2, 40, 56)[3 - axes :]) < 0.7
+    if axes > 1:
+        mask[..., 5, :] = False
+    if kind != "bool":
+        mask = np.where(mask, 0.5, -np.inf).astype(kind)
+    wide = mask.reshape((1,) * (4 - axes) + mask.shape)
+    found, expected = (in_blocks(*given, one, 0.3, False) for one in (mask, wide))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one.reshape(other.shape), other)
+    for turned in (mask.T.copy().T, np.repeat(mask, 2, -1)[..., ::2] if axes else mask):
+        again = in_blocks(*given, turned, 0.3, False)
+        assert [one.tobytes() for one in again] == [one.tobytes() for one in found]
+
+
+def test_a_mask_hides_numbers_but_not_what_is_none() -> None:
+    g, q, k, v = sample("float32", 1, 1, 3, 40)
+    q[:, :, 0, 0] = np.nan
+    mask: Any = np.random.default_rng(4).random((3, 40)) < 0.5
+    out = in_blocks(g, q, k, v, mask, 0.3, False)[0]
+    assert np.isnan(out[:, :, 0]).all() and np.isfinite(out[:, :, 1:]).all()
+    mask[0] = False
+    assert (in_blocks(g, q, k, v, mask, 0.3, False)[0][:, :, 0] == 0).all()
+
+
 def stays_by_formula(seed: int, dropout: float, shape: tuple[int, ...]) -> Array:
     """Return what weights are multiplied by: a row begins with a block of the stream of a seed."""
     *rows, keys = shape

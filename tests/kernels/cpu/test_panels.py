@@ -10,7 +10,13 @@ import pytest
 
 import fastdist
 from fastdist.kernels.cpu import panels, product
-from fastdist.kernels.cpu.panels import Tiling, multiplier, packed_multiplier
+from fastdist.kernels.cpu.panels import (
+    Tiling,
+    laid_multiplier,
+    layer,
+    multiplier,
+    packed_multiplier,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -42,8 +48,11 @@ def test_multiply(shape: tuple[int, int, int], lay: Callable[[Array], Array]) ->
     n, k, m = shape
     a, b = lay(numbers(n, k)), numbers(k, m + 5)[:, 2 : m + 2]
     whole = np.full((n, m + 3), 7, np.float32)
-    multiplier()(a, b, whole[:, :m])
+    multiplier()(a, b, whole[:, :m], False)
     assert_product(whole[:, :m], a, b)
+    once = whole[:, :m].copy()
+    multiplier()(a, b, whole[:, :m], True)
+    np.testing.assert_allclose(whole[:, :m], 2 * once, 1e-4, 1e-4)
     assert (whole[:, m:] == 7).all()
 
 
@@ -52,17 +61,19 @@ def test_multiply_packed(shape: tuple[int, int, int]) -> None:
     n, k, m = shape
     a, b, out = numbers(n, k), numbers(m, k + 1)[:, 1:], np.empty((n, m), np.float32)
     room = np.empty(32 * k, np.float32)
-    packed_multiplier()(a, b, room, out, True)
+    packed_multiplier()(a, b, room, out, True, False)
     assert_product(out, a, b.T)
     other = np.empty_like(out)
-    packed_multiplier()(a, np.ascontiguousarray(b.T), room, other, False)
+    packed_multiplier()(a, np.ascontiguousarray(b.T), room, other, False, False)
     np.testing.assert_array_equal(out, other)
+    packed_multiplier()(a, b, room, other, True, True)
+    np.testing.assert_allclose(other, 2 * out, 1e-4, 1e-4)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns() -> None:
     a, b, out = numbers(20, 300), numbers(300, 48), np.empty((20, 48), np.float32)
     a[3, 290], a[11, 0], b[7, 40] = np.nan, np.inf, -np.inf
-    multiplier()(a, b, out)
+    multiplier()(a, b, out, False)
     with np.errstate(invalid="ignore"):
         expected = a @ b
     for which in (np.isfinite, np.isnan, np.isposinf):
@@ -111,7 +122,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tili
     """Let products be tiled as on another machine."""
     found: Tiling = request.param
     monkeypatch.setattr(panels, "tiling", lambda dtype: found)
-    for cached in (multiplier, packed_multiplier):
+    for cached in (multiplier, packed_multiplier, layer, laid_multiplier):
         monkeypatch.setattr(panels, cached.__name__, cached.__wrapped__)
     return found
 
@@ -125,13 +136,26 @@ def test_products_of_one_thread_are_products_on_any_machine(how: Tiling) -> None
             for multiply, other in (
                 (product.multiply_alone, b),
                 (product.multiply_alone, np.ascontiguousarray(b.T).T),
-                (product.multiply_turned_alone, np.ascontiguousarray(b.T)),
-                (product.multiply_turned_alone, b.T),
+                (product.multiply_laid_alone, product.lay_turned(np.ascontiguousarray(b.T))),
+                (product.multiply_laid_alone, product.lay_turned(b.T)),
             ):
                 whole[:, :m] = np.nan
-                multiply(lay, other, whole[:, :m])
+                multiply(lay, other, whole[:, :m])  # type: ignore[operator]
                 np.testing.assert_allclose(whole[:, :m], a @ b, 1e-4, 1e-4)
                 assert (whole[:, m:] == 7).all()
+            product.multiply_alone(lay, b, whole[:, :m], adds=True)
+            np.testing.assert_allclose(whole[:, :m], 2 * (a @ b), 2e-4, 2e-4)
+            assert (whole[:, m:] == 7).all()
+
+
+def test_the_first_columns_of_what_was_laid_together_make_a_product(how: Tiling) -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(how.dtype) for shape in ((9, 40), (75, 40)))
+    laid = product.lay_turned(b)
+    for count in range(1, 76):
+        out = np.full((9, count), np.nan, how.dtype)
+        product.multiply_laid_alone(a, laid, out)
+        np.testing.assert_allclose(out, a @ b[:count].T, 1e-4, 1e-4)
 
 
 def test_without_an_inner_axis_a_product_of_one_thread_is_zero() -> None:
@@ -139,5 +163,7 @@ def test_without_an_inner_axis_a_product_of_one_thread_is_zero() -> None:
     product.multiply_alone(numbers(3, 0), numbers(0, 20), out)
     assert (out == 0).all()
     out.fill(7)
-    product.multiply_turned_alone(numbers(3, 0), numbers(20, 0), out)
+    product.multiply_alone(numbers(3, 0), numbers(0, 20), out, adds=True)
+    assert (out == 7).all()
+    product.multiply_laid_alone(numbers(3, 0), product.lay_turned(numbers(20, 0)), out)
     assert (out == 0).all()
