@@ -1,8 +1,8 @@
 """What fastdist uses of CuPy, on the CPU: NumPy's memory, and kernels run by fibres at once.
 
 So the Python between the backend and the kernels is tested on machines without a GPU. Nothing but
-copies of pinned memory is late here (streams.py): the order of streams is the business of sim, and
-of the tests marked gpu.
+copies of pinned memory, and of memory that processes share (ipc.py), is late here (streams.py): the
+order of streams is the business of sim, and of the tests marked gpu.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from weakref import WeakSet
 import numpy as np
 
 from fastdist.kernels.cuda.launch import Struct
+from tests.fibre_shim import ipc
 from tests.fibre_shim.driver import run_text
 from tests.fibre_shim.operators import Operators, computed
 from tests.fibre_shim.streams import (
@@ -94,6 +95,9 @@ class MemoryPointer:
 
     def copy_from_device_async(self, source: MemoryPointer, size: int, stream: Stream) -> None:
         to, given = (seen(one, (size,), np.dtype(np.uint8), (1,)) for one in (self, source))
+        if ipc.is_shared(self.ptr) or ipc.is_shared(source.ptr):
+            late(lambda mem=(self.mem, source.mem): np.copyto(to, given), stream)
+            return
         queue(lambda: np.copyto(to, given))
 
     def copy_from_host_async(self, source: int, size: int, stream: Stream) -> None:
@@ -384,6 +388,7 @@ cuda = SimpleNamespace(
     Device=Device,
     Event=Event,
     Stream=Stream,
+    Memory=ipc.Memory,
     MemoryPool=MemoryPool,
     UnownedMemory=UnownedMemory,
     MemoryPointer=MemoryPointer,
@@ -409,9 +414,7 @@ cuda = SimpleNamespace(
         memGetInfo=lambda: (Memory.free_bytes, 1 << 40),
         deviceCanAccessPeer=lambda index, peer: 1,
         deviceGetPCIBusId=lambda number: f"0000:{number:02x}:00.0",
-        # Of an event that was opened, waiting for it is all that is asked.
-        ipcGetEventHandle=lambda event: event.to_bytes(64, "little"),
-        ipcOpenEventHandle=lambda handle: int.from_bytes(handle, "little"),
+        **ipc.RUNTIME,
         profilerStart=lambda: profiler.append("start"),
         profilerStop=lambda: profiler.append("stop"),
         streamCreate=lambda: 0x77,

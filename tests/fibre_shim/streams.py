@@ -1,6 +1,7 @@
 """Devices, streams and events of the CuPy that is made of fibres: work is done as it is queued.
 
-Copies of pinned memory alone are late, until the next work comes or somebody waits.
+Copies of pinned memory, and of memory that processes share, alone are late, until the next work
+comes or somebody waits. Events that processes share tell each other how far they are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
+from tests.fibre_shim import shared_files
+from tests.fibre_shim.shared_files import Shared
+
 DEVICES = 2
+# A GPU that waits for another process's waits so long, and then for ever.
+_PATIENCE_S = 20.0
+# After so long a GPU has done what it was given, though nobody waits.
+_SOON_S = 0.002
 
 
 class CUDARuntimeError(RuntimeError):
@@ -64,14 +72,57 @@ class Event:
         self.recorded_s = 0.0
         Event._made += 1
         self.ptr = Event._made
+        if interprocess:
+            _events[self.ptr] = shared_files.share(_COUNTS_BYTES, self.ptr)
 
     def record(self, stream: Stream | None = None) -> None:
         stream = stream or state.streams[state.device][-1]
         assert stream.device_id in (-1, self.device_id), "an event of another device"
         self.recorded_s = time.perf_counter()
+        if (shared := _events.get(self.ptr)) is not None:
+            counts = _counts_of(shared)
+            counts[0] += 1
+            late(lambda reached=counts[0]: counts.__setitem__(1, reached), stream)
+            soon = threading.Timer(_SOON_S, arrive)
+            soon.daemon = True
+            soon.start()
 
     def synchronize(self) -> None:
         arrive()
+        _wait_for_others(self)
+
+
+# Of an event that processes share: how often it was recorded, and what its GPU has passed of that.
+_COUNTS_BYTES = 16
+_events: dict[int, Shared] = {}
+
+
+def shared_event(number: int) -> Shared | None:
+    """Return the counts of an event; None if it is of its process alone."""
+    return _events.get(number)
+
+
+def open_event(shared: Shared) -> int:
+    """Return the number by which this process knows another's event."""
+    Event._made += 1
+    _events[Event._made] = shared
+    return Event._made
+
+
+def _counts_of(shared: Shared) -> memoryview:
+    return memoryview(shared.mapping).cast("Q")
+
+
+def _wait_for_others(event: Event) -> None:
+    shared = _events.get(event.ptr)
+    if shared is None or shared_files.is_own(shared.handle):
+        return
+    counts, never, deadline = _counts_of(shared), threading.Event(), time.monotonic() + _PATIENCE_S
+    recorded = counts[0]
+    while counts[1] < recorded:
+        if time.monotonic() > deadline:
+            raise CUDARuntimeError("the GPU waits for ever for the event of another process")
+        never.wait(0.0005)
 
 
 class Graph:
@@ -131,6 +182,7 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         assert isinstance(event, Event)
+        _wait_for_others(event)
 
     def synchronize(self) -> None:
         if self.captured is not None:
@@ -142,7 +194,7 @@ null = Stream.null = Stream(null=True)
 state = _State()
 
 
-# Copies from and to pinned memory that nobody has waited for.
+# Copies from and to pinned memory, and memory that processes share, that nobody has waited for.
 _late: list[Callable[[], object]] = []
 
 
@@ -157,7 +209,7 @@ def queue(work: Callable[[], object]) -> None:
 
 
 def late(work: Callable[[], object], stream: Stream) -> None:
-    """Do a copy of pinned memory with the next work, or when somebody waits: who reads its result,
+    """Do such a copy with the next work, or when somebody waits: who reads its result,
     or writes over its source, before that has not waited as it must on a GPU.
     """
     if stream.captured is None:

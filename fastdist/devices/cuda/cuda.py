@@ -169,11 +169,15 @@ class CudaBackend:
 
     def begin_copy_to_host(self, out: np.ndarray, array: Any) -> None:
         with array.device, device_errors():
-            if not array.flags.c_contiguous:
-                packed = cupy().empty(array.shape, array.dtype)
-                self.pointwise(_COPY, [array], packed)
-                array = packed
-            copied_out(array, out, self.current_stream(array.device.id))
+            copied_out(self.packed(array), out, self.current_stream(array.device.id))
+
+    def packed(self, array: Any) -> Any:
+        """Return an array of the current device without gaps, in C order: itself if it is so."""
+        if array.flags.c_contiguous:
+            return array
+        made = cupy().empty(array.shape, array.dtype)
+        self.pointwise(_COPY, [array], made)
+        return made
 
     def begin_copy_from_host(self, array: np.ndarray, index: int | None = None) -> Any:
         with self._device(index), device_errors():

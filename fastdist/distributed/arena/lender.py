@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 from ..pipe.frames import Buffer
 from .owner import Arena
 
 # Smaller buffers are cheaper in the message: see the figures in the room's note.
 LEAST_BYTES: Final = 192 << 10
+# Ids that no message has, for what the blocks of offers are lent for.
+offer_ids: Final = itertools.count(-1, -1)
 
 
 class State(Enum):
@@ -40,14 +43,23 @@ class Lender:
         self._state = State.UNTRIED
         self._reason = ""
         self._arena: Arena | None = None
+        # What lends memory of this process's GPUs, where the peer may have some.
+        self.devices: Any = None
+
+    def arena(self) -> Arena | None:
+        """Return the arena from which it lends; None until it is open, for which it is offered."""
+        arena = self._arena
+        if arena is None and self._state is State.UNTRIED:
+            self._offer_once()
+        return arena
 
     def lend(self, data: Buffer, message_id: int) -> bytes | None:
         """Return the descriptor of a block with a copy of data; None if it must go otherwise."""
         arena = self._arena
         if arena is not None:
             return arena.lend(data, self, message_id)
-        if self._state is State.UNTRIED and self._move(State.UNTRIED, State.OFFERED):
-            self._offer(self)
+        if self._state is State.UNTRIED:
+            self._offer_once()
         return None
 
     def end(self, message_id: int) -> None:
@@ -90,12 +102,23 @@ class Lender:
             arena, self._arena = self._arena, None
             return arena
 
+    @property
+    def why_refused(self) -> str | None:
+        """Why there will never be an arena; None while there may."""
+        if self._state in (State.REFUSED, State.CLOSED):
+            return self._reason or self._state.value
+        return None
+
     def describe(self) -> str:
         """Return by which way large tensors go, and why."""
         state = self._state
         if state is State.OPEN:
             return "large tensors by arena"
         return f"large tensors in messages ({self._reason or state.value})"
+
+    def _offer_once(self) -> None:
+        if self._move(State.UNTRIED, State.OFFERED):
+            self._offer(self)
 
     def _move(self, before: State, after: State) -> bool:
         with self._lock:

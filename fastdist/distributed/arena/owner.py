@@ -161,6 +161,19 @@ class Arena:
                 block.since = time.monotonic()
             return True
 
+    def lends(self, slot: int, generation: int) -> bool:
+        """Return whether a block is still lent, or was when the arena was closed."""
+        with self._lock:
+            if self._mapping is not None:
+                self._collect()
+            block = self._blocks.get(slot)
+            return block is not None and block.generation == generation
+
+    def row(self, slot: int) -> Words:
+        """Return a slot's row of the table, which outlives the arena; empty if that is closed."""
+        with self._lock:
+            return self._words[slot * ROW_WORDS : (slot + 1) * ROW_WORDS]
+
     def end_all(self, lender: object, *, is_gone: bool) -> bool:
         """Take back what a peer has not taken, and all of one whose process has ended.
 

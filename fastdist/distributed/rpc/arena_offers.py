@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import struct
@@ -17,12 +16,14 @@ from fastdist.core.future import Future
 from fastdist.distributed.arena import borrower
 from fastdist.distributed.arena.borrower import BorrowedArena
 from fastdist.distributed.arena.layout import ArenaError, arena_size
-from fastdist.distributed.arena.lender import Lender
+from fastdist.distributed.arena.lender import Lender, offer_ids
 from fastdist.distributed.arena.owner import TRIM_S, Arena
 from fastdist.distributed.pipe.host import process_lives
 
 from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
+from .ipc_offers import IpcOffers
+from .message.cuda_ipc import close_peer
 from .message.message import Message
 from .message.metadata import Value
 from .message.types import MessageType
@@ -34,8 +35,6 @@ _OFFER_TIMEOUT_S = 30.0
 _PROOF_BYTES = 32
 # In an offer: of the arena, its descriptor there, and its size.
 _NUMBERS = ("arena", "fd", "size")
-# Ids that no message has, for what the blocks of offers are lent for.
-_offer_ids = itertools.count(-1, -1)
 
 _logger = logging.getLogger(__name__)
 
@@ -46,8 +45,9 @@ class ArenaOffers:
     Thread  any
     """
 
-    def __init__(self, agent: RpcAgent, *, is_wanted: bool) -> None:
+    def __init__(self, agent: RpcAgent, *, is_wanted: bool, by_ipc: bool) -> None:
         self._agent = agent
+        self._ipc = IpcOffers(agent, self._arena_of, is_wanted=is_wanted and by_ipc)
         self._me = agent.me
         self._is_wanted = is_wanted
         # Guards the three below it.
@@ -59,12 +59,15 @@ class ArenaOffers:
     def register(self) -> None:
         """Take offers from now on."""
         register_handler(MessageType.ARENA_OFFER_REQ, self._offer_came)
+        self._ipc.register()
 
     def lender_to(self, worker: Worker) -> Lender | None:
         """Return what lends to a worker; None if it is this one, or of another machine."""
         if not self._is_wanted or worker.is_self or not self._shares_processes_with(worker):
             return None
-        return Lender(lambda lender: self._offer_soon(lender, worker))
+        lender = Lender(lambda lender: self._offer_soon(lender, worker))
+        lender.devices = self._ipc.lenders_to(worker, lender)
+        return lender
 
     def peer_lost(self, peer: Worker) -> None:
         """Take back what can be, and give back what the peer's own memory holds for nobody."""
@@ -79,18 +82,19 @@ class ArenaOffers:
         with self._lock:
             found = self._borrowed.pop(owner, None)
         if found is not None:
-            borrower.close_borrowed(found[0])
+            _close(found[0])
             found[1].owner_was_lost(is_gone=is_gone)
 
     def close(self) -> None:
         """Lend and borrow nothing any more; what was borrowed stays as long as somebody looks."""
         unregister_handler(MessageType.ARENA_OFFER_REQ)
+        self._ipc.close()
         with self._lock:
             self._is_closed = True
             arena, self._arena = self._arena, None
             borrowed, self._borrowed = self._borrowed, {}
         for arena_id, _ in borrowed.values():
-            borrower.close_borrowed(arena_id)
+            _close(arena_id)
         if arena is not None:
             arena.close()
 
@@ -110,7 +114,13 @@ class ArenaOffers:
             elif not peer.is_self and self._me.shares_host_with(peer.record):
                 why = "not among the channels" if not self._is_wanted else "other process ids"
                 info[f"agent.arena.{peer.info.name}"] = f"large tensors in messages ({why})"
+        info.update(self._ipc.get_debug_info())
         return info
+
+    def _arena_of(self, owner: Worker) -> int | None:
+        with self._lock:
+            found = self._borrowed.get(owner)
+            return None if found is None else found[0]
 
     def _shares_processes_with(self, worker: Worker) -> bool:
         return self._me.shares_processes_with(worker.record)
@@ -120,7 +130,7 @@ class ArenaOffers:
             lender.refuse("the agent shuts down")
 
     def _offer(self, lender: Lender, worker: Worker) -> None:
-        proof, offer_id = os.urandom(_PROOF_BYTES), next(_offer_ids)
+        proof, offer_id = os.urandom(_PROOF_BYTES), next(offer_ids)
         try:
             arena = self._get_or_create_arena()
             block = arena.lend(proof, lender, offer_id)
@@ -182,7 +192,7 @@ class ArenaOffers:
                 found = self._borrowed.get(worker)
                 self._borrowed[worker] = arena_id, arena
                 if found is not None and found[0] != arena_id:
-                    borrower.close_borrowed(found[0])
+                    _close(found[0])
         proof = bytes(arena.take(block, _PROOF_BYTES))
         # Looked at last: who is lost only now gives back what is here when that is heard of.
         if worker.is_dead:
@@ -208,6 +218,12 @@ class ArenaOffers:
         # A peer that was lost but lives may still read what it has taken.
         if arena.end_all(lender, is_gone=not _lives(record)):
             self._agent.workers.call_after(TRIM_S, lambda: self._end_in_time(arena, lender, record))
+
+
+def _close(arena_id: int) -> None:
+    """Borrow nothing of an arena's owner any more."""
+    close_peer(arena_id)
+    borrower.close_borrowed(arena_id)
 
 
 def _lives(record: Record) -> bool:

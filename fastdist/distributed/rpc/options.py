@@ -17,20 +17,18 @@ from . import constants
 from .bindings import LONGEST_S, constructor, seconds
 from .message.limits import DEFAULT, Limits
 
-# There are three. `basic` is the message: a buffer goes in its first frame if it is small, and in
+# There are four. `basic` is the message: a buffer goes in its first frame if it is small, and in
 # frames of its own otherwise. `arena` is memory that processes of one machine share
 # (distributed/arena), for what it can take; all else goes by `basic`. `cuda_basic` is how a GPU's
 # tensors come to one of these and leave it: through locked memory of the CPU (devices/staging.py),
-# which asks for no GPU where none is used. To choose says no more than whether the arena is
-# used. The other names are PyTorch's, each with the reason why it is not offered, so that a user
-# who asks for it alone is told.
+# which asks for no GPU where none is used; `cuda_ipc` is how they go from GPU to GPU where two
+# processes of one machine can (message/cuda_ipc.py), which takes the arena. To choose says no more
+# than whether these two are used. The other names are PyTorch's, each with the reason why it is not
+# offered, so that a user who asks for it alone is told.
 ARENA: Final = "arena"
+CUDA_IPC: Final = "cuda_ipc"
 _THROUGH_HOST: Final = (
     "not part of this version; tensors of GPUs go through locked memory of the CPU, by cuda_basic"
-)
-_NO_SLABS: Final = (
-    "not part of this version: CuPy's pool frees and splits its memory whatever a peer has opened, "
-    "so tensors would need slabs of their own; those of GPUs go by cuda_basic"
 )
 
 
@@ -47,7 +45,7 @@ channels.register("cma", 1200, NotViable("process_vm_readv is not part of this v
 channels.register("mpt_uv", 1100, NotViable("striping over TCP is not part of this version"))
 channels.register("basic", 1000, Channel(lambda: None))
 channels.register("cuda_xth", 400, NotViable(_THROUGH_HOST))
-channels.register("cuda_ipc", 300, NotViable(_NO_SLABS))
+channels.register(CUDA_IPC, 300, Channel(why_not_viable))
 channels.register("cuda_gdr", 200, NotViable(_THROUGH_HOST))
 channels.register("cuda_basic", 0, Channel(lambda: None))
 

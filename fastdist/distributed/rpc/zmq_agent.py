@@ -24,7 +24,7 @@ from .devices import require_devices_of_maps
 from .leaving import DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
-from .options import ARENA, TensorPipeRpcBackendOptions, channels
+from .options import ARENA, CUDA_IPC, TensorPipeRpcBackendOptions, channels
 from .references.context import RRefContext
 from .telling import Teller
 from .workers import joining
@@ -84,7 +84,7 @@ class ZmqAgent(RpcAgent):
             self._listener.close()
             raise
         self.progress = Progress("fastdist-rpc-progress")
-        self._arenas = ArenaOffers(self, is_wanted=ARENA in chosen)
+        self._arenas = ArenaOffers(self, is_wanted=ARENA in chosen, by_ipc=CUDA_IPC in chosen)
         self._callers = Callers(self._listener, self.me)
         self.workers = workers = Workers(
             *(self.group, self._context, self._callers, self.progress),

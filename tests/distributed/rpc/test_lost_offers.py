@@ -24,7 +24,7 @@ def test_memory_that_is_offered_when_either_end_has_ended_is_given_back(who_has_
     both = Both()
     other, here = caller_of(record(1)), SimpleNamespace(me=record(0))
     other.is_dead = who_has_ended == "its owner"
-    offers: Any = ArenaOffers(here, is_wanted=True)  # type: ignore[arg-type]
+    offers: Any = ArenaOffers(here, is_wanted=True, by_ipc=True)  # type: ignore[arg-type]
     block = both.lend(b"proof" * 7, peer=offers)
     if who_has_ended == "this worker":
         offers.close()

@@ -10,7 +10,8 @@ from typing import Final, NamedTuple, TypeAlias
 # All numbers are little endian. Frame 0 is
 #   - header: 64 bytes, HEADER;
 #   - buffer table: size in bytes, number of frames it takes (0: it follows the body in this frame;
-#     IN_ARENA: a descriptor follows the body instead, see distributed/arena);
+#     IN_ARENA: a descriptor follows the body instead, see distributed/arena; ON_DEVICE: so does
+#     one of a GPU's memory, see cuda_ipc.py);
 #   - tensor table: buffer, byte offset, dtype, device type, device index, flags, ndim, and as
 #     64-bit numbers the sizes and the strides, which count elements;
 #   - tangent table: tensor, level id, tangent tensor;
@@ -46,6 +47,7 @@ FRAME_BYTES: Final = 16 << 20
 NO_INDEX: Final = 0xFFFF
 # Instead of a number of frames.
 IN_ARENA: Final = 0xFFFFFFFF
+ON_DEVICE: Final = 0xFFFFFFFE
 # The message id of what is no call and answers none: greetings and notices.
 NO_CALL: Final = (1 << 64) - 1
 

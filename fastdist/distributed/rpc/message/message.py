@@ -14,6 +14,7 @@ from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
 from .body import deserialize, deserialize_call, serialize, serialize_call
+from .cuda_ipc import CameOnDevice, LentPiece
 from .layout import (
     AUTOGRAD,
     AUTOGRAD_BLOCK,
@@ -25,6 +26,7 @@ from .layout import (
     IN_ARENA,
     INLINE_BYTES,
     NO_CALL,
+    ON_DEVICE,
     VERSION,
     AutogradBlock,
     TangentEntry,
@@ -207,10 +209,10 @@ class Message:
                 ):
                     return [b"".join((self._header(0, 1, 1, len(body), 0), table, body, data))]
         entries, buffers = self.entries, self.buffers
-        if tensors:
-            device_map = device_map_to(self.peer) if device_map_to is not None else None
-            entries, buffers = pack_tensors(tensors, device_map)
         try:
+            if tensors:
+                device_map = device_map_to(self.peer) if device_map_to is not None else None
+                entries, buffers = pack_tensors(tensors, device_map, lender, self.message_id)
             return self._with_tables(entries, buffers, lender, limits)
         except BaseException:
             if lender is not None:
@@ -309,6 +311,10 @@ class Message:
             if size <= inline_bytes:
                 head.append(BUFFER.pack(size, 0))
                 inline.append(buffer)
+            elif buffer.__class__ is LentPiece:  # type: ignore[comparison-overlap]
+                head.append(BUFFER.pack(size, ON_DEVICE))
+                inline.append(buffer.descriptor)
+                self.lent_bytes += size
             elif (
                 lender is not None
                 and size >= lender.least_bytes
@@ -415,6 +421,8 @@ def _read_tables(
     reader.require_end()
     if apart:
         message.body = arrived.pop()
+        if isinstance(message.body, CameOnDevice):
+            raise MessageError("a body in memory of a GPU")
     message.buffers = arrived
 
 

@@ -16,6 +16,7 @@ from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
+from .cuda_ipc import borrow_piece
 from .layout import (
     AUTOGRAD_BLOCK,
     BUFFER,
@@ -24,6 +25,7 @@ from .layout import (
     IN_ARENA,
     INLINE_BYTES,
     MAX_DIMENSIONS,
+    ON_DEVICE,
     TANGENT,
     TENSOR,
     AutogradBlock,
@@ -176,8 +178,9 @@ class Tables:
             )
 
     def _join(self, size: int, frames: int) -> Buffer:
-        if frames == IN_ARENA:
-            return borrow(self.take(ARENA_BLOCK.size), size)
+        if frames >= ON_DEVICE:
+            take = borrow if frames == IN_ARENA else borrow_piece
+            return take(self.take(ARENA_BLOCK.size), size)
         end = self._frames_used + frames
         pieces = self._frames[self._frames_used : end]
         came = sum(len(piece) for piece in pieces)
@@ -238,6 +241,8 @@ def read_lone(first: Buffer, body_bytes: int) -> tuple[TensorEntry, Buffer, Buff
         return entry, first[at:end], bytearray(first[end:])
     if pieces == IN_ARENA and end + ARENA_BLOCK.size == len(first):
         return entry, first[at:end], borrow(first[end:], size)
+    if pieces == ON_DEVICE and end + ARENA_BLOCK.size == len(first):
+        return entry, first[at:end], borrow_piece(first[end:], size)
     raise MessageError(
         f"a body of {body_bytes} bytes and a buffer of {size} bytes in {pieces} frames "
         f"announced, {len(first) - at} bytes came"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -14,12 +14,15 @@ from fastdist.core.errors import DeviceError, DTypeError, MessageError
 from fastdist.devices.backend import Event, Stream, backend_of, is_cpu_alone
 from fastdist.devices.staging import HostCopies, copy_to_devices
 from fastdist.distributed.arena.borrower import GONE
+from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.tensor.layout import Layout
+from fastdist.tensor.layout import Layout, contiguous_strides
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, wrap
 
-from .layout import MAX_BYTES, NO_INDEX, PARAMETER, REQUIRES_GRAD, TensorEntry
+from .cuda_ipc import CameOnDevice, LentPiece, Wanted
+from .layout import MAX_BYTES, NO_CALL, NO_INDEX, PARAMETER, REQUIRES_GRAD, TensorEntry
+from .places import place
 
 DeviceMap: TypeAlias = Mapping[Device, Device]
 
@@ -27,9 +30,13 @@ _DEVICE_TYPES: Final = ("cpu", "cuda", "sim")
 
 
 def pack_tensors(
-    tensors: Sequence[Tensor], device_map: DeviceMap | None = None
+    tensors: Sequence[Tensor],
+    device_map: DeviceMap | None = None,
+    lender: Lender | None = None,
+    message_id: int = NO_CALL,
 ) -> tuple[list[TensorEntry], list[Buffer]]:
-    """Return table and buffers of tensors; those that share memory share a buffer.
+    """Return table and buffers of tensors; those that share memory share a buffer. What the lender
+    takes of GPUs for the message stays there.
 
     Raises  DeviceError for a tensor on a device that the map does not name
     """
@@ -38,21 +45,68 @@ def pack_tensors(
     arrays: list[np.ndarray[Any, Any]] = []
     for tensor in tensors:
         if tensor.facts.device is not CPU:
-            arrays = _host_arrays(tensors)
-            break
+            return _pack_with_devices(tensors, device_map, lender, message_id)
         arrays.append(tensor.array)
-    placed, buffers = _place(arrays)
+    placed, buffers = place(arrays)
     entries = []
     for tensor, (buffer, offset, packed_strides) in zip(tensors, placed, strict=True):
-        layout = tensor.facts
-        if layout.device is CPU and not offset and packed_strides is None:
+        if not offset and packed_strides is None:
             entries.append(whole_entry(tensor, buffer))
             continue
-        kind, index = _destination(layout.device, device_map)
+        layout = tensor.facts
         strides = layout.strides if packed_strides is None else packed_strides
+        facts = (layout.dtype.code, 0, NO_INDEX, _flags_of(tensor), layout.shape, strides)
+        entries.append(TensorEntry(buffer, offset, *facts))
+    return entries, buffers
+
+
+def _pack_with_devices(
+    tensors: Sequence[Tensor], device_map: DeviceMap | None, lender: Lender | None, message_id: int
+) -> tuple[list[TensorEntry], list[Buffer]]:
+    goals = [destination(tensor.facts.device, device_map) for tensor in tensors]
+    lent = _lend(tensors, goals, lender, message_id)
+    on_host = [i for i in range(len(tensors)) if i not in lent]
+    placed, buffers = place(_host_arrays([tensors[i] for i in on_host]))
+    places = dict(zip(on_host, placed, strict=True))
+    numbers: dict[LentPiece, int] = {}
+    entries = []
+    for i, tensor in enumerate(tensors):
+        layout = tensor.facts
+        if i in lent:
+            piece, offset = lent[i]
+            if piece not in numbers:
+                numbers[piece] = len(buffers)
+                buffers.append(cast(Buffer, piece))
+            buffer, strides = numbers[piece], contiguous_strides(layout.shape)
+        else:
+            buffer, offset, packed_strides = places[i]
+            strides = layout.strides if packed_strides is None else packed_strides
+        kind, index = _numbers_of(goals[i])
         facts = (layout.dtype.code, kind, index, _flags_of(tensor), layout.shape, strides)
         entries.append(TensorEntry(buffer, offset, *facts))
     return entries, buffers
+
+
+def _lend(
+    tensors: Sequence[Tensor], goals: Sequence[Device], lender: Lender | None, message_id: int
+) -> dict[int, tuple[LentPiece, int]]:
+    """Return, by the number of a tensor that is lent to the peer where it is, its piece, and where
+    in it the tensor begins.
+    """
+    found: dict[int, tuple[LentPiece, int]] = {}
+    if lender is None or lender.devices is None:
+        return found
+    groups: dict[tuple[Device, Device], list[int]] = {}
+    for i, (tensor, goal) in enumerate(zip(tensors, goals, strict=True)):
+        if goal is not CPU and tensor.facts.numel:
+            groups.setdefault((tensor.facts.device, goal), []).append(i)
+    for (mine, theirs), numbers in groups.items():
+        arrays = [tensors[i].array for i in numbers]
+        lent = lender.devices.lend(mine, theirs, arrays, message_id)
+        if lent is not None:
+            piece, starts = lent
+            found.update((i, (piece, start)) for i, start in zip(numbers, starts, strict=True))
+    return found
 
 
 def _flags_of(tensor: Tensor) -> int:
@@ -81,13 +135,57 @@ def unpack_tensors(
             this worker does not have
     """
     tensors: list[Tensor] = []
-    is_away = False
     for entry in entries:
+        if entry.device_type:
+            tensors = _unpack_with_devices(entries, buffers)
+            break
         tensors.append(_unpack(entry, buffers[entry.buffer]))
-        is_away = is_away or entry.device_type != 0
-    if is_away:
-        _move_to_devices(tensors, entries)
     return tensors, [bool(entry.flags & REQUIRES_GRAD) for entry in entries]
+
+
+def _unpack_with_devices(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> list[Tensor]:
+    tensors: list[Any] = [None] * len(entries)
+    away: list[int] = []
+    by_piece: dict[int, list[int]] = {}
+    for i, entry in enumerate(entries):
+        buffer = buffers[entry.buffer]
+        if isinstance(buffer, CameOnDevice):
+            by_piece.setdefault(entry.buffer, []).append(i)
+            continue
+        tensors[i] = _unpack(entry, buffer)
+        if entry.device_type:
+            away.append(i)
+    _move_to_devices(tensors, entries, away)
+    for number, members in by_piece.items():
+        _take_from_piece(cast(CameOnDevice, buffers[number]), tensors, entries, members)
+    return tensors
+
+
+def _take_from_piece(
+    piece: CameOnDevice, tensors: list[Any], entries: Sequence[TensorEntry], members: Sequence[int]
+) -> None:
+    """Put what lies in a peer's piece on the device where all of it belongs."""
+    device = _device_of(entries[members[0]].device_type, entries[members[0]].device_index)
+    wanted, layouts = [], []
+    for i in members:
+        entry = entries[i]
+        geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
+        layout = geometry.facts
+        if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
+            raise MessageError(f"a tensor of {layout.dtype.name} that requires grad")
+        is_within = entry.offset + geometry.extent_bytes <= piece.size
+        if not (layout.contiguous and is_within):
+            raise MessageError(
+                f"a tensor of shape {entry.sizes}, strides {entry.strides} at byte "
+                f"{entry.offset} of a GPU's {piece.size} bytes: it must be packed, and within"
+            )
+        if device.type != "cuda" or _device_of(entry.device_type, entry.device_index) != device:
+            raise MessageError(f"a tensor bound for {device} in memory of a GPU for another")
+        wanted.append(Wanted(entry.offset, layout.shape, layout.dtype.numpy))
+        layouts.append(layout)
+    arrays = piece.owner.copy_out(piece, wanted, device.index or 0)
+    for i, array, layout in zip(members, arrays, layouts, strict=True):
+        tensors[i] = _on_device(array, layout, device, entries[i].flags)
 
 
 def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> list[Tensor]:
@@ -126,9 +224,13 @@ def _host_arrays(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
     return arrays
 
 
-def _destination(device: Device, device_map: DeviceMap | None) -> tuple[int, int]:
+def destination(device: Device, device_map: DeviceMap | None) -> Device:
+    """Return on which device of the peer what is on one of ours shall live.
+
+    Raises  DeviceError for a device that the map does not name
+    """
     if device is CPU:
-        return 0, NO_INDEX
+        return CPU
     target = device_map.get(device) if device_map else None
     if target is None:
         raise DeviceError(
@@ -137,7 +239,7 @@ def _destination(device: Device, device_map: DeviceMap | None) -> tuple[int, int
             "TensorPipeRpcBackendOptions to explicitly configure device mapping. "
             f"A tensor is on {device}, for which the device map of this call has no entry"
         )
-    return _numbers_of(target)
+    return target
 
 
 def device_pair(mine: Device, theirs: Device) -> tuple[int, int, int, int]:
@@ -164,107 +266,19 @@ def _device_of(kind: int, index: int) -> Device:
     return Device.parse(Device(_DEVICE_TYPES[kind], None if index == NO_INDEX else index))
 
 
-# Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
-# from the tensor's own.
-_Place: TypeAlias = tuple[int, int, tuple[int, ...] | None]
-
-
-def _place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[_Place], list[Buffer]]:
-    buffers: list[Buffer] = []
-    places: list[_Place] = []
-    if len(arrays) == 1:
-        return [_place_alone(arrays[0], buffers)], buffers
-    shared: dict[int, list[int]] = {}
-    for i, array in enumerate(arrays):
-        shared.setdefault(id(_owner(array)), []).append(i)
-    found: dict[int, _Place] = {}
-    for members in shared.values():
-        if len(members) > 1:
-            _place_together(arrays, members, found, buffers)
-    for i, array in enumerate(arrays):
-        places.append(found[i] if i in found else _place_alone(array, buffers))
-    return places, buffers
-
-
-def _place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> _Place:
-    if array.flags.c_contiguous:
-        buffers.append(_memory_of(array))
-        return len(buffers) - 1, 0, None
-    copied = np.ascontiguousarray(array)
-    buffers.append(_memory_of(copied))
-    return len(buffers) - 1, 0, tuple(step // array.itemsize for step in copied.strides)
-
-
-def _memory_of(array: np.ndarray[Any, Any]) -> Buffer:
-    if not array.size:
-        return b""
-    if array.dtype.isbuiltin == 1:
-        return array.data.cast("B")
-    # bfloat16 is ml_dtypes', whose arrays give out no buffer; a view of their bytes does.
-    return array.reshape(-1).view(np.uint8).data
-
-
-def _place_together(
-    arrays: Sequence[np.ndarray[Any, Any]],
-    members: list[int],
-    found: dict[int, _Place],
-    buffers: list[Buffer],
+def _move_to_devices(
+    tensors: list[Any], entries: Sequence[TensorEntry], away: Sequence[int]
 ) -> None:
-    """Give arrays that overlap one buffer from the first byte of them to the last."""
-    first = arrays[members[0]]
-    if first.size and all(arrays[i] is first for i in members):
-        # As the gradients of x + y are.
-        place = _place_alone(first, buffers)
-        found.update((i, place) for i in members)
-        return
-    whole = _bytes_of(_owner(arrays[members[0]]))
-    if whole is None or any(step < 0 for i in members for step in arrays[i].strides):
-        return
-    start = whole.__array_interface__["data"][0]
-    spans = sorted(
-        (*np.lib.array_utils.byte_bounds(arrays[i]), i) for i in members if arrays[i].size
-    )
-    while spans:
-        low, high, i = spans.pop(0)
-        together = [(low, i)]
-        while spans and spans[0][0] < high:
-            next_low, next_high, i = spans.pop(0)
-            together.append((next_low, i))
-            high = max(high, next_high)
-        if len(together) > 1:
-            for at, i in together:
-                found[i] = (len(buffers), at - low, None)
-            buffers.append(whole[low - start : high - start].data)
-
-
-def _owner(array: np.ndarray[Any, Any]) -> Any:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array if array.base is None else array.base
-
-
-def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
-    """Return all memory of owner as bytes without copying, or None where that is not possible."""
-    if isinstance(owner, np.ndarray):
-        if owner.flags.c_contiguous:
-            return owner.reshape(-1).view(np.uint8)
-        return owner.T.reshape(-1).view(np.uint8) if owner.flags.f_contiguous else None
-    try:
-        return np.frombuffer(owner, np.uint8)
-    except (TypeError, ValueError, BufferError):
-        return None
-
-
-def _move_to_devices(tensors: list[Tensor], entries: Sequence[TensorEntry]) -> None:
     """Put what is bound for devices there, all at once."""
-    away = [i for i, entry in enumerate(entries) if entry.device_type]
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
     arrays, _ = copy_to_devices([tensors[i].array for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):
-        layout, flags = tensors[i].facts, entries[i].flags
-        there = wrap(array, Layout.of(layout.dtype, device, layout.shape))
-        is_parameter = flags & PARAMETER
-        tensors[i] = Parameter(there, bool(flags & REQUIRES_GRAD)) if is_parameter else there
+        tensors[i] = _on_device(array, tensors[i].facts, device, entries[i].flags)
+
+
+def _on_device(array: Any, layout: Layout, device: Device, flags: int) -> Tensor:
+    there = wrap(array, Layout.of(layout.dtype, device, layout.shape))
+    return Parameter(there, bool(flags & REQUIRES_GRAD)) if flags & PARAMETER else there
 
 
 def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
@@ -288,7 +302,12 @@ def _unpack(entry: TensorEntry, buffer: Buffer) -> Tensor:
             f"{len(buffer)} bytes"
         )
     else:
-        array = np.ndarray(layout.shape, layout.dtype.numpy, buffer, entry.offset, geometry.steps)
+        try:
+            array = np.ndarray(
+                layout.shape, layout.dtype.numpy, buffer, entry.offset, geometry.steps
+            )
+        except TypeError:
+            raise MessageError("a tensor of the CPU in memory of a GPU") from None
     tensor = wrap(array, layout)
     if entry.flags & PARAMETER and not entry.device_type:
         return Parameter(tensor, bool(entry.flags & REQUIRES_GRAD))

@@ -85,6 +85,9 @@ class MessageType(IntEnum):
     # Begin to record time ranges, tell the clock, hand over what was recorded.
     PROFILE_GROUP_REQ = OURS + 0x19 | REQUEST
     PROFILE_GROUP_RESP = OURS + 0x1A | RESPONSE
+    # A worker of the same machine offers memory of a GPU in which that one's tensors shall lie.
+    IPC_OFFER_REQ = OURS + 0x1B | REQUEST
+    IPC_OFFER_RESP = OURS + 0x1C | RESPONSE
 
 
 _T = MessageType
@@ -106,7 +109,13 @@ for _kind in MessageType:
 # What a shutdown sends while it waits until nothing else is under way, what changes nothing, and
 # what is about a call that is over.
 NOT_COUNTED: Final = frozenset(
-    {_T.SHUTDOWN_BARRIER_REQ, _T.PING, _T.ARENA_OFFER_REQ, _T.RREF_GIVE_UP_REQ}
+    {
+        _T.SHUTDOWN_BARRIER_REQ,
+        _T.PING,
+        _T.ARENA_OFFER_REQ,
+        _T.IPC_OFFER_REQ,
+        _T.RREF_GIVE_UP_REQ,
+    }
 )
 
 # Requests that run what users wrote: their body is a function and its arguments. All others are
@@ -123,6 +132,7 @@ OURS_ALONE: Final = frozenset(
         _T.PASS_PROGRESS_REQ,
         _T.CLEANUP_LEVEL_REQ,
         _T.ARENA_OFFER_REQ,
+        _T.IPC_OFFER_REQ,
         _T.RREF_USER_DELETE,
         _T.RREF_FORK_REQUEST,
         _T.RREF_CHILD_ACCEPT,

@@ -25,7 +25,7 @@ from fastdist.distributed.rpc.message.layout import (
 from fastdist.distributed.rpc.message.limits import Limits
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.tensors import (
-    _destination,
+    destination,
     pack_tensors,
     unpack_tensors,
 )
@@ -133,7 +133,7 @@ def test_a_tensor_on_an_unmapped_device_is_refused() -> None:
     tensor.facts = type(layout).of(layout.dtype, Device("sim:0"), layout.shape)
 
     with pytest.raises(DeviceError, match=r"^TensorPipe RPC backend only supports CPU tensors"):
-        _destination(tensor.facts.device, {})
+        destination(tensor.facts.device, {})
 
 
 def test_what_does_not_pickle_is_named() -> None:

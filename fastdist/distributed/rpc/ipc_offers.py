@@ -1,0 +1,166 @@
+"""How two workers of one machine come to send tensors from GPU to GPU, and learn why not."""
+
+# See message/cuda_ipc.py. An offer is a request that the agent makes of itself, at the first tensor
+# of a GPU for one of a peer's. The arena comes first, for its table tells who has what.
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
+from fastdist.core.future import Future
+from fastdist.devices.backend import backend_of
+from fastdist.distributed.arena.layout import ARENA_BLOCK
+from fastdist.distributed.arena.lender import Lender, offer_ids
+
+from .handlers import Reply, register_handler, unregister_handler
+from .message.cuda_ipc import (
+    CameOnDevice,
+    GpuLender,
+    GpuLenders,
+    Wanted,
+    get_or_create_peer,
+    lend_arrays,
+    take_piece,
+    usage,
+)
+from .message.message import Message
+from .message.metadata import Value
+from .message.types import MessageType
+from .message.words import number
+
+if TYPE_CHECKING:
+    from .agent import RpcAgent
+    from .workers.worker import Worker
+
+OFFER_TIMEOUT_S = 30.0
+_PROOF_BYTES = 32
+
+
+class IpcOffers:
+    """What this worker's GPUs lend to others', and whose memory its own may read.
+
+    `arena_of(worker)` returns the id of the arena that a worker lends from, None if there is none.
+
+    Thread  any
+    """
+
+    def __init__(
+        self, agent: RpcAgent, arena_of: Callable[[Worker], int | None], *, is_wanted: bool
+    ) -> None:
+        self._agent, self._arena_of = agent, arena_of
+        self._is_wanted = is_wanted
+
+    def register(self) -> None:
+        """Take offers from now on."""
+        register_handler(MessageType.IPC_OFFER_REQ, self._offer_came)
+
+    def close(self) -> None:
+        """Take no offers any more."""
+        unregister_handler(MessageType.IPC_OFFER_REQ)
+
+    def lenders_to(self, worker: Worker, host: Lender) -> GpuLenders | None:
+        """Return what lends GPUs' memory to a worker, which has the arena of `host`."""
+        if not self._is_wanted:
+            return None
+        return GpuLenders(host, lambda pair: self._offer_soon(pair, host, worker))
+
+    def get_debug_info(self) -> dict[str, str]:
+        """Return what is lent, and by which way tensors of GPUs go to whom."""
+        info = {} if self._is_wanted else {"agent.cuda_ipc": "none: not among the channels"}
+        for index, (lent_bytes, bytes_there) in usage().items():
+            text = f"{lent_bytes} of {bytes_there} bytes of slabs lent"
+            info[f"agent.cuda_ipc.cuda:{index}"] = text
+        for peer in self._agent.workers.met():
+            devices = None if peer.lender is None else peer.lender.devices
+            if devices is not None and (how := devices.describe()):
+                info[f"agent.cuda_ipc.{peer.info.name}"] = how
+        return info
+
+    def _offer_soon(self, pair: GpuLender, host: Lender, worker: Worker) -> None:
+        if not self._agent.submit_uncounted(self._offer, pair, host, worker):
+            pair.refuse("the agent shuts down")
+
+    def _offer(self, pair: GpuLender, host: Lender, worker: Worker) -> None:
+        arena = host.arena()
+        if arena is None:
+            if (why := host.why_refused) is None:
+                pair.offer_again()  # once the arena, which was offered by now, is common
+            else:
+                pair.refuse(f"the arena is not common: {why}")
+            return
+        proof, offer_id = os.urandom(_PROOF_BYTES), next(offer_ids)
+        mine, theirs = pair.mine.index or 0, pair.theirs.index or 0
+        try:
+            array = backend_of("cuda").from_numpy(np.frombuffer(proof, np.uint8), mine)
+            lent = lend_arrays(mine, [array], host, offer_id)
+            if lent is None:
+                pair.refuse(f"{pair.mine} has no memory for other processes")
+                return
+            piece, (start,) = lent
+            words: dict[str, Value] = {
+                "block": piece.descriptor,
+                "size": len(piece),
+                "start": start,
+                "to": theirs,
+            }
+            kind = MessageType.IPC_OFFER_REQ
+            answered = self._agent.send(worker, kind, (), words, OFFER_TIMEOUT_S)
+        except FastdistError as error:
+            host.end(offer_id)
+            pair.refuse(str(error))
+            return
+
+        def look(done: Future[Reply]) -> None:
+            host.end(offer_id)
+            error = done.exception()
+            if isinstance(error, RpcTimeoutError):
+                pair.offer_again()
+            elif error is not None:
+                pair.refuse(str(error))
+            elif done.value().metadata.get("proof") == proof:
+                pair.open(arena)
+            else:
+                pair.refuse(str(done.value().metadata.get("refused")))
+
+        answered.add_done_callback(look)
+
+    def _offer_came(self, request: Message) -> Reply:
+        try:
+            proof = self._try(request)
+        except FastdistError as error:
+            return Reply([], {"refused": f"{self._agent.me.name!r} says: {error}"})
+        return Reply([], {"proof": proof})
+
+    def _try(self, request: Message) -> bytes:
+        """Return the bytes that an offer's piece holds, having read them by the way it offers."""
+        words, worker = request.metadata, request.peer
+        if not self._is_wanted:
+            raise MessageError("it was told to use other channels")
+        arena_id = self._arena_of(worker)
+        if arena_id is None:
+            raise MessageError("it has not got this worker's arena")
+        block = words.get("block")
+        size, start, to = (number(words, name, worker.id) for name in ("size", "start", "to"))
+        if not isinstance(block, bytes) or len(block) != ARENA_BLOCK.size:
+            raise MessageError(f"this is no block of an offer: {block!r:.80}")
+        if ARENA_BLOCK.unpack(block)[0] != arena_id:
+            raise MessageError("a block of another worker's arena")
+        if not 0 <= start <= size - _PROOF_BYTES:
+            raise MessageError(f"{_PROOF_BYTES} bytes at {start} of {size}")
+        backend: Any = backend_of("cuda")
+        if not 0 <= to < backend.device_count():
+            raise MessageError(f"there is no cuda:{to} here")
+        owner = get_or_create_peer(arena_id)
+        piece: object = take_piece(owner, block, size)
+        if not isinstance(piece, CameOnDevice):
+            raise MessageError("its block was taken back")
+        wanted = [Wanted(start, (_PROOF_BYTES,), np.dtype(np.uint8))]
+        (array,) = owner.copy_out(piece, wanted, to)
+        proof = bytes(backend.to_numpy(array))
+        owner.is_open = True
+        return proof

@@ -1,0 +1,101 @@
+"""Where arrays of the CPU lie in a message's buffers: what shares memory there goes together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fastdist.distributed.pipe.frames import Buffer
+
+# Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
+# from the tensor's own.
+Place: TypeAlias = tuple[int, int, tuple[int, ...] | None]
+
+
+def place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[Place], list[Buffer]]:
+    """Return where arrays of the CPU lie, and in which buffers; those that overlap share one."""
+    buffers: list[Buffer] = []
+    places: list[Place] = []
+    if len(arrays) == 1:
+        return [_place_alone(arrays[0], buffers)], buffers
+    shared: dict[int, list[int]] = {}
+    for i, array in enumerate(arrays):
+        shared.setdefault(id(_owner(array)), []).append(i)
+    found: dict[int, Place] = {}
+    for members in shared.values():
+        if len(members) > 1:
+            _place_together(arrays, members, found, buffers)
+    for i, array in enumerate(arrays):
+        places.append(found[i] if i in found else _place_alone(array, buffers))
+    return places, buffers
+
+
+def _place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> Place:
+    if array.flags.c_contiguous:
+        buffers.append(_memory_of(array))
+        return len(buffers) - 1, 0, None
+    copied = np.ascontiguousarray(array)
+    buffers.append(_memory_of(copied))
+    return len(buffers) - 1, 0, tuple(step // array.itemsize for step in copied.strides)
+
+
+def _memory_of(array: np.ndarray[Any, Any]) -> Buffer:
+    if not array.size:
+        return b""
+    if array.dtype.isbuiltin == 1:
+        return array.data.cast("B")
+    # bfloat16 is ml_dtypes', whose arrays give out no buffer; a view of their bytes does.
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _place_together(
+    arrays: Sequence[np.ndarray[Any, Any]],
+    members: list[int],
+    found: dict[int, Place],
+    buffers: list[Buffer],
+) -> None:
+    """Give arrays that overlap one buffer from the first byte of them to the last."""
+    first = arrays[members[0]]
+    if first.size and all(arrays[i] is first for i in members):
+        # As the gradients of x + y are.
+        place = _place_alone(first, buffers)
+        found.update((i, place) for i in members)
+        return
+    whole = _bytes_of(_owner(arrays[members[0]]))
+    if whole is None or any(step < 0 for i in members for step in arrays[i].strides):
+        return
+    start = whole.__array_interface__["data"][0]
+    spans = sorted(
+        (*np.lib.array_utils.byte_bounds(arrays[i]), i) for i in members if arrays[i].size
+    )
+    while spans:
+        low, high, i = spans.pop(0)
+        together = [(low, i)]
+        while spans and spans[0][0] < high:
+            next_low, next_high, i = spans.pop(0)
+            together.append((next_low, i))
+            high = max(high, next_high)
+        if len(together) > 1:
+            for at, i in together:
+                found[i] = (len(buffers), at - low, None)
+            buffers.append(whole[low - start : high - start].data)
+
+
+def _owner(array: np.ndarray[Any, Any]) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array if array.base is None else array.base
+
+
+def _bytes_of(owner: Any) -> np.ndarray[Any, Any] | None:
+    """Return all memory of owner as bytes without copying, or None where that is not possible."""
+    if isinstance(owner, np.ndarray):
+        if owner.flags.c_contiguous:
+            return owner.reshape(-1).view(np.uint8)
+        return owner.T.reshape(-1).view(np.uint8) if owner.flags.f_contiguous else None
+    try:
+        return np.frombuffer(owner, np.uint8)
+    except (TypeError, ValueError, BufferError):
+        return None

@@ -1,0 +1,216 @@
+"""The memory of one GPU that this process lends to others: slabs of its own, in pieces."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from fastdist.core.errors import DeviceError, KernelError
+from fastdist.distributed.arena.layout import TAKEN
+from fastdist.distributed.arena.owner import Arena
+from fastdist.distributed.arena.ranges import Ranges
+
+if TYPE_CHECKING:
+    from fastdist.devices.cuda.cuda import CudaBackend
+    from fastdist.devices.cuda.ipc import Slab
+    from fastdist.devices.cuda.stream import CudaEvent
+
+# Note [Slabs]
+# A slab is never given back to its GPU: who has it open may read it, and CUDA does not say when
+# that would be safe. So there are few, large ones, no more bytes in all than MOST_BYTES or a
+# SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is lent for one
+# message, together with a block of the arena, of which the arena's table says who has it (Note [Who
+# has a block]): no message tells that the piece came back. It serves anew once the event behind
+# what was written to it has passed, which it has not yet where a call was given up at once. Where
+# no piece is free nobody waits: the tensors go by cuda_basic.
+MOST_BYTES: Final = 2 << 30
+SHARE: Final = 16
+SLAB_BYTES: Final = 64 << 20
+# Of each piece, and more than what goes in a message's first frame.
+STEP: Final = 64 << 10
+# Pieces that are out at once: each has an event, which its reader keeps open.
+MOST_PIECES: Final = 512
+# Of tensors in a piece.
+_ALIGNMENT: Final = 256
+
+_logger = logging.getLogger(__name__)
+
+
+class _Room(NamedTuple):
+    """A slab, and what of it is free."""
+
+    slab: Slab
+    free: Ranges
+
+
+class _SharedEvent(NamedTuple):
+    """An event, and the handle by which other processes know it."""
+
+    event: CudaEvent
+    handle: bytes
+
+
+class Piece:
+    """Memory on its way to one reader, and the event behind what is written to it."""
+
+    __slots__ = ("end", "event", "is_dropped", "kept", "lent", "room", "start")
+
+    def __init__(self, room: _Room, start: int, end: int, event: _SharedEvent) -> None:
+        self.room, self.start, self.end, self.event = room, start, end, event
+        # Arrays that are being read into it, where their memory is not CuPy's.
+        self.kept: list[Any] = []
+        # The arena, and slot, generation and row of the block that goes with it.
+        self.lent: tuple[Arena, int, int, memoryview] | None = None
+        self.is_dropped = False
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return self.end - self.start
+
+    def has_come_back(self) -> bool:
+        """Return whether its reader has released it, or will never have it."""
+        if self.lent is None:
+            return self.is_dropped  # else it is being filled
+        arena, slot, generation, row = self.lent
+        # The row is looked at for arenas that are closed, which look at it no more.
+        is_released = len(row) > 0 and row[TAKEN] == 2 * generation + 1
+        return is_released or not arena.lends(slot, generation)
+
+
+class SlabRing:
+    """Pieces of the slabs of one GPU. See Note [Slabs].
+
+    Units   bytes
+    Thread  any; the lock guards all behind it. CUDA and arenas are asked while it is held
+    """
+
+    def __init__(self, backend: CudaBackend, index: int, most_bytes: int | None = None) -> None:
+        from fastdist.devices.cuda.ipc import uuid_of
+
+        self._backend, self._index = backend, index
+        if most_bytes is None:
+            most_bytes = min(MOST_BYTES, backend.memory_info(index)[1] // SHARE)
+        self.most_bytes = most_bytes
+        self.uuid = uuid_of(backend, index)
+        self._lock = threading.Lock()
+        self._rooms: list[_Room] = []
+        self._out: list[Piece] = []
+        # Behind them, their number.
+        self._events: list[_SharedEvent] = []
+        self._num_events = 0
+
+    def take(self, size: int) -> Piece | None:
+        """Return a piece of at least so many bytes; None if none is free. Waits for nobody."""
+        size = -(-size // STEP) * STEP
+        with self._lock:
+            self._collect()
+            if not self._events and self._num_events == MOST_PIECES:
+                return None
+            found = self._cut(size)
+            if found is None:
+                return None
+            try:
+                event = self._events.pop() if self._events else self._make_event()
+            except KernelError:
+                found[0].free.give_back(found[1], found[1] + size)
+                raise
+            room, start = found
+            piece = Piece(room, start, start + size, event)
+            self._out.append(piece)
+            return piece
+
+    def fill(self, piece: Piece, arrays: Sequence[Any]) -> list[int]:
+        """Queue copies of arrays of the GPU into a piece, on the thread's current stream, and the
+        piece's event behind them; return where each begins in it.
+
+        Raises  KernelError
+        """
+        backend, index = self._backend, self._index
+        stream = backend.current_stream(index)
+        starts, at = [], 0
+        try:
+            for array in arrays:
+                try:
+                    backend.record_stream(array, stream)
+                except DeviceError:
+                    piece.kept.append(array)  # another library's memory
+                piece.room.slab.put(backend, piece.start + at, array, index, stream)
+                starts.append(at)
+                at += _rounded(array.nbytes)
+        finally:
+            piece.event.event.record(stream)
+        return starts
+
+    def was_lent(self, piece: Piece, arena: Arena, slot: int, generation: int) -> None:
+        """Take note of the block of an arena whose reader has the piece as well."""
+        with self._lock:
+            piece.lent = arena, slot, generation, arena.row(slot)
+
+    def drop(self, piece: Piece) -> None:
+        """Take a piece back that nobody was told of."""
+        piece.is_dropped = True
+
+    def usage(self) -> tuple[int, int]:
+        """Return how many bytes are out, and how many there are."""
+        with self._lock:
+            self._collect()
+            lent = sum(piece.size for piece in self._out)
+            return lent, sum(room.slab.size for room in self._rooms)
+
+    def _collect(self) -> None:
+        """Make free what has come back, once its GPU has done with it as well."""
+        back = [piece for piece in self._out if piece.has_come_back() and piece.event.event.query()]
+        for piece in back:
+            self._out.remove(piece)
+            self._free(piece)
+
+    def _free(self, piece: Piece) -> None:
+        piece.room.free.give_back(piece.start, piece.end)
+        piece.kept = []
+        self._events.append(piece.event)
+
+    def _cut(self, size: int) -> tuple[_Room, int] | None:
+        for room in self._rooms:
+            start = room.free.take(size)
+            if start is not None:
+                return room, start
+        made = self._make_room(size)
+        if made is None:
+            return None
+        start = made.free.take(size)
+        assert start is not None, "a slab is as large as what it was made for"
+        return made, start
+
+    def _make_room(self, size: int) -> _Room | None:
+        from fastdist.devices.cuda.ipc import SLAB_STEP, Slab
+
+        there = sum(room.slab.size for room in self._rooms)
+        wanted = -(-max(size, min(SLAB_BYTES, self.most_bytes - there)) // SLAB_STEP) * SLAB_STEP
+        if there + wanted > self.most_bytes:
+            return None
+        try:
+            slab = Slab(self._index, wanted)
+        except KernelError as error:
+            _logger.info("cuda:%d has no more memory for other processes: %s", self._index, error)
+            self.most_bytes = there  # what there is goes round
+            return None
+        room = _Room(slab, Ranges(0, wanted))
+        self._rooms.append(room)
+        return room
+
+    def _make_event(self) -> _SharedEvent:
+        self._num_events += 1
+        event = self._backend.shared_event(self._index)
+        return _SharedEvent(event, event.handle())
+
+
+def size_of(arrays: Sequence[Any]) -> int:
+    """Return how many bytes of a piece arrays take."""
+    return sum(_rounded(array.nbytes) for array in arrays)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
