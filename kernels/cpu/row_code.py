@@ -18,6 +18,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
 
+from fastdist.core.blas import read_cpu
+
 from .column_code import ColumnCode
 from .compiler import Loop
 from .iteration import HEADER, ITEMS
@@ -30,10 +32,11 @@ from .waiting import compiling
 _cgutils: Any = cgutils  # untyped
 _TURNS: Final = 32
 # So many bytes ahead memory is asked for by a row's first loop, where its share of rows is so large
-# that it comes from memory. Rows of 1000 float32, 1e7 in all, are added up at 63 GB/s on one core
-# of an AMD EPYC (Zen 5), at 48 without. What is in the cache of all cores arrives later for being
-# asked for: 1e6 of them 61 GB/s, 78 without (Zen 4).
-_AHEAD: Final = 12288
+# that it comes from memory, on machines that gain by it, told by the family of AMD's. Rows of 1000
+# float32, 1e7 in all, are added up at 63 GB/s on one core of a Zen 5, at 48 without. A Zen 4 adds
+# up as fast without, and finds the greatest of each row at 34 GB/s, at 30 if it asks. What is in
+# the cache of all cores arrives later for being asked for: 1e6 at 61 GB/s, 78 without (Zen 4).
+_AHEAD: Final = {26: 12288}.get(read_cpu().family, 0)
 _FAR: Final = 1 << 24
 # Elements a thread: what pays for entering the pool (3 us) where each is read once.
 _SHARE: Final = 65536
@@ -104,9 +107,11 @@ def _build_rows(builder: Any, row: Row | Columns, element: Any, words: Any, coun
         ColumnCode(builder, row, element, bases, n).build(count)
         return
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
-    far = builder.mul(builder.mul(count, n), size)
-    far = builder.icmp_signed(">", far, ir.Constant(I64, _FAR))
-    ahead = builder.select(far, ir.Constant(I64, _AHEAD), ir.Constant(I64, 0))
+    ahead = None
+    if _AHEAD:
+        far = builder.mul(builder.mul(count, n), size)
+        far = builder.icmp_signed(">", far, ir.Constant(I64, _FAR))
+        ahead = builder.select(far, ir.Constant(I64, _AHEAD), ir.Constant(I64, 0))
     code = _Code(builder, row, element, numbers, n, ahead)
     last, most = builder.add(first, count), ir.Constant(I64, _BLOCK)
     fit = builder.sdiv(ir.Constant(I64, _SHORT), n)
@@ -322,7 +327,7 @@ class _Loop:
             if name not in found:
                 if code.kinds.get(name) in ("rows", "columns"):
                     found[name] = self.many.load(self._address(name, at), mask)
-                    if mask is None and name in self.fresh:
+                    if code.ahead is not None and mask is None and name in self.fresh:
                         self.many.prefetch(self._address(name, at), code.ahead)
                 else:
                     found[name] = code.spread(name)
