@@ -18,7 +18,7 @@ from .op import PLAIN, Op, recoded
 from .pointwise_form import PointwiseForm
 from .pointwise_way import find_way
 from .structured_form import StructuredForm
-from .way import NO_WAY, OnDevice, Way
+from .way import NO_WAY, OnDevice
 
 # Note [The short path]
 # It is for operands of which nothing needs a look: plain Tensors, or numbers beside them, while no
@@ -65,6 +65,10 @@ NAMES: Final[dict[str, Any]] = {
 }
 
 
+# Whether recording is off, found in 6 ns while no thread has it off; `tls.grad` takes 40.
+_OFF: Final = "(_modes.grad_off and not _tls.grad)"
+
+
 class Call(NamedTuple):
     """What a short path is written from: names and expressions of the text, plain data.
 
@@ -74,8 +78,9 @@ class Call(NamedTuple):
     the Way's function takes, `key` what a Way is found by beside the layouts. `constants` are the
     lines that make tensors of numbers among the operands, `numbers` those that do so of the op's
     own, and `number` is what a Node saves of one, `{}`. `usual` are the conditions that all
-    attributes are at their defaults, None where one has none. `more` results come after the first.
-    `finding` makes the Way for a layout that is new to the op.
+    attributes are at their defaults, None where one has none. `more` results come after the first;
+    a result that is `seen` is a view, which `_see` makes. `finding` makes the Way for a layout that
+    is new to the op.
     """
 
     tensors: tuple[str, ...]
@@ -89,6 +94,7 @@ class Call(NamedTuple):
     key: tuple[str, ...] = ()
     usual: tuple[str, ...] | None = ()
     more: int = 0
+    seen: bool = False
     number: str = ""
     finding: str = "_NO_WAY"
     op: str = "_op"
@@ -97,18 +103,8 @@ class Call(NamedTuple):
 
 def lines_of(call: Call) -> list[str]:
     """Return the short path as the lines of a function, of which each path returns."""
-    given = [
-        f"({name} is not None and {name}.__class__ not in _PLAIN)"
-        if name in call.optional
-        else f"{name}.__class__ not in _PLAIN"
-        for name in call.tensors
-    ]
-    extras = [
-        f"({name} is not None and {name}.extra is not None)"
-        if name in call.optional
-        else f"{name}.extra is not None"
-        for name in call.tensors
-    ]
+    given = _of_each(call, "{}.__class__ not in _PLAIN")
+    extras = _of_each(call, "{}.extra is not None")
     lines = []
     if call.constants and call.target == call.tensors[0]:
         lines, given = [f"if {given[0]}: {call.general}"], given[1:]
@@ -129,19 +125,32 @@ def lines_of(call: Call) -> list[str]:
         "_run = _way.run",
         f"if _run is None: {call.general}",
     ]
-    if not call.more:
-        lines += ["out = _shell()", f"out.array = _run({', '.join(call.given)})"]
+    result, more = f"_run({', '.join(call.given)})", found[1:]
+    if call.seen:
+        lines.append(f"out = _see({result}, _way.facts, _way.steps, {call.tensors[0]})")
+        return [*lines, *_recording(call, found)]
+    if not more:
+        lines += ["out = _shell()", f"out.array = {result}"]
     else:
-        lines.append(f"{', '.join(f'_a{n}' for n in found)} = _run({', '.join(call.given)})")
-        lines.append(f"{''.join(f'_l{n}, ' for n in found[1:])} = _way.more")
+        lines.append(f"{', '.join(f'_a{n}' for n in found)} = {result}")
+        lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _way.more")
         lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in found]
     lines += ["out.facts = _way.facts", "out.extra = out._storage = None"]
-    for name in found[1:]:
-        lines += [
-            f"{name}.facts = _l{name}",
-            f"{name}.extra = {name}._storage = {name}.edge = None",
-        ]
+    for name in more:
+        lines.append(f"{name}.facts = _l{name}")
+        lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
     return [*lines, *_recording(call, found)]
+
+
+def _of_each(call: Call, condition: str, *, but: str = "") -> list[str]:
+    """Return a condition on a tensor `{}` for each one, which holds for none that is not given."""
+    return [
+        f"({name} is not None and {condition.format(name)})"
+        if name in call.optional
+        else condition.format(name)
+        for name in call.tensors
+        if name != but
+    ]
 
 
 def _writing(call: Call) -> list[str]:
@@ -149,20 +158,18 @@ def _writing(call: Call) -> list[str]:
 
     Note    no Way knows whether views of one tensor overlap, so each call looks
     """
-    target, others = call.target, [name for name in call.tensors if name != call.target]
-    edges = [f"{target}.edge is not None"]
+    target = call.target
+    edges = [f"{target}.edge is not None", *_of_each(call, "{}.edge is not None", but=target)]
     # What follows is asked of an array of the Way's device.
     refused = ["out.facts is not _way.facts"] if target == "out" else []
     refused.append(f"(_write.__class__ is not _OnDevice and not {target}.array.flags.writeable)")
-    for name in others:
-        given = f"{name} is not None and " if name in call.optional else ""
-        edges.append(f"({given}{name}.edge is not None)" if given else f"{name}.edge is not None")
-        refused.append(
-            f"({given}{name}._storage is {target}._storage is not None and {name} is not {target}"
-            f" and _overlap({name}.array, {target}.array))"
-        )
+    shared = (
+        f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
+        f" and _overlap({{0}}.array, {target}.array))"
+    )
+    refused += _of_each(call, shared, but=target)
     return [
-        f"if not (_modes.grad_off and not _tls.grad) and ({' or '.join(edges)}",
+        f"if not {_OFF} and ({' or '.join(edges)}",
         f"    or ({target}.extra is not None and {target}.extra.base is not None",
         f"        and {target}.extra.base.edge is not None)): {call.general}",
         *_looking_up(call),
@@ -221,7 +228,7 @@ def _recording(call: Call, found: Sequence[str]) -> list[str]:
     writer = NodeWriter(call.recording)
     if "others" in writer.results:
         lines.append(f"others = ({''.join(f'{name}, ' for name in found[1:])})")
-    unwanted = "not (_records := _way.records) or (_modes.grad_off and not _tls.grad)"
+    unwanted = f"not (_records := _way.records) or {_OFF}"
     return [
         *lines,
         f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
@@ -238,19 +245,42 @@ def _recording(call: Call, found: Sequence[str]) -> list[str]:
     ]
 
 
-def pointwise_call(
-    op: PointwiseForm, order: Sequence[str] = (), general: Callable[..., Any] | None = None
+def operator_call(
+    op: PointwiseForm | StructuredForm, general: Callable[..., Any], order: Sequence[str] = ()
 ) -> Callable[..., Any]:
-    """Return op as a function of its tensors and then its numbers, none of which has a default.
+    """Return op as a function of its tensors and then its numbers, none of which has a default;
+    general also says what is wrong with a call.
 
-    `order` is another one of its parameters: of `1 - x`, Python tells x first. `general` is a
-    general path that also says what is wrong with a call.
+    `order` is another one of its parameters: of `1 - x`, Python tells x first.
     """
-    lines = _pointwise_lines(op, _going(op, "None"))
-    text = f"def {op.name}({', '.join(order or (*op.tensors, *op.number_names))}):\n"
-    names = {**NAMES, "_op": op, "_general": general or op.general, "_Node": _node_class_of(op)}
+    text = f"def {op.name}({', '.join(order or (*op.tensors, *op.attributes))}):\n"
+    names = {**NAMES, "_op": op, "_general": general, "_Node": _node_class_of(op)}
+    lines = _short_path(op, _going(op, "None"))
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made
+
+
+def write_short_path(
+    called: Op, op: PointwiseForm | StructuredForm, more: int = 0, **names: Any
+) -> None:
+    """Give a public function its short path: that of op, which gives `more` results after the
+    first, or of its in-place twin.
+    """
+    assert called.written is not None
+    function, head, tail = called.written
+    known: dict[str, Any] = function.__globals__
+    known.update(NAMES, _op=op, _usual=getattr(op, "usual", None), **names)
+    if called is not op:
+        lines = _short_path(op, tail.strip(), op.tensors[0])
+    else:
+        known["_Node"] = _node_class_of(op)
+        lines = _short_path(op, tail.strip(), more=more)
+        if op.has_out:
+            into = lambda: _short_path(op, _going(op, "out"), "out", more)  # noqa: E731
+            known["_into"] = _made_later("_into", known, op, into)
+            given = ", ".join([*op.tensors, *op.attributes])
+            lines.insert(0, f"if out is not None: return _into({given}, out)")
+    recoded(function, _indented(head, lines), called.name)
 
 
 def _going(op: PointwiseForm | StructuredForm, out: str) -> str:
@@ -258,38 +288,6 @@ def _going(op: PointwiseForm | StructuredForm, out: str) -> str:
     operands = "".join(f"{name}, " for name in op.tensors)
     attributes = "".join(f"{name}, " for name in op.attributes)
     return f"return _general(({operands}), ({attributes}), {out})"
-
-
-def write_pointwise(called: Op, op: PointwiseForm) -> None:
-    """Give a public function its short path: that of op, or of its in-place twin."""
-    assert called.written is not None
-    function, head, tail = called.written
-    names: dict[str, Any] = function.__globals__
-    names.update(NAMES, _op=op, _usual=op.usual)
-    if called is not op:
-        lines = _forms(op, tail.strip(), op.tensors[0])
-    else:
-        names["_Node"] = _node_class_of(op)
-        names["_into"] = _made_later(
-            "_into", names, op, lambda: _forms(op, _going(op, "out"), "out")
-        )
-        lines = [_going_out(op), *_forms(op, tail.strip())]
-    recoded(function, f"{_indented(head, lines)}{tail}", called.name)
-
-
-def _forms(op: PointwiseForm, general: str, target: str = "") -> list[str]:
-    """Return the short paths of op: with its numbers at their defaults, and of any others."""
-    lines = _pointwise_lines(op, general, target=target)
-    if op.usual is None or op.usual is op:
-        return lines
-    usual = _pointwise_lines(op.usual, general, op="_usual", target=target)
-    defaults = " and ".join(f"{name} is _default_{name}" for name in op.number_names)
-    return [f"if {defaults}:", *_deeper(usual), *lines]
-
-
-def _going_out(op: PointwiseForm | StructuredForm) -> str:
-    """Return the statement that goes to what writes into an `out=`."""
-    return f"if out is not None: return _into({', '.join([*op.tensors, *op.attributes])}, out)"
 
 
 def _made_later(
@@ -307,8 +305,26 @@ def _made_later(
     return first
 
 
-def _node_class_of(op: PointwiseForm) -> Any:
-    return op.node_class if op.differentiable and op.dtype != "bool" else None
+def _node_class_of(op: PointwiseForm | StructuredForm) -> Any:
+    return op.node_class if op.may_record else None
+
+
+def _short_path(
+    op: PointwiseForm | StructuredForm, general: str, target: str = "", more: int = 0
+) -> list[str]:
+    if isinstance(op, PointwiseForm):
+        return _forms(op, general, target)
+    return _structured_lines(op, more, general, target)
+
+
+def _forms(op: PointwiseForm, general: str, target: str) -> list[str]:
+    """Return the short paths of op: with its numbers at their defaults, and of any others."""
+    lines = _pointwise_lines(op, general, target=target)
+    if op.usual is None or op.usual is op:
+        return lines
+    usual = _pointwise_lines(op.usual, general, op="_usual", target=target)
+    defaults = " and ".join(f"{name} is _default_{name}" for name in op.number_names)
+    return [f"if {defaults}:", *_deeper(usual), *lines]
 
 
 def _pointwise_lines(
@@ -320,13 +336,12 @@ def _pointwise_lines(
         for name in form.body_names
         if name in used
     ]
-    records = not target and form.differentiable and form.dtype != "bool"
     return lines_of(
         Call(
             form.tensors,
             general,
             tuple(given),
-            form.recording if records else None,
+            form.recording if form.may_record and not target else None,
             constants=tuple(_constants(form, target)),
             numbers=tuple(_numbers(form, general)),
             unusual=("out.__class__ not in _PLAIN",) if target == "out" else (),
@@ -374,87 +389,24 @@ def _numbers(op: PointwiseForm, refused: str) -> list[str]:
     return lines
 
 
-def structured_lines(op: StructuredForm, more: int, general: str, *, target: str = "") -> list[str]:
-    """Return the short path through an op that gives `more` results after the first."""
+def _structured_lines(op: StructuredForm, more: int, general: str, target: str) -> list[str]:
     arrays = [
         f"None if {name} is None else {name}.array" if name in op.optional else f"{name}.array"
         for name in op.tensors
     ]
+    is_view = op.kind == "view"
     return lines_of(
         Call(
             op.tensors,
             general,
             tuple(arrays),
-            op.recording() if op.vjps and not target else None,
+            op.recording() if op.may_record and not target else None,
             optional=op.optional,
             unusual=("out.__class__ not in _PLAIN",) if target else (),
             key=tuple(op.key_text),
-            usual=op.usual_text,
+            usual=None if is_view else op.usual_text,
             more=more,
+            seen=is_view,
             target=target,
         )
     )
-
-
-def write_structured(op: StructuredForm, way: Way) -> None:
-    """Give op's public function its short path; way says how many results there are."""
-    assert op.written is not None
-    function, head, tail = op.written
-    names: dict[str, Any] = function.__globals__
-    names.update(NAMES)
-    if op.vjps:
-        names["_Node"] = op.node_class
-    more, lines = len(way.more), []
-    if op.has_out:
-        into = lambda: structured_lines(op, more, _going(op, "out"), target="out")  # noqa: E731
-        names["_into"] = _made_later("_into", names, op, into)
-        lines.append(_going_out(op))
-    lines += structured_lines(op, more, tail.strip())
-    recoded(function, _indented(head, lines), op.name)
-
-
-def structured_call(op: StructuredForm, general: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an op of one result, without attributes, as a function of its tensors: an operator."""
-    names = {**NAMES, "_op": op, "_general": general, "_Node": op.node_class}
-    lines = structured_lines(op, 0, _going(op, "None"))
-    text = f"def {op.name}({', '.join(op.tensors)}):\n"
-    made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
-    return made
-
-
-def write_view(op: StructuredForm, see: Callable[..., Tensor]) -> None:
-    """Give a view op's public function its short path; see(raw view, its layout, its steps, of
-    which Tensor) makes the view.
-    """
-    assert op.written is not None
-    function, head, tail = op.written
-    function.__globals__.update(_PLAIN=PLAIN, _modes=modes, _seen=_seen(op, see))
-    lines = [
-        "if input.__class__ in _PLAIN and not _modes.special:",
-        f"    try: _way = input.facts.plans.get(({', '.join(['_op', *op.key_text])},))",
-        "    except TypeError: _way = None",
-        "    if _way is not None: return _seen(_way, input)",
-    ]
-    recoded(function, f"{_indented(head, lines)}{tail}", op.name)
-
-
-def _seen(op: StructuredForm, see: Callable[..., Tensor]) -> Callable[[Any, Tensor], Tensor]:
-    """Return the function of a Way and a Tensor that makes the view and records it."""
-    Node: Any = op.node_class
-
-    def seen(way: Any, input: Tensor) -> Tensor:
-        result = see(way.run(input.array), way.facts, way.steps, input)
-        edge = input.edge
-        if edge is not None and not (modes.grad_off and not tls.grad):
-            result.edge = node = Node()
-            node.seq = next_sequence_number()
-            node.edges = (edge,)
-            node.hooks = None
-            node.facts = result.facts
-            node.way = way
-            records = way.records
-            if records is not True:
-                records(node)
-        return result
-
-    return seen

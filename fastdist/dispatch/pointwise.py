@@ -19,7 +19,7 @@ from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
-from .calls import write_pointwise
+from .calls import write_short_path
 from .constants import as_operand, held, is_rounded_by_half
 from .declaration import require_parameters
 from .derive import ZERO
@@ -257,7 +257,7 @@ class PointwiseOp(PointwiseForm):
         remember_way(self, operands, named, facts)
         if called.written is not None and not called.is_written:
             called.is_written = True
-            write_pointwise(called, self.whole)
+            write_short_path(called, self.whole)
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
         if not isinstance(operand, Tensor):

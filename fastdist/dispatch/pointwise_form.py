@@ -202,6 +202,11 @@ class PointwiseForm(Op):
         body = self.gradient_bodies[i]
         return () if body is None else in_used_order(body).names
 
+    @property
+    def may_record(self) -> bool:
+        """Whether a gradient may flow through it."""
+        return self.differentiable and self.dtype != "bool"
+
     @cached_property
     def recording(self) -> Recording:
         """What its Nodes save, and how gradients pass."""

@@ -13,7 +13,7 @@ from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes, set_grad_mode
 from ..kernels.cpu.silence import silent
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .calls import write_structured
+from .calls import write_short_path
 from .differentiated import is_recorded
 from .gradients import as_array
 from .kinds import require_tensors
@@ -86,7 +86,7 @@ class StructuredOp(StructuredForm):
             may_be_written = way.run is not None and not self.several
             if may_be_written and self.written is not None and not self._is_written:
                 self._is_written = True
-                write_structured(self, way)
+                write_short_path(self, self, len(way.more))
         return way
 
     def _is_usual(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> bool:

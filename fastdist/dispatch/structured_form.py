@@ -133,6 +133,11 @@ class StructuredForm(Op):
         """Input -> (its vjp, the names of what that takes)."""
         return self._vjps
 
+    @property
+    def may_record(self) -> bool:
+        """Whether a gradient may flow through it."""
+        return bool(self._vjps)
+
     def recording(self) -> Recording:
         """Return what its Nodes save, and how gradients pass, as registered by now."""
         gradients: list[Gradient | None] = []

@@ -9,12 +9,11 @@ from ..core.device import CPU
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
-from ..graph.node import next_sequence_number
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
-from .calls import write_view
+from .calls import write_short_path
 from .listening import heard
 from .op import PLAIN, register
 from .outline import outlines
@@ -107,6 +106,7 @@ class ViewOp(StructuredOp):
                 (seen,) = outlines(self.name, self.tensors, (input,)) if kept else (input,)
                 prepared = self._prepare(seen, *attributes)
             way = self.way_of(layout, prepared)
+            way.run = self._look_from(layout, prepared)
             array = self.view_array(input.array, layout.device, prepared)
             # What keeps the dtype alone is found by shape and strides.
             seen_as = view_layout if array.dtype == input.array.dtype else layout_of_other
@@ -115,17 +115,19 @@ class ViewOp(StructuredOp):
                 layout.plans.remember(key, way)
                 if self.written is not None and not self._is_written:
                     self._is_written = True
-                    write_view(self, see)
+                    write_short_path(self, self, _see=see)
         return way
 
     def way_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Way:
-        """Return the Way of canonical attributes on tensors of layout; its layout is not set."""
+        """Return the Way of canonical attributes on tensors of layout, as Nodes ask for it: what
+        runs, and the result's layout, are not set.
+        """
         way = Way(attributes, (layout,))
-        way.run = self._look_from(layout, attributes)
         way.steps = ViewSteps(None, (self, attributes))
-        way.records = noting_stream(layout.device)
         raw = self._raw_gradient
-        if raw is not None and layout.device is CPU:
+        if layout.device is not CPU:
+            way.records = noting_stream(layout.device)
+        elif raw is not None:
             way.gradients = (lambda g: raw(g, layout, *attributes),)
         return way
 
@@ -147,17 +149,13 @@ class ViewOp(StructuredOp):
         if input.__class__ not in PLAIN or modes.special or layout.is_sparse:
             return self.general((input,), (index,))  # type: ignore[no-any-return]
         array = input.array[index]
-        result = see(array, view_layout(layout, array), ViewSteps(None, (self, (index,))), input)
-        edge = input.edge
-        if edge is not None and not (modes.grad_off and not tls.grad):
-            result.edge = node = self.node_class()
-            node.seq = next_sequence_number()
-            node.edges = (edge,)
-            node.hooks = None
-            node.facts = result.facts
-            node.way = way = self.way_of(layout, (index,))
-            if way.records is not True:
-                way.records(node)  # type: ignore[operator]
+        edge, seen_as = input.edge, view_layout(layout, array)
+        if edge is None or not tls.grad:
+            return see(array, seen_as, ViewSteps(None, (self, (index,))), input)
+        way = self.way_of(layout, (index,))
+        assert way.steps is not None
+        result = see(array, seen_as, way.steps, input)
+        self.node_class().record(way, (edge,), (input,), (), (result,))
         return result
 
 

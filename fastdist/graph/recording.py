@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.device import CPU
 from .anomaly import note_forward
 from .forward_streams import device_of, note_stream
 from .modes import modes
@@ -21,6 +22,7 @@ def begin_node(node: Node, edges: tuple[Any, ...], layout: Any) -> None:
     node.facts = layout
     if modes.tracers:
         note_forward(node)
-    device = device_of(node)
-    if device is not None:
-        note_stream(node, device)
+    if layout is None or layout.__class__ is tuple or layout.device is not CPU:
+        device = device_of(node)
+        if device is not None:
+            note_stream(node, device)

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.dtypes import promote
 from ..core.missing import MissingMethod
 from ..core.overriding import NOT_TAKEN, offer_operator
-from ..dispatch.calls import pointwise_call, structured_call
+from ..dispatch.calls import operator_call
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.inplace import InPlace
 from ..dispatch.offering import operator_of
@@ -62,14 +62,14 @@ def _attach_operators(op: PointwiseOp) -> None:
     form = op.usual or op
     if op.name in UNARY_OPERATORS:
         unary = UNARY_OPERATORS[op.name]
-        _attach_operator(unary, lambda: pointwise_call(form, general=operator_of(form, unary)))
+        _attach_operator(unary, lambda: operator_call(form, operator_of(form, unary)))
     names = OPERATORS.get(op.name)
     if names is not None:
         forward, reflected, _ = names
-        _attach_operator(forward, lambda: pointwise_call(form, general=operator_of(form, forward)))
+        _attach_operator(forward, lambda: operator_call(form, operator_of(form, forward)))
         if reflected:
             order, general = (*reversed(op.tensors),), operator_of(form, reflected, swapped=True)
-            _attach_operator(reflected, lambda: pointwise_call(form, order, general))
+            _attach_operator(reflected, lambda: operator_call(form, general, order))
 
 
 def _attach_operator(name: str, make: Callable[[], Any]) -> None:
@@ -107,7 +107,7 @@ def attach_matmul() -> None:
         return product.general((other, self), ())  # type: ignore[no-any-return]
 
     general = operator_of(product, "__matmul__")
-    _attach_operator("__matmul__", functools.partial(structured_call, product, general))
+    _attach_operator("__matmul__", functools.partial(operator_call, product, general))
     swapped.__name__ = swapped.__qualname__ = "__rmatmul__"
     setattr(TensorMethods, "__rmatmul__", swapped)  # noqa: B010
 
