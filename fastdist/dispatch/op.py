@@ -27,6 +27,7 @@ HOMES: Final = {
     "inplace": "Tensor.NAME_, which writes the result over the tensor",
     "functional": "fastdist.nn.functional.NAME",
     "activation": "fastdist.nn.functional.NAME, which takes inplace= behind its numbers",
+    "activation_": "fastdist.nn.functional.NAME_, its in-place twin",
     "special": "fastdist.special.NAME",
     "nowhere": "the op is a part of others",
 }

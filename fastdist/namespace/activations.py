@@ -10,7 +10,6 @@ from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.op import PLAIN, Op, define
 from ..graph.modes import modes
 from ..tensor.methods import TensorMethods
-from .names import INPLACE_ACTIVATIONS
 
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -35,7 +34,7 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
     )
     made = _written(op, op.name, f"{head}, inplace=False", "inplace", names)
     found: dict[str, Any] = {op.name: made}
-    if op.name in INPLACE_ACTIVATIONS:
+    if "activation_" in op.homes:
         found[f"{op.name}_"] = _written(op, f"{op.name}_", head, "True", names)
     flag = inspect.Parameter("inplace", _EITHER, default=False, annotation="bool")
     for function in found.values():

@@ -17,6 +17,7 @@ from ..dispatch.inplace import InPlace
 from ..dispatch.offering import operator_of
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.structured import StructuredOp
+from ..dispatch.view_inplace import view_inplace_of
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
 from .catalogue import COMPOSITES, OPS
@@ -139,7 +140,8 @@ def attach_all() -> None:
         if "method" in op.homes:
             setattr(TensorMethods, op.name, op.public)
         if "inplace" in op.homes:
-            setattr(TensorMethods, f"{op.name}_", inplace_of(op.name, op.public))
+            twin = view_inplace_of if op.kind == "view" else inplace_of
+            setattr(TensorMethods, f"{op.name}_", twin(op.name, op.public))
     attach_matmul()
     attach_composites()
     attach_aliases()

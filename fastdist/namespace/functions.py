@@ -31,7 +31,6 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from . import by_element, questions
 from .catalogue import COMPOSITES, OPS
-from .names import VIEW_INPLACE
 
 
 @offering_to_modes
@@ -352,6 +351,8 @@ METHODS: dict[str, Any] = {
     "storage_offset": storage_offset,
     "detach_": detach_,
     "t_": view_inplace_of("t", movement.t),
+    "swapaxes_": view_inplace_of("swapaxes", OPS["transpose"].public),
+    "swapdims_": view_inplace_of("swapdims", OPS["transpose"].public),
     "as_strided_": view_inplace_of("as_strided", strided.as_strided),
     "as_subclass": as_subclass,
     "module_load": module_load,
@@ -397,5 +398,3 @@ def attach_methods() -> None:
             # As what it is offered to who takes calls over.
             method.__name__ = method.__qualname__ = name
         setattr(TensorMethods, name, method)
-    for alias, name in VIEW_INPLACE.items():
-        setattr(TensorMethods, f"{alias}_", view_inplace_of(alias, OPS[name].public))

@@ -19,7 +19,7 @@ from .activations import activations
 from .attach import attach_all
 from .catalogue import COMPOSITES, OPS
 from .functions import attach_methods
-from .names import ALIASES, CREATION, INPLACE_FUNCTIONS, RANGES
+from .names import ALIASES, INPLACE_FUNCTIONS, INPLACE_METHODS
 from .tracing import trace
 
 # In-place methods that look at nothing but the tensor that they are called on.
@@ -34,16 +34,25 @@ def gather_ops(home: str) -> dict[str, Any]:
 def gather() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.X` offers of the catalogue."""
     names = gather_ops("function")
-    names.update({name: getattr(creation, name) for name in CREATION})
-    names.update({name: getattr(ranges, name) for name in RANGES})
+    for room in (creation, ranges):
+        names.update({name: getattr(room, name) for name in room.__all__})
     names["sparse_coo_tensor"] = sparse_conversion.sparse_coo_tensor
     names.update(t=movement.t, reshape=movement.reshape, detach=offering(detach))
     names.update({name: found.call for name, found in COMPOSITES.items() if found.function})
     names["trace"] = trace
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
-    names.update({f"{name}_": getattr(TensorMethods, f"{name}_") for name in INPLACE_FUNCTIONS})
+    names.update({name: getattr(TensorMethods, name) for name in _inplace_functions()})
     names.update({name: offering(names[name]) for name in _WRITTEN_BY_HAND})
     return names
+
+
+def _inplace_functions() -> list[str]:
+    """Return the names of in-place methods that are functions as well."""
+    known = {name for name, op in OPS.items() if op.kind == "pointwise" and len(op.tensors) == 1}
+    known = {name for name in known if {"function", "inplace"} <= OPS[name].homes}
+    known |= INPLACE_FUNCTIONS
+    known |= {alias for alias, name in ALIASES.items() if name in known}
+    return [f"{name}_" for name in sorted(known - INPLACE_METHODS)]
 
 
 def gather_linalg() -> dict[str, Any]:

@@ -50,31 +50,13 @@ MISSING_METHODS = words(
     to_sparse_bsr to_sparse_csc to_sparse_csr
     """
 )
-# In-place methods that are functions as well, each with a "_" behind its name.
+# In-place methods that are functions as well, each with a "_" behind its name: those of pointwise
+# ops of one tensor, and these.
 INPLACE_FUNCTIONS = words(
     """
-    abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh atan
-    atanh ceil clamp clamp_max clamp_min clip cos cosh deg2rad detach erf erfc exp exp2 expm1 fill
-    fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg negative
-    rad2deg reciprocal relu resize_as round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc
-    xlogy zero
+    addmv as_strided clamp clamp_max clamp_min detach fill gcd index_put lcm ldexp logit nan_to_num
+    resize_as xlogy zero
     """
 )
-# Activations with an in-place twin beside their inplace=.
-INPLACE_ACTIVATIONS = words("celu elu hardtanh leaky_relu relu selu threshold")
-# View ops with an in-place twin, which changes the tensor's own shape: its name -> the op's.
-VIEW_INPLACE = {
-    "squeeze": "squeeze",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
-    "transpose": "transpose",
-    "unsqueeze": "unsqueeze",
-}
-# Functions of ops/creation.py and ops/ranges.py that `fastdist` offers; what else stands there
-# helps them.
-CREATION = words(
-    """
-    as_tensor empty empty_like from_numpy full full_like ones ones_like tensor zeros zeros_like
-    """
-)
-RANGES = words("arange eye linspace")
+# PyTorch has no functions of these.
+INPLACE_METHODS = words("absolute bitwise_not digamma erfinv lgamma logical_not sign")

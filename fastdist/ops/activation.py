@@ -16,7 +16,7 @@ from .refusals import floating_only, no_bool
     "maximum(input, T(0))",
     ["where(out <= T(0), T(0), g)"],
     dtype="number",
-    homes="function method inplace activation",
+    homes="function method inplace activation activation_",
 )
 def relu(input: Tensor) -> Tensor:
     """Return max(input, 0); the gradient at 0 is 0."""
@@ -62,7 +62,7 @@ def log_odds(input: Tensor) -> Tensor:
     "where(input <= threshold, value, input)",
     ["where(input <= threshold, T(0), g)"],
     dtype="first",
-    homes="function activation",
+    homes="function activation activation_",
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """Return input where it is above threshold, value elsewhere."""
@@ -72,7 +72,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     "minimum(maximum(input, min_val), max_val)",
     ["where(logical_and(input > min_val, input < max_val), g, T(0))"],
     dtype="number",
-    homes="activation",
+    homes="activation activation_",
 )
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return input cut off below min_val and above max_val."""
@@ -95,7 +95,7 @@ def relu6(input: Tensor) -> Tensor:
     "where(input > T(0), input, input * negative_slope)",
     ["where(input > T(0), g, g * negative_slope)"],
     dtype="number",
-    homes="activation",
+    homes="activation activation_",
 )
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """Return input where positive, negative_slope * input elsewhere."""
@@ -118,7 +118,7 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     "where(input <= T(0), expm1(input) * alpha, input)",
     ["where(input > T(0), g, g * (alpha * exp(where(input > T(0), T(0), input))))"],
     dtype="number",
-    homes="activation",
+    homes="activation activation_",
 )
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
@@ -136,7 +136,7 @@ elu.refusal(floating_only("elu_cpu"))
         ),
     ],
     dtype="number",
-    homes="function activation",
+    homes="function activation activation_",
 )
 def selu(input: Tensor) -> Tensor:
     """Return the scaled elu whose layers keep mean 0 and variance 1."""
@@ -149,7 +149,7 @@ selu.refusal(floating_only("elu_cpu"))
     "where(input <= T(0), expm1(input / alpha) * alpha, input)",
     ["where(input > T(0), g, g * exp(where(input > T(0), T(0), input) / alpha))"],
     dtype="number",
-    homes="function activation",
+    homes="function activation activation_",
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""

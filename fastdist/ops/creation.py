@@ -494,3 +494,19 @@ def full_like(
 
 def as_number(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor | np.generic) else value
+
+
+# What `fastdist` offers of it.
+__all__ = [
+    "as_tensor",
+    "empty",
+    "empty_like",
+    "from_numpy",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]

@@ -145,7 +145,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return value.reshape(value.facts.shape[0], *sizes)
 
 
-@view_op()
+@view_op("function method inplace")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two axes swapped."""
 
@@ -318,7 +318,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return value.expand(size, *sizes)
 
 
-@view_op()
+@view_op("function method inplace")
 def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
     """Return a view without the axes of length 1, or without those of dim that have length 1."""
 
@@ -372,7 +372,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return input.value.squeeze(tuple(i + 1 for i in gone))
 
 
-@view_op()
+@view_op("function method inplace")
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """Return a view with an axis of length 1 put in at dim."""
 

@@ -219,3 +219,7 @@ def eye(
         layout,
         pin_memory,
     )
+
+
+# What `fastdist` offers of it.
+__all__ = ["arange", "eye", "linspace"]
