@@ -378,14 +378,28 @@ def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:
 
 
 def counted_from_front(index: Any, n: int, refusal: str) -> Any:
-    """Return index with n added to what is negative: -1 is the last. Waits for a device.
+    """Return index with n added to what is negative: -1 is the last.
 
-    Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1
+    Raises  IndexError, with the words of refusal, for what lies outside of -n ... n - 1; on a GPU
+            it stays outside: see Note [Places outside]
     """
+    if is_seen_by_kernels_alone(index):
+        return OPS["where"].public(index < 0, index + n, index)
     low, high = _range_of(index)
     if low < -n or high >= n:
         raise DimError(refusal.format(low if low < -n else high))
     return OPS["where"].public(index < 0, index + n, index) if low < 0 else index
+
+
+# Note [Places outside]
+# On the CPU a place that an axis has not is an IndexError. To look for one on a GPU would be to
+# wait for all that is queued there, at each call. So kernels look: what is read outside is NaN, or
+# the integer that is farthest out, and nothing is written there; gather and x[...] do the same.
+
+
+def is_seen_by_kernels_alone(values: Tensor) -> bool:
+    """Return whether to look at values now would be to wait. See Note [Places outside]."""
+    return values.facts.device.type == "cuda"
 
 
 def _range_of(index: Any) -> tuple[int, int]:
@@ -400,18 +414,28 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     axis = normalize_axis("index_copy", dim, len(shape))
     places = _vector("index_copy", index)
     _require_slices(input, axis, places.facts.numel, source)
-    length = shape[axis] if shape else 1
+    places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
+    # Of several slices for one place the last one stays.
+    copy: Any = input.clone()
+    part = copy if shape else copy.reshape(1)
+    part[(slice(None),) * axis + (places,)] = source
+    return copy  # type: ignore[no-any-return]
+
+
+def _not_counted_from_behind(places: Any, length: int, axis: int) -> Any:
+    """Return places, of which what is negative lies outside, though an index counts from behind.
+
+    Raises  IndexError for what lies outside; on a GPU see Note [Places outside]
+    """
+    if is_seen_by_kernels_alone(places):
+        return OPS["where"].public(places < 0, length, places)
     low, high = _range_of(places)
     if low < 0 or high >= length:
         raise DimError(
             f"index_copy_(): index {low if low < 0 else high} is out of bounds for dimension "
             f"{axis} with size {length}"
         )
-    # Of several slices for one place the last one stays.
-    copy: Any = input.clone()
-    part = copy if shape else copy.reshape(1)
-    part[(slice(None),) * axis + (places,)] = source
-    return copy  # type: ignore[no-any-return]
+    return places
 
 
 def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> None:

@@ -13,13 +13,22 @@ from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from .creation import ones_like, zeros_like
-from .indexing import counted_from_front, require_index, require_within
+from .indexing import (
+    counted_from_front,
+    is_seen_by_kernels_alone,
+    require_index,
+    require_within,
+)
 from .strided import as_strided
 
 
 @composite(inplace=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """Return input with the elements of source, in order, where mask is true."""
+    """Return input with the elements of source, in order, where mask is true.
+
+    Raises  ShapeError if source has too few; on a GPU NaN stands where none is left: see
+            Note [Places outside] in indexing.py
+    """
     if mask.facts.dtype is not bool_:
         raise DTypeError(
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
@@ -34,12 +43,13 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     shape = broadcast_shapes("masked_scatter", [input.facts.shape, mask.facts.shape])
     chosen: Any = mask.expand(shape)
     places = chosen.reshape(-1).cumsum(0) - 1
-    if int(chosen.sum()) > source.facts.numel:
+    looks = not is_seen_by_kernels_alone(chosen)
+    if looks and int(chosen.sum()) > source.facts.numel:
         raise ShapeError(
             "Number of elements of source < number of ones in mask: source has "
             f"{source.facts.numel}, mask has {int(chosen.sum())}"
         )
-    if not source.facts.numel or not chosen.facts.numel:
+    if not chosen.facts.numel or (looks and not source.facts.numel):
         return input.expand(shape).clone()
     taken = source.reshape(-1).index_select(0, places.clamp(min=0)).reshape(shape)
     return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]

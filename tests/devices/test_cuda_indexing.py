@@ -14,7 +14,7 @@ from fastdist.core.dtypes import bfloat16
 from fastdist.kernels.cuda.indexing import plan_written, runs_of_elements
 from tests.fibre_shim import cupy
 from tests.fibre_shim.driver import SEEDS
-from tests.fibre_shim.installed import cuda_on_fibres
+from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 
 RNG = np.random.default_rng(11)
 X = RNG.standard_normal((6, 5, 4)).astype(np.float32)
@@ -288,3 +288,27 @@ def test_nan_of_either_sign_is_the_largest() -> None:
         return [*x.sort(), *x.topk(2)]
 
     both(compute)
+
+
+# What each makes of places of which some are outside: nothing is written there, and NaN read.
+OUTSIDE: dict[str, tuple[Callable[..., Any], list[float]]] = {
+    "index_fill": (lambda x, i: x.index_fill(0, i, 9.0), [9, 1, 9]),
+    "index_copy": (lambda x, i: x.index_copy(0, i, x + 4), [4, 1, 2]),
+    "put": (lambda x, i: x.put(i, x + 4), [4, 1, 5]),
+    "put, accumulated": (lambda x, i: x.put(i, x + 4, True), [4, 1, 7]),
+    "take": (lambda x, i: x.take(i), [0, 2, np.nan]),
+    "masked_scatter": (lambda x, i: x.masked_scatter(i < 4, x[1:2]), [1, np.nan, 2]),
+    "masked_scatter of nothing": (lambda x, i: x.masked_scatter(i < 0, x[:0]), [0, np.nan, 2]),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_kernels_see_to_places_outside_and_nobody_waits(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, expected = OUTSIDE[name]
+    x, places = fd.arange(3.0, device="cuda"), fd.tensor([0, -1, 5], device="cuda")
+    told = host_traffic(monkeypatch)
+    found = call(x, places)
+    assert told == []
+    np.testing.assert_array_equal(found.cpu().numpy(), expected)
