@@ -120,7 +120,7 @@ class ZmqAgent(RpcAgent):
             raise joining.make_known(self._context, store, self.me, error) from error
         left_s = max(0.0, deadline - time.monotonic())
         if not group.came_back:
-            require_devices_of_maps(store, self.me, group.founders, left_s)
+            require_devices_of_maps(store, self.me, group.members, left_s)
         return group
 
     def start(self) -> None:

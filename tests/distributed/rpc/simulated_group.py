@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import logging
 import os
 import random
@@ -30,10 +29,10 @@ from fastdist.distributed.autograd import container
 from fastdist.distributed.autograd import engine as dist_engine
 from fastdist.distributed.pipe import pipe
 from fastdist.distributed.rpc import agent, arena_offers, handlers, zmq_agent
-from fastdist.distributed.rpc.workers import joining, record
+from fastdist.distributed.rpc.workers import group_log, joining, record
 from fastdist.distributed.rpc.workers import worker as lives
 from fastdist.distributed.rpc.workers import workers as directory
-from fastdist.distributed.rpc.workers.group import GIVEN_UP
+from fastdist.distributed.rpc.workers.group import GIVEN_UP, entry_of, write_record
 from fastdist.distributed.rpc.workers.group import Group as Members
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.rpc.workers.session import Event
@@ -221,13 +220,14 @@ class Group:
 
     def _let_founders_meet(self) -> None:
         records = [worker.agent.me for worker in self.workers]
-        encoded = [one.encode().decode() for one in records]
-        self.store.set(joining._FOUNDERS, json.dumps(encoded))
+        for one in records:
+            write_record(self.store, one)
+        group_log.found(self.store, map(entry_of, records))
         for worker in self.workers:
             worker.run(self._meet, (worker, records))
 
     def _meet(self, worker: Worker, records: Sequence[Record]) -> None:
-        worker.agent.group.founders = (*records,)
+        worker.agent.group.members = [*records]
         worker.agent.workers._take_in(records)
         if self.kind == "restarts":
             worker.agent.start()
@@ -323,7 +323,7 @@ def _join_static(
     if group.kind == "restarts" and here().life > 0:
         assert frozen_s is not None
         return joining._come_back_static(store, me, frozen_s, answers)
-    # The other founders are there when all have begun.
+    # The others are there when all have begun.
     return Members(store, me, [me], restarts=frozen_s is not None)
 
 

@@ -29,24 +29,29 @@ _logger = logging.getLogger(__name__)
 class Group:
     """What a worker reads and writes in the store of its group.
 
-    A static group has its `founders`, one of each rank. With restarts, a founder that was lost may
-    be followed by another life of its rank; in a dynamic group members come and go.
+    In a static group these are its `members`, one of each rank. With restarts, one that was lost
+    may be followed by another life of its rank; in a dynamic group members come and go.
 
-    Thread  any
+    Thread  any; read: one at a time
     """
 
     def __init__(
-        self, store: Store, me: Record, founders: Sequence[Record] = (), *, restarts: bool = False
+        self,
+        store: Store,
+        me: Record,
+        members: Sequence[Record] = (),
+        *,
+        restarts: bool = False,
+        came_back: bool = False,
     ) -> None:
         self.me = me
         self.is_static = me.world_size > 0
         # Whether another life may have a rank, or a member come, after this worker has.
         self.may_change = not self.is_static or restarts
-        self.founders = tuple(founders)
-        # The members as they were when they were last read.
-        self.latest = list(founders)
-        # Whether this worker follows an earlier life in a group that had met.
-        self.came_back = self.is_static and me not in founders
+        # As they were when they were last read.
+        self.members = list(members)
+        # Whether this worker follows an earlier life that was lost.
+        self.came_back = came_back
         self._store = store
 
     def read(self, timeout_s: float | None = None) -> list[Record]:
@@ -55,10 +60,10 @@ class Group:
         Units   timeout_s for the store in seconds; None is its own
         Raises  StoreError; RpcError for what none of ours wrote
         """
-        if not self.may_change:
-            return list(self.founders)
-        self.latest = read_members(self._store, self.founders, timeout_s)
-        return list(self.latest)
+        if self.may_change:
+            # A store that has another host since may know nothing of the group yet.
+            self.members = read_members(self._store, self.members, timeout_s) or self.members
+        return list(self.members)
 
     def publish(self) -> None:
         """Tell name and addresses of this worker under torch's keys."""
@@ -74,8 +79,7 @@ class Group:
         """
         if self.is_static:
             return
-        present = group_log.read_present(self._store, timeout_s=TELL_S)
-        if self.me.incarnation in {entry.incarnation for entry in present}:
+        if entry_of(self.me) in group_log.read_present(self._store, TELL_S):
             # Before the rank and the name are free: after it, these may be another's.
             for prefix, key in (("names", str(self.me.rank)), ("addrs", self.me.name)):
                 view(prefix, self._store, TELL_S).delete_key(key)
@@ -89,8 +93,7 @@ class Group:
         if self.is_static:
             return
         try:
-            present = group_log.read_present(self._store, timeout_s=TELL_S)
-            if gone.incarnation in {entry.incarnation for entry in present}:
+            if entry_of(gone) in group_log.read_present(self._store, TELL_S):
                 withdraw(self._store, gone.incarnation, was_lost=True)
         except StoreError as error:
             _logger.info("worker %r could not be taken out of the group: %s", gone.name, error)
@@ -138,31 +141,44 @@ def withdraw(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
     view("members", store, TELL_S).delete_key(str(incarnation))
 
 
+def take_place(
+    store: Store, me: Record, over: group_log.Entry | None = None
+) -> group_log.Entry | None:
+    """Enter as group_log.enter does; what a life that is over has told of itself goes."""
+    other = group_log.enter(store, entry_of(me), over)
+    if over is not None:
+        view("members", store, TELL_S).delete_key(str(over.incarnation))
+    return other
+
+
+def entry_of(record: Record) -> group_log.Entry:
+    """Return what the group's log tells of a life."""
+    return group_log.Entry(record.incarnation, record.rank, record.name)
+
+
 def write_record(store: Store, record: Record) -> None:
     """Let others find what a worker tells of itself, before its line is in the group's log."""
     PrefixStore("members", store).set(str(record.incarnation), record.encode())
 
 
 def read_members(
-    store: Store, founders: Sequence[Record] = (), timeout_s: float | None = None
+    store: Store, known: Iterable[Record] = (), timeout_s: float | None = None
 ) -> list[Record]:
-    """Return the founders that are in the group yet, and those who entered later and are.
+    """Return those who entered the group, and have not left; what is known is not read again.
 
     Units   timeout_s in seconds, for each question to the store; None is the store's own
     Raises  StoreError; RpcError for what none of ours wrote
     """
-    known = {record.incarnation: record for record in founders}
-    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in founders]
+    records = {entry_of(one): one for one in known}
     members = view("members", store, timeout_s)
     found: list[Record] = []
-    for one in group_log.read_present(store, entries, timeout_s):
-        record = known.get(one.incarnation)
-        if record is None:
+    for one in group_log.read_present(store, timeout_s):
+        if one not in records:
             written = members.compare_set(str(one.incarnation), _ABSENT, _ABSENT)
             if written == _ABSENT:
                 continue  # it has just left
-            record = Record.decode(written)
-            if (record.incarnation, record.rank, record.name) != one:
+            records[one] = record = Record.decode(written)
+            if entry_of(record) != one:
                 raise RpcError(f"the store holds {record.whereabouts}, as the record of {one}")
-        found.append(record)
+        found.append(records[one])
     return found

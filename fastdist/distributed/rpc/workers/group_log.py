@@ -10,10 +10,10 @@ And which group of its job a worker comes to, which the logs of earlier ones tel
 # its rank were free there, else it counts for nobody. What a member tells of itself is in the store
 # before its line, so that nothing is left to do after it. One that is killed before has not entered
 # and is in nobody's way; one that is killed later has, and its name and rank stay taken until it is
-# struck out, or followed.
+# struck out, or followed: who follows it strikes it out by the same append by which it enters, and
+# of two that want that at once the first is in.
 #
-# A line follows if the life that it names has the rank and the name there: of two that come back at
-# once as the same worker the first is in, and the other has nobody to follow.
+# The workers of a static group enter all at once, when they have met.
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from fastdist.distributed.store import PrefixStore, Store
 
 _PREFIX: Final = "group"
 _LOG: Final = "log"
+# The same key, as the group's store has it.
+LOG: Final = f"{_PREFIX}/{_LOG}"
 _ENTERS: Final = "+"
-_FOLLOWS: Final = "="
 _LEAVES: Final = "-"
 _LOST: Final = "x"
 
@@ -39,14 +40,20 @@ class Entry(NamedTuple):
     name: str
 
 
-def enter(store: Store, me: Entry) -> Entry | None:
-    """Claim a name and a rank at once; return the member that has one of them, None if all is well.
+def found(store: Store, members: Iterable[Entry]) -> None:
+    """Begin the log with these, unless it has begun."""
+    PrefixStore(_PREFIX, store).compare_set(_LOG, "", "".join(map(_line_of, members)))
+
+
+def enter(store: Store, me: Entry, over: Entry | None = None) -> Entry | None:
+    """Claim a name and a rank at once, in the place of a life that is over, if one is given; return
+    the member that has one of them, None if all is well.
 
     See Note [One line enters].
     """
     log = PrefixStore(_PREFIX, store)
     while True:
-        log.append(_LOG, f"{_ENTERS} {me.incarnation} {me.rank} {me.name}\n")
+        log.append(_LOG, ("" if over is None else f"{_LOST} {over.incarnation}\n") + _line_of(me))
         present = read_present(store)
         if me in present:
             return None
@@ -56,14 +63,8 @@ def enter(store: Store, me: Entry) -> Entry | None:
         # Whoever was there left between the two.
 
 
-def follow(store: Store, me: Entry, before: int, founders: Iterable[Entry] = ()) -> bool:
-    """Take the place of an earlier life, by its incarnation; return whether it was there to take.
-
-    See Note [One line enters].
-    """
-    line = f"{_FOLLOWS} {me.incarnation} {me.rank} {me.name} {before}\n"
-    PrefixStore(_PREFIX, store).append(_LOG, line)
-    return me in read_present(store, founders)
+def _line_of(entry: Entry) -> str:
+    return f"{_ENTERS} {entry.incarnation} {entry.rank} {entry.name}\n"
 
 
 def leave(store: Store, incarnation: int, timeout_s: float, *, was_lost: bool = False) -> None:
@@ -72,24 +73,21 @@ def leave(store: Store, incarnation: int, timeout_s: float, *, was_lost: bool = 
     log.append(_LOG, f"{_LOST if was_lost else _LEAVES} {incarnation}\n")
 
 
-def knows(store: Store, me: Entry, founders: Iterable[Entry] = ()) -> bool:
+def knows(store: Store, me: Entry) -> bool:
     """Return whether a life has ever been a member, or has wanted to be one."""
-    if me in founders:
-        return True
-    return me in [entry for _, entry, _ in _read_lines(store)]
+    return me in [entry for _, entry in _read_lines(store)]
 
 
 def note_lost(store: Store, gone: Entry) -> None:
     """Tell a log that knows nothing of a member that there was one, and that it was lost."""
     log = PrefixStore(_PREFIX, store)
-    entry = f"{gone.incarnation} {gone.rank} {gone.name}"
-    log.append(_LOG, f"{_ENTERS} {entry}\n{_LOST} {gone.incarnation}\n")
+    log.append(_LOG, f"{_line_of(gone)}{_LOST} {gone.incarnation}\n")
 
 
 def is_back(store: Store, me: Entry) -> bool:
     """Return whether an earlier life of the same rank and name was lost."""
     lives: dict[int, Entry] = {}
-    for kind, entry, _ in _read_lines(store):
+    for kind, entry in _read_lines(store):
         if kind == _ENTERS:
             lives[entry.incarnation] = entry
         elif kind == _LOST and lives.get(entry.incarnation, me)[1:] == me[1:]:
@@ -100,7 +98,7 @@ def is_back(store: Store, me: Entry) -> bool:
 def was_cut_short(store: Store, rank: int, name: str) -> bool:
     """Return whether the last life of a worker there was lost, or has not ended."""
     last, has_left = -1, True
-    for kind, entry, _ in _read_lines(store):
+    for kind, entry in _read_lines(store):
         if entry[1:] == (rank, name):
             last, has_left = entry.incarnation, False
         elif kind == _LEAVES and entry.incarnation == last:
@@ -108,26 +106,19 @@ def was_cut_short(store: Store, rank: int, name: str) -> bool:
     return not has_left
 
 
-def read_present(
-    store: Store, founders: Iterable[Entry] = (), timeout_s: float | None = None
-) -> list[Entry]:
-    """Return who is in the group, by rank: founders, and those who entered, and have not left.
+def read_present(store: Store, timeout_s: float | None = None) -> list[Entry]:
+    """Return who is in the group, by rank: those who entered, and have not left.
 
     Units   timeout_s in seconds; None is the store's own
     Raises  RpcError for a log that none of ours wrote
     """
-    present = {entry.incarnation: entry for entry in founders}
-    taken: set[int | str] = {claim for entry in present.values() for claim in entry[1:]}
-    for kind, entry, before in _read_lines(store, timeout_s):
-        if kind in (_LEAVES, _LOST):
+    present: dict[int, Entry] = {}
+    taken: set[int | str] = set()
+    for kind, entry in _read_lines(store, timeout_s):
+        if kind != _ENTERS:
             gone = present.pop(entry.incarnation, None)
             if gone is not None:
                 taken.difference_update(gone[1:])
-        elif kind == _FOLLOWS:
-            followed = present.get(before)
-            if followed is not None and followed[1:] == entry[1:]:
-                del present[before]
-                present[entry.incarnation] = entry
         elif taken.isdisjoint(entry[1:]):
             present[entry.incarnation] = entry
             taken.update(entry[1:])
@@ -142,23 +133,20 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
     return keys
 
 
-def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str, Entry, int]]:
+def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str, Entry]]:
     log = view(_PREFIX, store, timeout_s)
     lines = log.get(_LOG) if log.check([_LOG]) else b""
     return [_read_line(line) for line in lines.decode(errors="replace").splitlines()]
 
 
-def _read_line(line: str) -> tuple[str, Entry, int]:
+def _read_line(line: str) -> tuple[str, Entry]:
     try:
         kind, incarnation, *claim = line.split(" ")
         if kind in (_LEAVES, _LOST) and not claim:
-            return kind, Entry(int(incarnation), -1, ""), -1
-        rank, name, *before = claim
-        entry = Entry(int(incarnation), int(rank), name)
-        if kind == _ENTERS and not before:
-            return kind, entry, -1
-        if kind == _FOLLOWS and len(before) == 1:
-            return kind, entry, int(before[0])
+            return kind, Entry(int(incarnation), -1, "")
+        rank, name = claim
+        if kind == _ENTERS:
+            return kind, Entry(int(incarnation), int(rank), name)
     except ValueError:
         pass  # said below
     raise RpcError(f"the store holds no log of a group's members but {line[:80]!r}")

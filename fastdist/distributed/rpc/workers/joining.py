@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -29,12 +28,19 @@ from fastdist.distributed.store.waiting_line import WaitingLine
 from ..message.message import Message
 from ..message.types import MessageType
 from . import group_log
-from .group import GIVEN_UP, TELL_S, Group, read_members, withdraw, write_record
+from .group import (
+    GIVEN_UP,
+    TELL_S,
+    Group,
+    entry_of,
+    read_members,
+    take_place,
+    withdraw,
+    write_record,
+)
 from .record import Record
 
 _GROUP_KIND: Final = "group_kind"
-# Of a static group that takes lives back: what all of the first round told, for who comes later.
-_FOUNDERS: Final = "rpc_founders"
 
 Answers: TypeAlias = Callable[[Record], bool]
 
@@ -60,16 +66,18 @@ def join_static(
     Raises  RpcError, at every member, where two disagree; RankTakenError where two have one rank,
             at every member that waits; StoreTimeoutError naming who is missing
     """
-    if frozen_s is not None and store.check([_FOUNDERS]):
+    if frozen_s is not None and store.check([group_log.LOG]):
         return _come_back_static(store, me, frozen_s, answers)
     try:
         _require_kind(store, "static")
         who = f"{me.name!r} (rank {me.rank})"
-        if frozen_s is not None and restart_count() > 0:
-            # Its former life may have come, and ended before all had.
-            store.withdraw("rpc_members", me.rank, me.world_size)
+        if frozen_s is not None:
+            write_record(store, me)
+            if restart_count() > 0:
+                # Its former life may have come, and ended before all had.
+                store.withdraw("rpc_members", me.rank, me.world_size)
         mine = ("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
-        unless = _FOUNDERS if frozen_s is not None else ""
+        unless = group_log.LOG if frozen_s is not None else ""
         encoded = store.join(*mine, who=who, unless=unless)
         records = [Record.decode(record) for record in encoded]
         if records:
@@ -91,7 +99,7 @@ def join_static(
         return _come_back_static(store, me, frozen_s or 0.0, answers)
     if frozen_s is not None:
         # Once, by whoever is first: all of them have read the same.
-        _note_founders(store, records)
+        group_log.found(store, map(entry_of, records))
     group = Group(store, me, records, restarts=frozen_s is not None)
     group.publish()
     return group
@@ -111,14 +119,20 @@ def join_dynamic(
     try:
         # See Note [One line enters].
         write_record(store, me)
-        entry = _entry_of(me)
-        while (other := group_log.enter(store, entry)) is not None:
-            if not _takes_the_place_of(store, me, other, frozen_s, answers):
-                raise RpcError(
-                    f"RPC worker name {me.name} with rank {me.rank} is not unique: the group has "
-                    f"{other.name} with rank {other.rank}; give each worker its own name and rank"
-                )
-        group.came_back = group_log.is_back(store, entry)
+        over: group_log.Entry | None = None
+        while (other := take_place(store, me, over)) is not None:
+            members = {entry_of(one): one for one in read_members(store)}
+            # What of one that has just left is still in the store counts for nobody.
+            if (record := members.get(other)) is not None:
+                if not leaves_its_place(store, record, me, frozen_s, answers):
+                    raise RpcError(
+                        f"RPC worker name {me.name} with rank {me.rank} is not unique: the group "
+                        f"has {other.name} with rank {other.rank}; give each worker its own name "
+                        "and rank"
+                    )
+                _logger.info("%s of rank %d is over, and leaves its place", other.name, other.rank)
+            over = other
+        group.came_back = group_log.is_back(store, entry_of(me))
         group.publish()
     except BaseException:
         try:
@@ -137,41 +151,24 @@ def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
 
     Raises  StoreError; RpcError for what none of ours wrote
     """
-    me, entries = group.me, []
+    me = group.me
     _require_kind(store, "static" if group.is_static else "dynamic")
-    if group.is_static:
-        _note_founders(store, group.latest)
-        group.founders = tuple(_read_founders(store))
-        entries = [_entry_of(one) for one in group.founders]
-    if group_log.knows(store, _entry_of(me), entries):
+    if group.is_static and not store.check([group_log.LOG]):
+        for one in group.members:
+            write_record(store, one)
+        group_log.found(store, map(entry_of, group.members))
+    if group_log.knows(store, entry_of(me)):
         return
     write_record(store, me)
     if group.is_static:
         # Who was first to tell of the group knew an earlier life of this rank.
-        before = next(one for one in read_members(store, group.founders) if one.rank == me.rank)
-        group_log.follow(store, _entry_of(me), before.incarnation, entries)
+        before = next(one for one in group_log.read_present(store) if one.rank == me.rank)
+        group_log.enter(store, entry_of(me), before)
     else:
         for one in lost:
-            group_log.note_lost(store, _entry_of(one))
-        group_log.enter(store, _entry_of(me))
+            group_log.note_lost(store, entry_of(one))
+        group_log.enter(store, entry_of(me))
     group.publish()
-
-
-def _takes_the_place_of(
-    store: Store, me: Record, other: group_log.Entry, frozen_s: float, answers: Answers
-) -> bool:
-    """Free what a member holds that is over, or was given up; return whether it was.
-
-    Note    what of it is still in the store counts for nobody then
-    """
-    for record in read_members(store):
-        if record.incarnation != other.incarnation:
-            continue
-        if not leaves_its_place(store, record, me, frozen_s, answers):
-            return False
-    _logger.info("%s of rank %d is over, and leaves its place", other.name, other.rank)
-    withdraw(store, other.incarnation, was_lost=True)
-    return True
 
 
 def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answers) -> Group:
@@ -179,15 +176,13 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
 
     Raises  RankTakenError where that lives; RpcError where this worker is none that was there
     """
-    founders = _read_founders(store)
-    entries = [_entry_of(one) for one in founders]
     write_record(store, me)
     while True:
-        members = read_members(store, founders)
+        members = read_members(store)
         before = next((one for one in members if one.rank == me.rank), None)
         if before is None:
             raise RpcError(
-                f"{me.whereabouts} comes to a group of {len(founders)} workers, which has no rank "
+                f"{me.whereabouts} comes to a group of {len(members)} workers, which has no rank "
                 f"{me.rank}"
             )
         if before.name != me.name:
@@ -203,34 +198,17 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
                 f"{me.whereabouts}",
                 claims,
             )
-        if group_log.follow(store, _entry_of(me), before.incarnation, entries):
+        if take_place(store, me, entry_of(before)) is None:
             break
-    group = Group(store, me, founders, restarts=True)
+    group = Group(store, me, members, restarts=True, came_back=True)
     group.publish()
     return group
-
-
-def _note_founders(store: Store, records: Sequence[Record]) -> None:
-    founders = [record.encode().decode() for record in records]
-    store.compare_set(_FOUNDERS, "", json.dumps(founders))
-
-
-def _read_founders(store: Store) -> list[Record]:
-    told = store.get(_FOUNDERS)
-    try:
-        return [Record.decode(one.encode()) for one in json.loads(told)]
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise RpcError(f"the store holds no founders of a group but {told[:80]!r}") from error
-
-
-def _entry_of(record: Record) -> group_log.Entry:
-    return group_log.Entry(record.incarnation, record.rank, record.name)
 
 
 def _have_met(store: Store) -> bool:
     """Return whether all have come, and one of them has said so; it does so at once."""
     try:
-        store.wait([_FOUNDERS], TELL_S)
+        store.wait([group_log.LOG], TELL_S)
         return True
     except StoreError:
         return False

@@ -15,7 +15,7 @@ import pytest
 from fastdist.core.errors import RankTakenError, RpcError, StoreTimeoutError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.workers import group_log
-from fastdist.distributed.rpc.workers.group import Group, write_record
+from fastdist.distributed.rpc.workers.group import Group, entry_of, write_record
 from fastdist.distributed.rpc.workers.joining import be_in_again, is_over, join_dynamic, join_static
 from fastdist.distributed.rpc.workers.record import Record
 from fastdist.distributed.sockets import attempt
@@ -86,12 +86,21 @@ def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
 # ---- what a store holds that none of ours wrote -------------------------------------------------
 
 
-@pytest.mark.parametrize("told", ["", "{", "[5]", "7", '["{}"]', "[" * 100_000])
-def test_founders_that_none_of_ours_wrote_are_named_to_who_comes_back(told: str) -> None:
+@pytest.mark.parametrize("told", ["", "{", "+ 1 2", "[" * 100_000])
+def test_a_log_that_none_of_ours_wrote_is_named_to_who_comes_back(told: str) -> None:
     store = HashStore()
     join_static(store, replace(member(0, 1), restarts=True), 5.0, frozen_s=1.0)
-    store.set("rpc_founders", told)
-    with pytest.raises(RpcError, match=r"the store holds no (founders|record) of a "):
+    store.set(group_log.LOG, f"{told}\n")
+    with pytest.raises(RpcError, match="the store holds no log of a group's members but"):
+        join_static(store, replace(member(0, 1), incarnation=7, restarts=True), 5.0, frozen_s=1.0)
+
+
+@pytest.mark.parametrize("told", ["", "{", "[5]", "7", '["{}"]', "[" * 100_000])
+def test_a_record_that_none_of_ours_wrote_is_named_to_who_comes_back(told: str) -> None:
+    store = HashStore()
+    join_static(store, replace(member(0, 1), restarts=True), 5.0, frozen_s=1.0)
+    store.set("members/100", told)
+    with pytest.raises(RpcError, match="the store holds no record of a worker but"):
         join_static(store, replace(member(0, 1), incarnation=7, restarts=True), 5.0, frozen_s=1.0)
 
 
@@ -234,9 +243,8 @@ def test_who_was_followed_does_not_tell_a_store_that_knows_so() -> None:
     store = HashStore()
     group = Group(store, alive(1, 2), [alive(0, 1), alive(1, 2)], restarts=True)
     be_in_again(store, group, [])
-    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in group.founders]
     write_record(store, alive(1, 3))
-    assert group_log.follow(store, group_log.Entry(3, 1, "w1"), 2, entries)
+    assert group_log.enter(store, entry_of(alive(1, 3)), entry_of(alive(1, 2))) is None
     be_in_again(store, group, [])
     assert incarnations(group) == [1, 3]
 
@@ -246,9 +254,8 @@ def test_who_came_back_and_was_followed_does_not_take_its_place_again() -> None:
     group = Group(store, alive(1, 3), [alive(0, 1), alive(1, 2)], restarts=True)
     be_in_again(store, group, [])
     assert incarnations(group) == [1, 3]
-    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in group.founders]
     write_record(store, alive(1, 5))
-    assert group_log.follow(store, group_log.Entry(5, 1, "w1"), 3, entries)
+    assert group_log.enter(store, entry_of(alive(1, 5)), entry_of(alive(1, 3))) is None
     be_in_again(store, group, [])
     assert incarnations(group) == [1, 5]
 

@@ -19,7 +19,7 @@ from fastdist.core.errors import (
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers import group_log
 from fastdist.distributed.rpc.workers import workers as workers_module
-from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group, write_record
+from fastdist.distributed.rpc.workers.group import GIVEN_UP, Group, entry_of, write_record
 from fastdist.distributed.rpc.workers.record import Record, WorkerInfo
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.store import HashStore, PrefixStore, Store
@@ -225,9 +225,10 @@ def test_a_static_group_that_takes_lives_back_leads_to_the_one_that_came(store: 
     assert workers.reach(1) is before  # nobody has come back
     again = replace(OTHER, incarnation=301)
     write_record(store, again)
-    entries = [group_log.Entry(one.incarnation, one.rank, one.name) for one in (ME, OTHER)]
-    entry = group_log.Entry(301, 1, "w1")
-    assert group_log.follow(store, entry, OTHER.incarnation, entries)
+    for one in (ME, OTHER):
+        write_record(store, one)
+    group_log.found(store, map(entry_of, (ME, OTHER)))
+    assert group_log.enter(store, entry_of(again), entry_of(OTHER)) is None
     now = workers.reach(1)
     assert now.record.incarnation == 301 and not now.is_dead and workers.get("w1") is now
     now.close(RpcError("the test is over"))
