@@ -8,6 +8,7 @@ do not meet.
 
 container.py             contexts by id, and the block in which one is open
 shard.py                 some of them, under one lock
+endings.py               how contexts and levels end everywhere
 context.py               what one worker knows of one context
 message_autograd.py      where messages are wrapped
 send_rpc_backward.py     the end of a message whose tensors left
@@ -54,7 +55,7 @@ from .container import DistAutogradContainer, current_context_id, get_instance
 from .context import DistAutogradContext
 from .engine import dist_engine
 from .messages import install_all
-from .tangent_store import handle_lost_owner, tangent_store
+from .tangent_store import tangent_store
 
 if TYPE_CHECKING:
     from .explanation import explain as explain
@@ -175,7 +176,7 @@ def _stop() -> None:
 
 def _lost(worker: Worker) -> None:
     handle_lost_worker(worker)
-    handle_lost_owner(worker)
+    tangent_store().worker_lost(worker)
 
 
 def _new_context() -> DistAutogradContext:

@@ -9,17 +9,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ...core.errors import (
-    ContextError,
-    ContextReleasedError,
-    RpcNotRunningError,
-    WorkerLostError,
-)
+from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import first_number, get_current_agent
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text, with_decimal
-from ..rpc.message.types import MessageType
 from .context import DistAutogradContext
+from .endings import EndsEverywhere
 from .shard import AUTO_INCREMENT_BITS, Shard, number_of_shards
 
 if TYPE_CHECKING:
@@ -30,7 +25,6 @@ _logger = logging.getLogger(__name__)
 AUTO_INCREMENT_MASK = (1 << AUTO_INCREMENT_BITS) - 1
 MAX_WORKER_ID = 65535
 INVALID_CONTEXT_ID = -1
-NUM_CLEANUP_CONTEXT_RETRIES = 20
 
 
 class _Current(threading.local):
@@ -40,13 +34,16 @@ class _Current(threading.local):
 _current = _Current()
 
 
-class DistAutogradContainer:
+class DistAutogradContainer(EndsEverywhere):
     """The process's contexts by id. One for the process: `get_instance` returns it after `init`.
 
     Thread  any; a context is found under its shard's lock alone, and no message is sent while one
             is held
     Source  PyTorch, torch/csrc/distributed/autograd/context/container.cpp
     """
+
+    what, ids = "context", "context_ids"
+    failure, level = "Could not release Dist Autograd Context", logging.WARNING
 
     def __init__(self) -> None:
         self.initialized = False
@@ -185,9 +182,11 @@ class DistAutogradContainer:
         if not self._release(context_id):
             raise ContextError(_unknown(context_id))
 
-    def release_context_if_present(self, context_id: int, told_by: Worker | None = None) -> None:
+    def end(self, number: int, told_by: Worker | None = None) -> None:
         """Do the same, silently if there is none; told_by is the worker that asked, if one did."""
-        self._release(context_id, told_by)
+        self._release(number, told_by)
+
+    release_context_if_present = end
 
     def _release(self, context_id: int, told_by: Worker | None = None) -> bool:
         # Whoever is asked to release it may have a message of it that waits to be run.
@@ -195,10 +194,10 @@ class DistAutogradContainer:
         if _current.context_id == context_id:
             _current.context_id = INVALID_CONTEXT_ID
         if context is not None:
-            self.end(context, told_by)
+            self.close(context, told_by)
         return context is not None
 
-    def end(self, context: DistAutogradContext, told_by: Worker | None = None) -> None:
+    def close(self, context: DistAutogradContext, told_by: Worker | None = None) -> None:
         """End the pass of a context that was taken out, and tell whom it touched but told_by."""
         # First: a pass that begins now is refused, or seen.
         workers = context.close()
@@ -210,26 +209,20 @@ class DistAutogradContainer:
             which = id_text(context.id)
             part.fail(ContextReleasedError(f"context {which} was released during a backward pass"))
         # The lock is dropped: only now are messages sent.
-        self.send_release_context_rpc(workers - {told_by}, context.id)
+        self.tell_end(workers - {told_by}, context.id)
 
-    def send_release_context_rpc(self, workers: set[Worker], context_id: int) -> None:
-        """Let workers hear, in a few milliseconds, that a context is over.
+    def open_to(self, numbers: Sequence[int], worker: Worker) -> list[int]:
+        """Return which contexts are here, and let a worker hear of their ends."""
+        found = [(number, self.find_context(number)) for number in numbers]
+        return [i for i, one in found if one is not None and one.add_known_worker(worker)]
 
-        Never raises: where a message does not arrive, the lease on the owner's life does the rest.
-        """
-        if not workers:
-            return
-        try:
-            teller = get_current_agent().teller
-        except RpcNotRunningError:
-            _logger.info(
-                "no RPC agent: context %s is not released on workers %s",
-                id_text(context_id),
-                sorted(worker.id for worker in workers),
-            )
-            return
-        for worker in workers:
-            teller.soon(_ask_to_release, worker, context_id)
+    def held(self) -> dict[Worker, list[int]]:
+        """Return the contexts of other workers that are here, by owner."""
+        held: dict[Worker, list[int]] = {}
+        for context in self.all_contexts():
+            if context.owner is not None:
+                held.setdefault(context.owner, []).append(context.id)
+        return held
 
     def number_of_contexts(self) -> int:
         """Return how many contexts there are."""
@@ -269,17 +262,6 @@ def _require_alive(brought_by: Worker, owner: Worker | None) -> None:
 
 def _owner_lost(rank: int) -> WorkerLostError:
     return WorkerLostError(f"worker {rank}, in whose context this was sent, was lost")
-
-
-def _ask_to_release(worker: Worker, context_ids: Sequence[int]) -> None:
-    get_current_agent().teller.tell(
-        worker,
-        MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ,
-        {"context_ids": [*context_ids]},
-        failure="Could not release Dist Autograd Context",
-        retries=NUM_CLEANUP_CONTEXT_RETRIES,
-        level=logging.WARNING,
-    )
 
 
 def _unknown(context_id: int) -> str:
@@ -402,7 +384,7 @@ class context:
             if context is not None:
                 shard.bury(context_id)
         if context is not None:
-            container.end(context)
+            container.close(context)
 
 
 def _why_none_can_be_opened() -> ContextError:

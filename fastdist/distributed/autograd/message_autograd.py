@@ -147,7 +147,7 @@ class AutogradInterceptor:
             others = {one for one in reached if not (one is None or one.is_self)}
             if context is None or not context.add_known_workers(others):
                 # Over before this worker knew of them: who brought them there may not tell them.
-                container.send_release_context_rpc(others, asked.context_id)
+                container.tell_end(others, asked.context_id)
         if block is not None:
             # Where it is over here and its owner is lost, nothing else keeps it from coming back.
             life = answer.metadata.get(_OWNER)

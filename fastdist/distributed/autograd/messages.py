@@ -9,9 +9,7 @@ from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import install
 from ..rpc.message.body import let_sparse_travel
 from ..rpc.message.message import Message
-from ..rpc.message.metadata import Value
 from ..rpc.message.types import MessageType
-from ..rpc.message.words import numbers
 from ..rpc.references.rref import RRef
 from .abort import handle_abort
 from .container import get_instance
@@ -22,7 +20,7 @@ from .pass_words import Terms
 from .rref_backward import handle_rref_backward, rref_backward
 from .sparse_parts import rebuild_recorded
 from .stall import handle_progress
-from .tangent_store import TangentInterceptor, handle_level_end, tangent_store
+from .tangent_store import TangentInterceptor, tangent_store
 
 
 def handle_gradients(request: Message) -> Reply | Future[None]:
@@ -50,22 +48,9 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
 
 
 def handle_clean_up(request: Message) -> Reply | None:
-    """Release contexts that another worker released, and tell whom they reached from here.
-
-    A worker that holds contexts of this one, and lost who brought them, hears which are over.
-    """
-    words = {"held": (), **request.metadata}
-    context_ids = numbers(words, "context_ids", request.peer.id)
-    held = numbers(words, "held", request.peer.id)
-    container = get_instance()
-    for context_id in context_ids:
-        container.release_context_if_present(context_id, request.peer)
-    over: list[Value] = []
-    for context_id in held:
-        context = container.find_context(context_id)
-        if context is None or not context.add_known_worker(request.peer):
-            over.append(context_id)
-    return Reply([], {"over": over}) if held else None
+    """End the contexts, or levels, that a message is about, or tell which of them are over."""
+    is_of_levels = tangent_store().ids in request.metadata
+    return (tangent_store() if is_of_levels else get_instance()).hear(request)
 
 
 def install_all() -> None:
@@ -77,7 +62,6 @@ def install_all() -> None:
     register_handler(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, handle_clean_up)
     register_handler(MessageType.ABORT_AUTOGRAD_CONTEXT_REQ, handle_abort)
     register_handler(MessageType.PASS_PROGRESS_REQ, handle_progress)
-    register_handler(MessageType.CLEANUP_LEVEL_REQ, handle_level_end)
     end_callbacks.append(tangent_store().end)
     register_handler(MessageType.RREF_BACKWARD_REQ, handle_rref_backward)
     # rpc knows of no passes: references to tensors learn of them here.

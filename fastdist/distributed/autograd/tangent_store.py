@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-import logging
 import threading
 import time
 from collections import deque
@@ -17,21 +15,17 @@ from ...dispatch.tangents import levels_of, set_tangent, tangent_of
 from ...graph.forward_grad import ForwardADLevel, adopt
 from ...graph.modes import modes
 from ...tensor.tensor import Tensor
-from ..rpc.agent import first_number, get_current_agent, is_current_agent_set
-from ..rpc.handlers import Reply
+from ..rpc.agent import first_number, get_current_agent
 from ..rpc.message.layout import TangentEntry
 from ..rpc.message.message import Message
-from ..rpc.message.types import MessageType
 from ..rpc.message.words import number, numbers, refuse
-from .container import NUM_CLEANUP_CONTEXT_RETRIES, get_instance
-from .over import read_over
+from .container import get_instance
+from .endings import EndsEverywhere
 from .shard import AUTO_INCREMENT_BITS, TOMBSTONE_S
 
 if TYPE_CHECKING:
     from ..rpc.message.metadata import Value
     from ..rpc.workers.worker import Worker
-
-_logger = logging.getLogger(__name__)
 
 # Note [Levels on other workers]
 # A level has an index where it was opened, and gets a global id, (worker id << 48) + counter, when
@@ -39,9 +33,8 @@ _logger = logging.getLogger(__name__)
 # together with all that are outside of them, outermost first: mirrors are made in that order, and
 # so stand to each other as the levels do (graph/forward_grad.py, Note [Levels and their order]).
 # Whoever sends a level to a worker remembers that, and at the level's end says so to all whom it
-# told; they do likewise. A worker that hears nothing, because the level's owner died, is told of
-# that by its own agent; if who died was in between, it asks the owner. What arrives after the end
-# is dropped: a level that is over has no tangents.
+# told; they do likewise (endings.py). What arrives after the end is dropped: a level that is over
+# has no tangents.
 
 # Names in a message's metadata: the levels it speaks of; the sender's innermost one.
 _LEVELS = "tangents.levels"
@@ -49,15 +42,15 @@ _CURRENT = "tangents.current"
 # Of each of the levels the incarnation of its owner, where that is neither who sends nor who reads
 # this, else 0; left out where all are 0. An id has the owner's rank alone.
 _OWNERS = "tangents.owners"
-# And in a question to their owner: the levels that are mirrored where it comes from.
-_HELD = "held"
 
 
-class TangentStore:
+class TangentStore(EndsEverywhere):
     """The levels of this process that other workers know, and those of others that it mirrors.
 
     Thread  any; `_lock` guards all below it. No message is sent and no level ends while it is held
     """
+
+    what, ids, failure = "level", "levels", "Could not end a level of forward mode"
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -133,26 +126,20 @@ class TangentStore:
                 # Under the lock, so that an end that is heard now finds the mirror.
                 ForwardADLevel.get_or_create_mirror(global_id)
 
-    def end(self, global_id: int) -> None:
-        """End a level here if it is a mirror, and tell all whom we told of it."""
+    def end(self, number: int, told_by: Worker | None = None) -> None:
+        """End a level here if it is a mirror, and tell all whom we told of it but told_by."""
         now = time.monotonic()
         with self._lock:
-            told = self._told.pop(global_id, set())
-            self._outer.pop(global_id, None)
-            self._owner.pop(global_id, None)
+            told = self._told.pop(number, set())
+            self._outer.pop(number, None)
+            self._owner.pop(number, None)
             while self._ended_until and self._ended_until[0][0] < now:
                 self._ended.discard(self._ended_until.popleft()[1])
-            if global_id not in self._ended:
-                self._ended.add(global_id)
-                self._ended_until.append((now + TOMBSTONE_S, global_id))
-        ForwardADLevel.release_mirror(global_id)
-        for worker in told:
-            _ask_to_end(worker, global_id)
-
-    def end_levels_of(self, worker: Worker) -> None:
-        """End the mirrors of a lost worker's levels."""
-        for global_id in self.mirrors_by_owner().get(worker, ()):
-            self.end(global_id)
+            if number not in self._ended:
+                self._ended.add(number)
+                self._ended_until.append((now + TOMBSTONE_S, number))
+        ForwardADLevel.release_mirror(number)
+        self.tell_end(told - {told_by}, number)
 
     def stop(self) -> None:
         """End all mirrors, when RPC has shut down.
@@ -171,7 +158,12 @@ class TangentStore:
             ForwardADLevel.release_mirror(global_id)
         ForwardADLevel.forget_global_ids()
 
-    def mirrors_by_owner(self) -> dict[Worker, list[int]]:
+    def open_to(self, numbers: Sequence[int], worker: Worker) -> tuple[int, ...]:
+        """Return which levels are open here, and let a worker hear of their ends."""
+        is_open = ForwardADLevel.try_get_by_global_id
+        return self.tell([i for i in numbers if is_open(i) is not None], worker)
+
+    def held(self) -> dict[Worker, list[int]]:
         """Return the levels of other workers that are known here."""
         found: dict[Worker, list[int]] = {}
         with self._lock:
@@ -281,56 +273,3 @@ def _owner_of(global_id: int, brought_by: Worker, life: int) -> Worker | None:
         return brought_by if rank == brought_by.id and not brought_by.is_self else None
     owner = get_current_agent().find_life(rank, life)
     return None if owner is None or owner.is_self else owner
-
-
-def _ask_to_end(worker: Worker, global_id: int) -> None:
-    if is_current_agent_set():
-        get_current_agent().teller.tell(
-            worker,
-            MessageType.CLEANUP_LEVEL_REQ,
-            {"level": global_id},
-            failure=f"level {global_id} was not ended",
-            retries=NUM_CLEANUP_CONTEXT_RETRIES,
-        )
-
-
-def handle_level_end(request: Message) -> Reply | None:
-    """End the mirror of a level that its owner has left.
-
-    A worker that mirrors levels of this one, and lost who brought them, hears which are over.
-    """
-    words, sender = request.metadata, request.peer
-    if _HELD in words:
-        held = numbers(words, _HELD, sender.id)
-        open_here = [i for i in held if ForwardADLevel.try_get_by_global_id(i) is not None]
-        alive = _store.tell(open_here, sender)
-        return Reply([], {"over": [i for i in held if i not in alive]})
-    global_id = number(words, "level", sender.id)
-    if not _is_known_to_be_over(global_id):
-        _store.end(global_id)
-    return None
-
-
-def _is_known_to_be_over(global_id: int) -> bool:
-    # Word of an end comes from everybody who told us of the level; the first one is enough.
-    return global_id in _store._ended
-
-
-def handle_lost_owner(worker: Worker) -> None:
-    """End the levels of a lost worker, and those of others of whose end it has not told."""
-    _store.end_levels_of(worker)
-    if not is_current_agent_set():
-        return
-    for owner, held in _store.mirrors_by_owner().items():
-        get_current_agent().teller.tell(
-            owner,
-            MessageType.CLEANUP_LEVEL_REQ,
-            {_HELD: [*held]},
-            failure="which levels are over was not asked",
-            then=functools.partial(_end_all, owner),
-        )
-
-
-def _end_all(owner: Worker, reply: Reply) -> None:
-    for global_id in read_over(reply, owner.id, "levels"):
-        _store.end(global_id)

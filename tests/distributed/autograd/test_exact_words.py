@@ -51,7 +51,7 @@ def asked(kind: MessageType, peer: int, **words: Any) -> Any:
 def test_who_lost_its_bringer_hears_which_contexts_are_over(agent: FakeAgent) -> None:
     context = da._init(3).get_or_create_context(3 << 48 | 7)
     held = (context.id, context.id + 1)
-    answer = asked(CLEAN_UP, 5, context_ids=(), held=held)
+    answer = asked(CLEAN_UP, 5, context_ids=held, held=True)
     assert isinstance(answer, Reply) and answer.metadata == {"over": [context.id + 1]}
     # From now on it hears of the end.
     assert context._known_worker_ids() == {5}
@@ -107,7 +107,7 @@ def test_owners_of_what_is_held_are_asked_and_one_that_cannot_be_is_logged(
     agent.raises_for, agent.unanswered = {1}, True
     handle_lost_worker(life(9))
     assert "not asked on node 1: worker 'w1' was not told: worker 1 cannot be" in caplog.text
-    assert [(to, words["held"]) for to, _, words, _ in agent.sent] == [(2, [2 << 48])]
+    assert [(to, words["context_ids"]) for to, _, words, _ in agent.sent] == [(2, [2 << 48])]
     agent.futures[0].set_result(Reply([], {"over": (2 << 48,)}))
     assert da._get_debug_info()["num_autograd_contexts"] == 2
 

@@ -19,10 +19,11 @@ from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.autograd.rref_backward import handle_rref_backward
 from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
 from fastdist.distributed.autograd.stall import handle_progress
-from fastdist.distributed.autograd.tangent_store import TangentInterceptor, handle_level_end
+from fastdist.distributed.autograd.tangent_store import TangentInterceptor
 from fastdist.distributed.rpc.message.body import serialize
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.tensor.tensor import from_array
+from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.lives import life
 
 HANDLERS: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
@@ -33,14 +34,14 @@ HANDLERS: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
     (handle_clean_up, {"context_ids": ()}),
     (handle_abort, {"context_id": 1, "pass_id": 1, "reason": "x"}),
     (handle_progress, {"context_id": 1, "pass_id": 1}),
-    (handle_level_end, {"level": 1}),
     (handle_rref_backward, {"context_id": 1, "retain_graph": False}),
 ]
 OF_A_WORD = [(handler, words, name) for handler, words in HANDLERS for name in words]
 OPTIONAL: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
     (handle_gradients, {**HANDLERS[0][1], "create_graph": 1}),
     (handle_gradients, {**HANDLERS[0][1], "accumulate_to_grad": 1}),
-    (handle_clean_up, {"context_ids": (), "held": 5}),
+    (handle_clean_up, {"levels": ("x",)}),
+    (handle_clean_up, {"context_ids": ("x",), "held": True}),
     (handle_progress, {"context_id": 1, "pass_id": 1, "sends": "x"}),
     (TangentInterceptor().request_in, {"tangents.current": "x"}),
     (TangentInterceptor().request_in, {"tangents.levels": 5}),
@@ -52,7 +53,7 @@ OPTIONAL: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("handler", "words", "name"), OF_A_WORD)
 def test_a_word_that_is_missing_or_wrong_is_an_error_that_names_it(
-    handler: Callable[[Message], Any], words: dict[str, Any], name: str
+    agent: FakeAgent, handler: Callable[[Message], Any], words: dict[str, Any], name: str
 ) -> None:
     without = {other: value for other, value in words.items() if other != name}
     for wrong in (without, {**words, name: None}, {**words, name: 1.5}, {**words, name: [b""]}):
@@ -62,7 +63,7 @@ def test_a_word_that_is_missing_or_wrong_is_an_error_that_names_it(
 
 @pytest.mark.parametrize(("handler", "words"), OPTIONAL)
 def test_a_word_that_need_not_be_there_is_checked_where_it_is(
-    handler: Callable[[Message], Any], words: dict[str, Any]
+    agent: FakeAgent, handler: Callable[[Message], Any], words: dict[str, Any]
 ) -> None:
     with pytest.raises(MessageError, match="of worker 3 is"):
         handler(Message(0, peer=life(3), metadata=words))

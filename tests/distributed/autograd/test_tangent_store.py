@@ -19,11 +19,10 @@ from fastdist import Tensor
 from fastdist.core.errors import GraphError
 from fastdist.dispatch.tangents import levels_of, set_tangent
 from fastdist.distributed import rpc
+from fastdist.distributed.autograd.messages import handle_clean_up
 from fastdist.distributed.autograd.tangent_store import (
     TangentInterceptor,
     TangentStore,
-    handle_level_end,
-    handle_lost_owner,
     tangent_store,
 )
 from fastdist.distributed.rpc.handlers import Reply
@@ -274,7 +273,7 @@ def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
 def test_a_level_of_a_lost_worker_gets_no_mirror(store: TangentStore) -> None:
     # A message of it that waited for a thread is read after its levels were ended here.
     life(THEIRS >> 48).is_dead = True
-    store.end_levels_of(life(THEIRS >> 48))  # type: ignore[arg-type]
+    store.worker_lost(life(THEIRS >> 48))  # type: ignore[arg-type]
     store.register((THEIRS,), life(THEIRS >> 48))
     assert store.number_of_mirrors() == 0
 
@@ -284,8 +283,8 @@ def test_the_late_end_of_a_life_ends_no_level_of_the_next(store: TangentStore) -
     store.register((THEIRS,), life(THEIRS >> 48))
     later = next_life(former.id)
     store.register((THEIRS + 1,), life(THEIRS >> 48))
-    store.end_levels_of(former)  # type: ignore[arg-type]
-    assert store.mirrors_by_owner() == {later: [THEIRS + 1]}
+    store.worker_lost(former)  # type: ignore[arg-type]
+    assert store.held() == {later: [THEIRS + 1]}
 
 
 def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
@@ -294,7 +293,7 @@ def test_a_level_of_a_former_life_that_a_third_worker_brings_gets_no_mirror(
     former = life(THEIRS >> 48).record.incarnation
     later = next_life(THEIRS >> 48)
     store.register((THEIRS, THEIRS + 1), life(2), (former, later.record.incarnation))
-    assert store.mirrors_by_owner() == {later: [THEIRS + 1]}
+    assert store.held() == {later: [THEIRS + 1]}
 
 
 def test_a_level_that_a_lost_worker_brings_late_gets_no_mirror(store: TangentStore) -> None:
@@ -394,8 +393,9 @@ def test_the_end_of_a_level_is_told_to_whom_the_level_was(
     agent.raises_for = {1}
     store.end(THEIRS)
     store.end(THEIRS)
+    agent.teller.tell_gathered()
     ((worker_id, _, words, retries),) = agent.sent
-    assert (worker_id, words, retries) == (2, {"level": THEIRS}, 20)
+    assert (worker_id, words, retries) == (2, {"levels": [THEIRS]}, 20)
 
 
 def test_who_lost_the_worker_that_brought_a_level_asks_its_owner_whether_it_is_over(
@@ -406,11 +406,11 @@ def test_who_lost_the_worker_that_brought_a_level_asks_its_owner_whether_it_is_o
     store = tangent_store()
     store.register((open_there,), life(5))
     store.register((over_there,), life(5))
-    handle_lost_owner(life(1))
-    held = {"held": [open_there, over_there]}
-    assert agent.sent == [(5, MessageType.CLEANUP_LEVEL_REQ, held, 5)]
+    store.worker_lost(life(1))  # type: ignore[arg-type]
+    held = {"levels": [open_there, over_there], "held": True}
+    assert agent.sent == [(5, MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, held, 5)]
     agent.futures[0].set_result(Reply([], {"over": (over_there,)}))
-    assert store.mirrors_by_owner() == {life(5): [open_there]}
+    assert store.held() == {life(5): [open_there]}
 
 
 def test_an_owner_tells_which_levels_are_over_and_later_when_the_others_are(
@@ -420,9 +420,10 @@ def test_an_owner_tells_which_levels_are_over_and_later_when_the_others_are(
         level = ForwardADLevel.current()
         assert level is not None
         open_here = level.get_or_assign_global_id(tangent_store().next_id)
-        words = {"held": (open_here, open_here + 1)}
-        asked = Message(MessageType.CLEANUP_LEVEL_REQ, peer=life(1), metadata=words)
-        reply = handle_level_end(asked)
+        words = {"levels": (open_here, open_here + 1), "held": True}
+        asked = Message(MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ, peer=life(1), metadata=words)
+        reply = handle_clean_up(asked)
         assert reply is not None and reply.metadata == {"over": [open_here + 1]}
-    kind = MessageType.CLEANUP_LEVEL_REQ
-    assert [sent[:3] for sent in agent.sent] == [(1, kind, {"level": open_here})]
+    agent.teller.tell_gathered()
+    kind = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
+    assert [sent[:3] for sent in agent.sent] == [(1, kind, {"levels": [open_here]})]

@@ -47,7 +47,7 @@ def test_levels_may_come_and_end_while_those_of_a_lost_worker_end(
             if ends
             else (lambda: store.register((OTHER,), life(OTHER >> 48)))
         )
-        return lambda: store.end_levels_of(life(5)), other  # type: ignore[arg-type]
+        return lambda: store.worker_lost(life(5)), other  # type: ignore[arg-type]
 
     for _ in each_interleaving(prepare, "autograd/tangent_store.py"):
         assert mirror(FIRST) is mirror(SECOND) is None

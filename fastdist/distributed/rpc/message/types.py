@@ -41,6 +41,7 @@ class MessageType(IntEnum):
     # Gradients on their way back.
     BACKWARD_AUTOGRAD_REQ = 0x11 | REQUEST
     BACKWARD_AUTOGRAD_RESP = 0x12 | RESPONSE
+    # Contexts, or forward-mode levels, that are over.
     CLEANUP_AUTOGRAD_CONTEXT_REQ = 0x13 | REQUEST
     CLEANUP_AUTOGRAD_CONTEXT_RESP = 0x14 | RESPONSE
     RUN_WITH_PROFILING_REQ = 0x15 | REQUEST
@@ -65,9 +66,6 @@ class MessageType(IntEnum):
     # What the root of a stalled pass asks everybody.
     PASS_PROGRESS_REQ = OURS + 0x0B | REQUEST
     PASS_PROGRESS_RESP = OURS + 0x0C | RESPONSE
-    # A forward-mode level that its owner left.
-    CLEANUP_LEVEL_REQ = OURS + 0x0D | REQUEST
-    CLEANUP_LEVEL_RESP = OURS + 0x0E | RESPONSE
     # The answer to a request on a connection whose first message was no HELLO.
     GREET_FIRST = OURS + 0x11 | RESPONSE
     # A worker of the same machine offers memory in which large tensors shall lie.
@@ -130,7 +128,6 @@ OURS_ALONE: Final = frozenset(
         _T.CLEANUP_AUTOGRAD_CONTEXT_REQ,
         _T.ABORT_AUTOGRAD_CONTEXT_REQ,
         _T.PASS_PROGRESS_REQ,
-        _T.CLEANUP_LEVEL_REQ,
         _T.ARENA_OFFER_REQ,
         _T.IPC_OFFER_REQ,
         _T.RREF_USER_DELETE,

@@ -1,0 +1,112 @@
+"""How what several workers know by one id, a context or a level, ends at all of them."""
+
+# Note [Word that something is over]
+# Whoever has taken a context or a level to other workers tells them when it is over, and so does
+# each that hears of it. Such word may go down with a worker in between. So who loses one asks the
+# owners of what it holds which of that is over, and is told of the rest from then on; what the lost
+# worker owned is over by itself.
+
+from __future__ import annotations
+
+import functools
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from ...core.errors import MessageError, RpcNotRunningError
+from ..rpc.agent import get_current_agent, is_current_agent_set
+from ..rpc.handlers import Reply
+from ..rpc.message.ids import id_text
+from ..rpc.message.message import Message
+from ..rpc.message.types import MessageType
+from ..rpc.message.words import numbers
+from ..rpc.workers.worker import Worker
+
+_logger = logging.getLogger(__name__)
+
+_KIND: Final = MessageType.CLEANUP_AUTOGRAD_CONTEXT_REQ
+_RETRIES: Final = 20
+# With it the ids in a message are not over, but held by who asks which of them are.
+_HELD: Final = "held"
+
+
+class EndsEverywhere(ABC):
+    """All that this worker knows of one kind: `what` it is called, and in messages `ids`.
+
+    Thread  any
+    """
+
+    what: str
+    ids: str
+    # What the log says where others could not be told, and how loud.
+    failure: str
+    level = logging.INFO
+
+    @abstractmethod
+    def end(self, number: int, told_by: Worker | None = None) -> None:
+        """End one here, if it is here, and tell all whom this worker told of it but told_by."""
+
+    @abstractmethod
+    def open_to(self, numbers: Sequence[int], worker: Worker) -> Collection[int]:
+        """Return which of this worker's are open, and let another one hear of their ends."""
+
+    @abstractmethod
+    def held(self) -> Mapping[Worker, list[int]]:
+        """Return those of other workers that are known here, by owner."""
+
+    def tell_end(self, workers: Collection[Worker], number: int) -> None:
+        """Let workers hear, in a few milliseconds, that one is over.
+
+        Never raises: where a message does not arrive, the lease on the owner's life does the rest.
+        """
+        if not workers:
+            return
+        try:
+            teller = get_current_agent().teller
+        except RpcNotRunningError:
+            text = "no RPC agent: %s %s is not released on workers %s"
+            _logger.info(text, self.what, id_text(number), sorted(one.id for one in workers))
+            return
+        for worker in workers:
+            teller.soon(self._tell, worker, number)
+
+    def _tell(self, worker: Worker, over: Sequence[int]) -> None:
+        get_current_agent().teller.tell(
+            *(worker, _KIND, {self.ids: [*over]}),
+            failure=self.failure,
+            level=self.level,
+            retries=_RETRIES,
+        )
+
+    def hear(self, request: Message) -> Reply | None:
+        """End what is over, or tell which is of those that the sender holds."""
+        sender = request.peer
+        named = numbers(request.metadata, self.ids, sender.id)
+        if _HELD in request.metadata:
+            still = self.open_to(named, sender)
+            return Reply([], {"over": [number for number in named if number not in still]})
+        for number in named:
+            self.end(number, sender)
+        return None
+
+    def worker_lost(self, worker: Worker) -> None:
+        """End what a lost worker owned, and ask the other owners which of theirs are over."""
+        for number in self.held().get(worker, ()):
+            self.end(number)
+        for owner, ids in self.held().items() if is_current_agent_set() else ():
+            get_current_agent().teller.tell(
+                *(owner, _KIND, {self.ids: [*ids], _HELD: True}),
+                failure=f"which {self.what}s are over was not asked",
+                then=functools.partial(self._read, owner),
+            )
+
+    def _read(self, owner: Worker, reply: Reply) -> None:
+        try:
+            over = numbers(reply.metadata, "over", owner.id)
+        except MessageError as error:
+            text = "what worker %d says of its %ss is not read: %s"
+            _logger.warning(text, owner.id, self.what, error)
+            return
+        for number in over:
+            self.end(number, owner)
