@@ -24,9 +24,8 @@ dependencies.py          which Nodes must run
 own_queue.py             the queue of one call of its loop
 global_cpu_thread.py     GPU to CPU continuations
 rref_backward.py         a root that lives elsewhere
-failure.py               word to others that a pass has failed
-abort.py                 a pass that failed elsewhere
-lost_workers.py          a pass that begins after a worker was lost
+abort.py                 word to others that a pass has failed
+lost_workers.py          what passes and contexts do without lost workers
 stall.py                 a pass that cannot end
 functional.py            products with Jacobians and Hessians
 explanation.py           a picture of the graph over workers, and of where a pass spent its time
@@ -50,10 +49,10 @@ from ..rpc.bindings import incompatible
 from ..rpc.message.gate import export_later
 from ..rpc.workers.worker import Worker
 from . import container
-from .abort import handle_lost_worker
-from .container import DistAutogradContainer, current_context_id, get_instance
+from .container import current_context_id, get_instance
 from .context import DistAutogradContext
 from .engine import dist_engine
+from .lost_workers import handle_lost_worker
 from .messages import install_all
 from .tangent_store import tangent_store
 
@@ -160,12 +159,7 @@ def get_gradients(context_id: int) -> dict[Tensor, Tensor]:
     return get_instance().retrieve_context(context_id).gradients()
 
 
-def _init(worker_id: int) -> DistAutogradContainer:
-    return container.init(worker_id)
-
-
-def _start(worker_id: int) -> None:
-    _init(worker_id)
+_init = container.init
 
 
 def _stop() -> None:
@@ -222,7 +216,7 @@ export_later(f"{__name__}.functional", "_leaf_there", "_dual_there", "_dot_there
 
 # RPC imports this room when it starts: from then on this worker can take part in any context.
 install_all()
-add_hooks(_start, _stop, _lost)
+add_hooks(_init, _stop, _lost)
 add_debug_info(_get_debug_info)
 
 __all__ = [

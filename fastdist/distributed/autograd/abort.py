@@ -1,39 +1,39 @@
-"""Telling every worker that a pass has failed, so that none waits for gradients in vain."""
+"""Word to other workers that a pass has failed, so that none waits for gradients in vain."""
 
 from __future__ import annotations
 
-from ...core.errors import GraphError, WorkerLostError
+from collections.abc import Iterable
+
+from ..rpc.agent import get_current_agent, is_current_agent_set
+from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text
-from ..rpc.message.message import Message
+from ..rpc.message.types import MessageType
 from ..rpc.workers.worker import Worker
-from .container import get_instance
-from .failure import abort_everywhere
-from .pass_words import read_abort
+from .pass_words import Terms, write_abort
+
+_ANSWER_WITHIN_S = 10.0
 
 
-def handle_abort(request: Message) -> None:
-    """End this worker's part of a pass that failed elsewhere, and pass the word on.
+def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> None:
+    """Ask all workers that the context of a pass has reached to end it.
 
-    The word stops where it has been before, so it does not go round in circles.
+    Never raises, and waits for nobody; a lost worker needs no telling.
     """
-    terms, reason = read_abort(request.metadata, request.peer.id)
-    context = get_instance().find_context(terms.context_id)
-    error = GraphError(f"the pass was given up by worker {request.peer.id}: {reason}")
-    if context is not None and context.give_up_pass(terms, error):
-        abort_everywhere(context.known_workers(), terms, reason)
-
-
-def handle_lost_worker(worker: Worker) -> None:
-    """End passes that wait for a lost worker, and release the contexts that it owned."""
-    container = get_instance()
-    for context in container.all_contexts():
-        if context.owner is worker or worker in context.known_workers():
-            part = context.pass_under_way()
-            if part is not None and worker not in part.lost_before:
-                part.fail(
-                    WorkerLostError(
-                        f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "
-                        f"pass of context {id_text(context.id)}"
-                    )
-                )
-    container.worker_lost(worker)
+    if not is_current_agent_set():
+        return
+    agent = get_current_agent()
+    if debug_log.of_autograd:
+        what = (terms.context_id, terms.pass_id, "is aborted everywhere: %s", reason)
+        debug_log.backward(agent.get_worker_info().id, *what)
+    words = write_abort(terms, reason)
+    for worker in reached:
+        if worker.is_self:
+            continue
+        agent.teller.tell(
+            worker,
+            MessageType.ABORT_AUTOGRAD_CONTEXT_REQ,
+            words,
+            failure=f"a pass of context {id_text(terms.context_id)} was not given up",
+            retries=0,
+            timeout_s=_ANSWER_WITHIN_S,
+        )

@@ -19,6 +19,7 @@ from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
 from ..rpc.message.ids import id_text
 from ..rpc.message.message import Message
+from ..rpc.message.metadata import Value
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import numbers
 from ..rpc.workers.worker import Worker
@@ -72,11 +73,9 @@ class EndsEverywhere(ABC):
             teller.soon(self._tell, worker, number)
 
     def _tell(self, worker: Worker, over: Sequence[int]) -> None:
+        words: dict[str, Value] = {self.ids: [*over]}
         get_current_agent().teller.tell(
-            *(worker, _KIND, {self.ids: [*over]}),
-            failure=self.failure,
-            level=self.level,
-            retries=_RETRIES,
+            *(worker, _KIND, words), failure=self.failure, level=self.level, retries=_RETRIES
         )
 
     def hear(self, request: Message) -> Reply | None:
@@ -95,8 +94,9 @@ class EndsEverywhere(ABC):
         for number in self.held().get(worker, ()):
             self.end(number)
         for owner, ids in self.held().items() if is_current_agent_set() else ():
+            words: dict[str, Value] = {self.ids: [*ids], _HELD: True}
             get_current_agent().teller.tell(
-                *(owner, _KIND, {self.ids: [*ids], _HELD: True}),
+                *(owner, _KIND, words),
                 failure=f"which {self.what}s are over was not asked",
                 then=functools.partial(self._read, owner),
             )

@@ -21,11 +21,11 @@ from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text
+from .abort import abort_everywhere
 from .backward_pass import BackwardPass, DistGraphTask, PassState
 from .container import current_context_id, force_current_context_id, get_instance
 from .context import DistAutogradContext
 from .dependencies import compute_dependencies
-from .failure import abort_everywhere
 from .global_cpu_thread import GlobalCpuThread, log_expired
 from .lost_workers import end_sends_to_the_lost
 from .message_autograd import receive_recorded, send_recorded

@@ -1,19 +1,37 @@
-"""What a pass does without workers that were lost before it began."""
+"""What passes and contexts do without workers that are lost, while they are there or before."""
 
 from __future__ import annotations
 
 from ...core.errors import WorkerLostError
 from ...graph.node import Node
 from ..rpc.message.ids import id_text
+from ..rpc.workers.worker import Worker
 from .backward_pass import BackwardPass
+from .container import get_instance
 from .context import DistAutogradContext
 
 # Note [Workers that are lost before a pass]
-# The loss of a worker ends the passes that are under way (abort.py). A later pass would wait for
-# ever for the gradients of what was sent there. In the auto mode there are none: a loss that
-# depended on them had to send a gradient to that worker, which fails by itself. In the fast mode
-# every send takes part, so the pass fails. A send and a receive know the life of the worker at the
-# other end: who has taken its rank since has nothing to do with them.
+# The loss of a worker ends the passes that are under way. A later pass would wait for ever for the
+# gradients of what was sent there. In the auto mode there are none: a loss that depended on them
+# had to send a gradient to that worker, which fails by itself. In the fast mode every send takes
+# part, so the pass fails. A send and a receive know the life of the worker at the other end: who
+# has taken its rank since has nothing to do with them.
+
+
+def handle_lost_worker(worker: Worker) -> None:
+    """End passes that wait for a lost worker, and release the contexts that it owned."""
+    container = get_instance()
+    for context in container.all_contexts():
+        if context.owner is worker or worker in context.known_workers():
+            part = context.pass_under_way()
+            if part is not None and worker not in part.lost_before:
+                part.fail(
+                    WorkerLostError(
+                        f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "
+                        f"pass of context {id_text(context.id)}"
+                    )
+                )
+    container.worker_lost(worker)
 
 
 def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> list[Node]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.errors import ContextError, ContextReleasedError
+from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
 from ..rpc.handlers import Reply, register_handler
@@ -11,12 +11,12 @@ from ..rpc.message.body import let_sparse_travel
 from ..rpc.message.message import Message
 from ..rpc.message.types import MessageType
 from ..rpc.references.rref import RRef
-from .abort import handle_abort
+from .abort import abort_everywhere
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor, reduce_sparse
 from .outbox import IN_PERSON, unpack
-from .pass_words import Terms
+from .pass_words import Terms, read_abort
 from .rref_backward import handle_rref_backward, rref_backward
 from .sparse_parts import rebuild_recorded
 from .stall import handle_progress
@@ -45,6 +45,18 @@ def handle_gradients(request: Message) -> Reply | Future[None]:
         done.value()  # it is over: what failed is raised where the gradients came from
         return Reply(*parcel.content())
     return done
+
+
+def handle_abort(request: Message) -> None:
+    """End this worker's part of a pass that failed elsewhere, and pass the word on.
+
+    The word stops where it has been before, so it does not go round in circles.
+    """
+    terms, reason = read_abort(request.metadata, request.peer.id)
+    context = get_instance().find_context(terms.context_id)
+    error = GraphError(f"the pass was given up by worker {request.peer.id}: {reason}")
+    if context is not None and context.give_up_pass(terms, error):
+        abort_everywhere(context.known_workers(), terms, reason)
 
 
 def handle_clean_up(request: Message) -> Reply | None:

@@ -18,8 +18,8 @@ from ..rpc.agent import get_current_agent
 from ..rpc.message.metadata import Value
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import Words, numbers, refuse, texts
+from .abort import abort_everywhere
 from .backward_pass import BackwardPass
-from .failure import abort_everywhere
 from .sparse_parts import SPARSE, apart, together
 
 if TYPE_CHECKING:

@@ -232,7 +232,7 @@ _first_number = 0
 
 
 # Called with the worker id by init_rpc, before the group is joined, and by shutdown.
-_start_hooks: list[Callable[[int], None]] = []
+_start_hooks: list[Callable[[int], object]] = []
 _stop_hooks: list[Callable[[], None]] = []
 _debug_infos: list[Callable[[], Mapping[str, object]]] = []
 # Likewise with each agent that becomes this process's.
@@ -240,7 +240,7 @@ _watchers: list[Callable[[RpcAgent | None], None]] = []
 
 
 def add_hooks(
-    start: Callable[[int], None],
+    start: Callable[[int], object],
     stop: Callable[[], None],
     lost: Callable[[Worker], None] | None = None,
 ) -> None:

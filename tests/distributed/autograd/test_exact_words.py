@@ -14,11 +14,11 @@ import fastdist
 import fastdist.distributed.autograd as da
 from fastdist.core.errors import GraphError, MessageError, WorkerLostError
 from fastdist.core.future import Future
-from fastdist.distributed.autograd.abort import handle_lost_worker
 from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
 from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
+from fastdist.distributed.autograd.lost_workers import handle_lost_worker
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
 from fastdist.distributed.autograd.pass_words import Terms

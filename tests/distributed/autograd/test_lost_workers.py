@@ -11,9 +11,9 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.autograd import stall
-from fastdist.distributed.autograd.abort import handle_lost_worker
 from fastdist.distributed.autograd.context import DistAutogradContext
 from fastdist.distributed.autograd.engine import dist_engine
+from fastdist.distributed.autograd.lost_workers import handle_lost_worker
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
 from fastdist.distributed.autograd.pass_words import Terms

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from fastdist.core.errors import MessageError
-from fastdist.distributed.autograd.abort import handle_abort
 from fastdist.distributed.autograd.backward_pass import BackwardPass
 from fastdist.distributed.autograd.context import DistAutogradContext
-from fastdist.distributed.autograd.messages import handle_clean_up, handle_gradients
+from fastdist.distributed.autograd.messages import handle_abort, handle_clean_up, handle_gradients
 from fastdist.distributed.autograd.outbox import unpack
 from fastdist.distributed.autograd.pass_words import Progress, Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward

@@ -14,8 +14,8 @@ from fastdist import Tensor
 from fastdist.core.device import Device
 from fastdist.core.errors import ContextError, WorkerLostError
 from fastdist.distributed.autograd import messages
-from fastdist.distributed.autograd.abort import handle_lost_worker
 from fastdist.distributed.autograd.container import force_current_context_id, get_instance
+from fastdist.distributed.autograd.lost_workers import handle_lost_worker
 from fastdist.distributed.autograd.message_autograd import context_guard
 from fastdist.distributed.autograd.outbox import unpack
 from fastdist.distributed.rpc import interceptors

@@ -78,7 +78,7 @@ def test_words_are_refused_without_asserts_as_well() -> None:
     code = (
         "from types import SimpleNamespace\n"
         "from fastdist.distributed.rpc.message.message import Message\n"
-        "from fastdist.distributed.autograd.abort import handle_abort\n"
+        "from fastdist.distributed.autograd.messages import handle_abort\n"
         "from fastdist.core.errors import MessageError\n"
         "words = {'context_id': 'x', 'pass_id': 1, 'reason': ''}\n"
         "try: handle_abort(Message(0, peer=SimpleNamespace(id=3), metadata=words))\n"
