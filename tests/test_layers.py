@@ -79,9 +79,14 @@ ROOMS: dict[str, set[str]] = {
     "distributed.nn": {"distributed.remote_device", "distributed.rpc", "nn"},
     "distributed.autograd": {"distributed.rpc", "engine", "dispatch", "autograd"},
     "distributed.profiler": {"profiler", "distributed.rpc"},
+    "distributed.rpc.server_process_global_profiler": {"distributed.profiler", "autograd"},
     "distributed.optim": {"optim", "distributed.autograd"},
     "distributed.checkpoint": {"distributed.optim", "serialization"},
-    "distributed": {"distributed.nn", "distributed.checkpoint", "distributed.profiler"},
+    "distributed": {
+        "distributed.nn",
+        "distributed.checkpoint",
+        "distributed.rpc.server_process_global_profiler",
+    },
 }
 # These stand on top; only they may import the root package, which may import anything.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}

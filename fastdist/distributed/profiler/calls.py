@@ -117,6 +117,7 @@ class ProfiledCalls:
             raise
         assert rref._creation is not None
         rref._creation = call.future_after(rref._creation, self._agent.pool)
+        rref._profiling_future = rref._creation
         return rref
 
     def fetch(self, rref: RRef[Any], timeout: float) -> Any:

@@ -19,7 +19,7 @@ from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
 from .bindings import incompatible, seconds
-from .gather import all_gather
+from .gather import AllGatherStates, all_gather
 from .internal import _internal_rpc_pickler, _use_rpc_pickler, current
 from .references.rref import RRef, above
 from .remote_profiler_manager import RemoteProfilerManager
@@ -29,6 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 __all__ = [
+    "AllGatherStates",
     "RRef",
     "RemoteProfilerManager",
     "_internal_rpc_pickler",

@@ -18,18 +18,20 @@ from .message.types import MessageType
 from .workers.worker import Worker
 
 
-class _Gathering:
-    """What has come so far of one gathering, at its leader."""
+class AllGatherStates:
+    """What has come so far of one gathering, at its leader; `proceed_signal` is set at its end."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str] = ()) -> None:
         self.missing = set(names)
-        self.objects: dict[str, Any] = {}
+        self.gathered_objects: dict[str, Any] = {}
         self.outcome: Future[dict[str, Any]] = Future()
+        self.proceed_signal = signal = threading.Event()
+        self.outcome.add_done_callback(lambda _: signal.set())
 
 
 # Guards the three below it. Outcomes are completed outside of it.
 _lock: Final = threading.Lock()
-_gatherings: dict[str, _Gathering] = {}
+_gatherings: dict[str, AllGatherStates] = {}
 _failed: dict[str, RpcError] = {}  # the latest that failed, for those who come to them later
 _MOST_FAILED: Final = 64
 _numbers: dict[tuple[str, ...], int] = {}
@@ -108,16 +110,16 @@ def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> La
         if gathering is None:
             if which in _failed:
                 raise _failed[which]
-            gathering = _gatherings[which] = _Gathering(names)
+            gathering = _gatherings[which] = AllGatherStates(names)
         if name not in gathering.missing:
             raise RpcError(f"{name} reported intent sequence id {which} twice, or is not expected")
         gathering.missing.discard(name)
-        gathering.objects[name] = obj
+        gathering.gathered_objects[name] = obj
         is_whole = not gathering.missing
         if is_whole:
             del _gatherings[which]
     if is_whole:
-        gathering.outcome.try_complete(gathering.objects)
+        gathering.outcome.try_complete(gathering.gathered_objects)
     return Later(gathering.outcome)
 
 

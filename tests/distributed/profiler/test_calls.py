@@ -121,6 +121,28 @@ def check_each_kind(x: fd.Tensor) -> None:
     }
 
 
+def wait_for_the_events_of_a_remote_call(x: fd.Tensor) -> None:
+    with autograd_profiler.profile() as p:
+        rref = rpc.remote("worker1", double, (x,))
+        rref._get_profiling_future().wait()
+        # What comes once the block is left is in no profile.
+    key = "rpc_remote#double(worker0 -> worker1)"
+    assert key in {event.name for event in p.function_events}
+    unprofiled = rpc.remote("worker1", double, (x,))
+    for one in (unprofiled, rpc.RRef(x)):
+        with pytest.raises(RpcError, match="Profiling future has not been set!"):
+            one._get_profiling_future()
+    unprofiled.to_here()
+
+
+def in_a_group_of_two() -> None:
+    in_a_group(wait_for_the_events_of_a_remote_call)
+
+
+def test_who_makes_a_reference_can_wait_for_the_events_of_its_call() -> None:
+    run_group(in_a_group_of_two, 2)
+
+
 @pytest.mark.seed("U14")
 def test_events_of_each_kind_of_call_come_back_under_its_name() -> None:
     run_group(each_kind, 2)

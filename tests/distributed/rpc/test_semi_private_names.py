@@ -105,6 +105,14 @@ def test_the_faulty_agent_is_where_pytorchs_tests_look_for_it() -> None:
     assert issubclass(_testing.FaultyTensorPipeAgent, rpc.TensorPipeAgent)
 
 
+def test_what_a_gathering_has_so_far_is_told_as_pytorchs_does() -> None:
+    states = api.AllGatherStates(["w0"])
+    assert states.gathered_objects == {} and not states.proceed_signal.is_set()
+    states.outcome.set_result({"w0": 5})
+    assert states.proceed_signal.is_set()
+    assert api.AllGatherStates().gathered_objects is not states.gathered_objects
+
+
 def test_the_constants_are_pytorchs() -> None:
     assert datetime.timedelta(milliseconds=2147483647) == constants.DEFAULT_PROCESS_GROUP_TIMEOUT
     assert (rpc._DEFAULT_RPC_TIMEOUT_SEC, rpc._UNSET_RPC_TIMEOUT) == (60.0, -1.0)

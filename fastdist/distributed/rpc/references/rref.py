@@ -112,6 +112,8 @@ class RRef(Generic[T]):
 
     # The Future of the remote call that makes the value, where this worker made the call.
     _creation: Future[Any] | None = None
+    # Likewise, done when the events of that call are recorded; where a profile records them.
+    _profiling_future: Future[Any] | None = None
     # Whether the owner knows of its end, or has never heard of it.
     _is_deleted = False
     _type: type | None = None
@@ -265,6 +267,18 @@ class RRef(Generic[T]):
     def _get_future(self) -> Future[Any] | None:
         """Return the Future of the call that makes the value, None where another made it."""
         return self._creation
+
+    def _get_profiling_future(self) -> Future[Any]:
+        """Return a Future that is done when the call that makes the value is in the profile.
+
+        Raises  RpcError where no profile recorded when this worker made the call
+        """
+        if self._profiling_future is None:
+            raise RpcError(
+                f"Profiling future has not been set! {self} was not made by rpc.remote() under a "
+                "profile of this worker"
+            )
+        return self._profiling_future
 
     def _serialize(self) -> tuple[object, ...]:
         """Raise NotImplementedError: each reference is one more that its owner hears of, with the

@@ -1,0 +1,73 @@
+"""What a worker does for others is in the profiles that are open there, whoever asked for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc.calls.serving import Incoming
+from fastdist.distributed.rpc.server_process_global_profiler import _server_process_global_profile
+from tests.distributed.members import init
+from tests.distributed.workers import run_group
+
+
+def events_there(profile: Any) -> list[list[Any]]:
+    """Return, on its owner, the events of a profile, by requests."""
+    events: list[list[Any]] = profile.local_value().process_global_function_events
+    return events
+
+
+def names_of(requests: list[list[Any]]) -> list[list[str]]:
+    """Return the names of the outermost events, of requests that ran ops."""
+    found = [[one.name for one in events if one.cpu_parent is None] for events in requests]
+    return [names for names in found if names]
+
+
+def subtract_here(x: fd.Tensor) -> fd.Tensor:
+    return x - 1.0
+
+
+def profile_w1() -> None:
+    if init() == 0:
+        x = fd.ones(2)
+        outer = rpc.remote("w1", rpc._server_process_global_profile)
+        outer.rpc_sync().__enter__()
+        rpc.rpc_sync("w1", fd.add, (x, x))
+        inner = rpc.remote("w1", rpc._server_process_global_profile)
+        inner.rpc_sync().__enter__()
+        # Not by the thread that has entered, maybe, and each request has its own events.
+        both = [rpc.rpc_async("w1", subtract_here, (x,)) for _ in range(2)]
+        fd.futures.wait_all(both)
+        inner.rpc_sync().__exit__(None, None, None)
+        rpc.rpc_sync("w1", fd.mul, (x, x))
+        outer.rpc_sync().__exit__(None, None, None)
+        rpc.rpc_sync("w1", fd.add, (x, x))
+        found = [names_of(rpc.rpc_sync("w1", events_there, (one,))) for one in (outer, inner)]
+        add, sub, mul = "aten::add", "aten::sub", "aten::mul"
+        assert found == [[[add], [sub], [sub], [mul]], [[sub], [sub]]], found
+        averages = outer.rpc_sync().key_averages()
+        assert {one.key: one.count for one in averages} == {add: 1, sub: 2, mul: 1}
+        assert rpc.rpc_sync("w1", is_unwatched)
+    rpc.shutdown()
+
+
+def is_unwatched() -> bool:
+    return Incoming.run.__module__ == Incoming.__module__
+
+
+def test_open_profiles_have_what_a_worker_does_for_requests_of_others() -> None:
+    run_group(profile_w1, 2)
+
+
+def test_a_profile_is_entered_once_and_one_that_is_off_records_nothing() -> None:
+    with _server_process_global_profile() as profile:
+        with pytest.raises(RuntimeError, match="autograd profiler traces are not reentrant"):
+            profile.__enter__()
+        fd.ones(2) * 2.0
+    assert profile.process_global_function_events == [] and not profile.function_events
+    with _server_process_global_profile(enabled=False):
+        assert is_unwatched()
+    assert is_unwatched()
