@@ -9,9 +9,10 @@ from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text
 from ..rpc.message.types import MessageType
 from ..rpc.workers.worker import Worker
-from .pass_words import Terms, write_abort
+from .pass_words import REASON, Terms
 
 _ANSWER_WITHIN_S = 10.0
+_LONGEST_REASON = 1000
 
 
 def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> None:
@@ -25,7 +26,7 @@ def abort_everywhere(reached: Iterable[Worker], terms: Terms, reason: str) -> No
     if debug_log.of_autograd:
         what = (terms.context_id, terms.pass_id, "is aborted everywhere: %s", reason)
         debug_log.backward(agent.get_worker_info().id, *what)
-    words = write_abort(terms, reason)
+    words = {**terms._asdict(), REASON: reason[:_LONGEST_REASON]}
     for worker in reached:
         if worker.is_self:
             continue

@@ -10,13 +10,14 @@ from ..rpc.interceptors import install
 from ..rpc.message.body import let_sparse_travel
 from ..rpc.message.message import Message
 from ..rpc.message.types import MessageType
+from ..rpc.message.words import filled, text
 from ..rpc.references.rref import RRef
 from .abort import abort_everywhere
 from .container import get_instance
 from .engine import dist_engine
 from .message_autograd import AutogradInterceptor, reduce_sparse
 from .outbox import IN_PERSON, unpack
-from .pass_words import Terms, read_abort
+from .pass_words import REASON, Terms
 from .rref_backward import handle_rref_backward, rref_backward
 from .sparse_parts import rebuild_recorded
 from .stall import handle_progress
@@ -26,7 +27,7 @@ from .tangent_store import TangentInterceptor, tangent_store
 def handle_gradients(request: Message) -> Reply | Future[None]:
     """Go on with a pass from the sends that these gradients answer."""
     words = request.metadata
-    terms = Terms.read(words, request.peer.id)
+    terms = filled(Terms, words, request.peer.id)
     came = unpack(request.tensors, words, request.peer.id)
     try:
         context = get_instance().retrieve_context(terms.context_id)
@@ -52,9 +53,10 @@ def handle_abort(request: Message) -> None:
 
     The word stops where it has been before, so it does not go round in circles.
     """
-    terms, reason = read_abort(request.metadata, request.peer.id)
+    words, sender = request.metadata, request.peer.id
+    terms, reason = filled(Terms, words, sender), text(words, REASON, sender)
     context = get_instance().find_context(terms.context_id)
-    error = GraphError(f"the pass was given up by worker {request.peer.id}: {reason}")
+    error = GraphError(f"the pass was given up by worker {sender}: {reason}")
     if context is not None and context.give_up_pass(terms, error):
         abort_everywhere(context.known_workers(), terms, reason)
 

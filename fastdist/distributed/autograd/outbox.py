@@ -188,7 +188,7 @@ class Outbox:
 
     def _packed(self, parcel: Parcel) -> tuple[list[Tensor], dict[str, Value]]:
         tensors, words = parcel.content()
-        return tensors, {**self.part.terms.write(), **words}
+        return tensors, {**self.part.terms._asdict(), **words}
 
 
 def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradients]:

@@ -14,12 +14,13 @@ from ..rpc.handlers import Reply
 from ..rpc.message.ids import id_text
 from ..rpc.message.message import Message
 from ..rpc.message.types import MessageType
+from ..rpc.message.words import filled, numbers
 from ..rpc.workers.worker import Worker
 from .backward_pass import BackwardPass
 from .container import get_instance
 from .context import DistAutogradContext
 from .outbox import MESSAGES, UNUSED
-from .pass_words import Progress, read_question, read_sends, write_question, write_sends
+from .pass_words import SENDS, Progress, Sends, Terms
 
 if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
@@ -151,16 +152,18 @@ def first_failed(begun: Sequence[Future[Any]]) -> Future[Any] | None:
 
 def handle_progress(request: Message) -> Reply:
     """Tell the root of a stalled pass how it stands here."""
-    terms, sends = read_question(request.metadata, request.peer.id)
+    words, sender = request.metadata, request.peer.id
+    terms = filled(Terms, words, sender)
     context = get_instance().find_context(terms.context_id)
-    if sends is not None:
-        if context is None:
-            return Reply([], write_sends(sends, begun=True))
-        begun = context.find_pass(terms.pass_id) is not None
-        return Reply([], write_sends(context.lacks(terms.pass_id, sends), begun=begun))
+    if SENDS in words:
+        told = Sends(numbers(words, SENDS, sender), begun=True)
+        if context is not None:
+            lacks = (*context.lacks(terms.pass_id, told.sends),)
+            told = Sends(lacks, context.find_pass(terms.pass_id) is not None)
+        return Reply([], told._asdict())
     # Who has no such context has no part in the pass, as if that were over.
     nothing = Progress(0, 0, 0, begun=True)
-    return Reply([], (nothing if context is None else context.progress(terms.pass_id)).write())
+    return Reply([], (nothing if context is None else context.progress(terms.pass_id))._asdict())
 
 
 def _let_all_begin(
@@ -181,7 +184,7 @@ def _let_all_begin(
         if not sends and (answer.begun or heard is not None):
             continue
         told.setdefault(worker, set()).update(sends)
-        words = part.terms.write()
+        words = part.terms._asdict()
         words[MESSAGES] = [number for message_id in sends for number in (message_id, UNUSED)]
         part.note_told(len(sends))
         begun = agent.send(worker, MessageType.BACKWARD_AUTOGRAD_REQ, (), words)
@@ -211,10 +214,10 @@ def _sends_without_receive(
             (one, of, agent.send(one, kind, (), words, timeout_s=_ANSWER_WITHIN_S))
             for one in found
             if (of := senders.get(one.id))
-            for words in (write_question(part.terms, of),)
+            for words in ({**part.terms._asdict(), SENDS: (*of,)},)
         ]
         for one, of, answered in asked:
-            begun, without = read_sends(answered.wait().metadata, one.id)
+            without, begun = filled(Sends, answered.wait().metadata, one.id)
             if found[one].begun and not begun:
                 return None  # the context has come there meanwhile, and knows of no pass
             for message_id in without:
@@ -235,7 +238,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
     to_ask = _living(agent, found[me].workers) - {me}
     while to_ask:
         try:
-            words = write_question(part.terms)
+            words = part.terms._asdict()
             answers = [
                 agent.send(worker, kind, (), words, timeout_s=_ANSWER_WITHIN_S) for worker in to_ask
             ]

@@ -14,6 +14,7 @@ from fastdist import Tensor, nn
 from fastdist.core.errors import MessageError
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.rpc.message.words import filled
 from fastdist.graph.accumulate_grad import accumulator_of
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.autograd.on_worker import on_worker, outside
@@ -135,10 +136,9 @@ def test_the_smart_mode_says_what_to_take_instead(agent: FakeAgent) -> None:
         da.backward(context_id, [leaf(1).sum()], mode="smart")
 
 
-@pytest.mark.parametrize("name", ["create_graph", "accumulate_to_grad"])
-def test_words_of_a_pass_are_written_where_they_hold_and_checked_where_they_are(name: str) -> None:
-    terms = Terms(1, 2, True, True, name == "create_graph", name == "accumulate_to_grad")
-    words = terms.write()
-    assert Terms.read(words, 3) == terms and name not in Terms(1, 2).write()
+@pytest.mark.parametrize("name", ["create_graph", "to_grad"])
+def test_the_terms_of_a_pass_travel_with_its_gradients_and_are_checked(name: str) -> None:
+    words = Terms(1, 2, True, True)._replace(**{name: True})._asdict()
+    assert filled(Terms, words, 3)._asdict() == words
     with pytest.raises(MessageError, match=f"'{name}' of worker 3"):
-        Terms.read({**words, name: "x"}, 3)
+        filled(Terms, {**words, name: "x"}, 3)

@@ -14,6 +14,7 @@ import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import ContextError, ContextReleasedError
 from fastdist.distributed import rpc
+from fastdist.distributed.autograd.pass_words import Terms
 from fastdist.distributed.autograd.recv_rpc_backward import RecvRpcBackward
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType
@@ -45,8 +46,8 @@ def tell(to: int, kind: MessageType, tensors: Any = (), **words: Any) -> None:
 def send_gradients(
     to: int, context_id: int, pass_id: int, messages: list[int], *tensors: Tensor
 ) -> None:
-    words = {"retain_graph": True, "auto": False, "messages": messages}
-    tell(to, BACKWARD, tensors, context_id=context_id, pass_id=pass_id, **words)
+    terms = Terms(context_id, pass_id, retain_graph=True)
+    tell(to, BACKWARD, tensors, **terms._asdict(), messages=messages)
 
 
 def passes_of(worker: str) -> int:
@@ -145,7 +146,7 @@ def test_a_pass_that_was_given_up_does_not_begin_any_more() -> None:
     with da.context() as context_id:
         z = rpc.rpc_sync("w1", first_of, (a,))
         (known,) = da._current_context()._recv_functions()
-        tell(1, ABORT, context_id=context_id, pass_id=OTHER_PASS, reason="of the test")
+        tell(1, ABORT, **Terms(context_id, OTHER_PASS)._asdict(), reason="of the test")
         with pytest.raises(ContextReleasedError, match="has ended here"):
             send_gradients(1, context_id, OTHER_PASS, [known, 1], a.detach())
         assert passes_of("w1") == 0

@@ -21,7 +21,7 @@ from fastdist.distributed.autograd.global_cpu_thread import GlobalCpuThread
 from fastdist.distributed.autograd.lost_workers import handle_lost_worker
 from fastdist.distributed.autograd.message_autograd import add_send_rpc_backward
 from fastdist.distributed.autograd.outbox import Gradients
-from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.pass_words import Progress, Terms
 from fastdist.distributed.autograd.sparse_parts import SPARSE, together
 from fastdist.distributed.rpc import interceptors
 from fastdist.distributed.rpc.handlers import Reply, handler_of
@@ -59,11 +59,10 @@ def test_who_lost_its_bringer_hears_which_contexts_are_over(agent: FakeAgent) ->
 
 
 def test_of_a_context_that_is_not_here_nothing_is_under_way(agent: FakeAgent) -> None:
-    nothing = {"running": 0, "sent": 0, "received": 0, "begun": True}
-    nothing |= {"waiting": [], "waits_for": [], "workers": []}  # type: ignore[dict-item]
-    assert asked(PROGRESS, 5, context_id=77, pass_id=1).metadata == nothing
-    told = asked(PROGRESS, 5, context_id=77, pass_id=1, sends=(4, 6))
-    assert told.metadata == {"sends": [4, 6], "begun": True}
+    words = Terms(77, 1)._asdict()
+    assert asked(PROGRESS, 5, **words).metadata == Progress(0, 0, 0, begun=True)._asdict()
+    told = asked(PROGRESS, 5, **words, sends=(4, 6))
+    assert told.metadata == {"sends": (4, 6), "begun": True}
 
 
 def test_an_answer_to_what_was_not_wrapped_brings_no_context(agent: FakeAgent) -> None:
@@ -180,7 +179,7 @@ def test_a_pass_that_another_worker_gives_up_fails_with_its_words(agent: FakeAge
     with da.context():
         context = da._current_context()
         part = begin(context, leaf().sum())
-        words = {"context_id": context.id, "pass_id": part.terms.pass_id, "reason": "of the test"}
+        words = {**part.terms._asdict(), "reason": "of the test"}
         asked(MessageType.ABORT_AUTOGRAD_CONTEXT_REQ, 1, **words)
         assert part.task is not None
         with pytest.raises(GraphError, match=r"^the pass was given up by worker 1: of the test"):

@@ -25,23 +25,19 @@ from fastdist.tensor.tensor import from_array
 from tests.distributed.autograd.fake_agent import FakeAgent
 from tests.distributed.lives import life
 
+TERMS = Terms(1, 1, is_auto=True)._asdict()
 HANDLERS: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
-    (
-        handle_gradients,
-        {"context_id": 1, "pass_id": 1, "retain_graph": False, "auto": True, "messages": ()},
-    ),
+    (handle_gradients, {**TERMS, "messages": ()}),
     (handle_clean_up, {"context_ids": ()}),
-    (handle_abort, {"context_id": 1, "pass_id": 1, "reason": "x"}),
-    (handle_progress, {"context_id": 1, "pass_id": 1}),
+    (handle_abort, {**TERMS, "reason": "x"}),
+    (handle_progress, TERMS),
     (handle_rref_backward, {"context_id": 1, "retain_graph": False}),
 ]
 OF_A_WORD = [(handler, words, name) for handler, words in HANDLERS for name in words]
 OPTIONAL: list[tuple[Callable[[Message], Any], dict[str, Any]]] = [
-    (handle_gradients, {**HANDLERS[0][1], "create_graph": 1}),
-    (handle_gradients, {**HANDLERS[0][1], "accumulate_to_grad": 1}),
     (handle_clean_up, {"levels": ("x",)}),
     (handle_clean_up, {"context_ids": ("x",), "held": True}),
-    (handle_progress, {"context_id": 1, "pass_id": 1, "sends": "x"}),
+    (handle_progress, {**TERMS, "sends": "x"}),
     (TangentInterceptor().request_in, {"tangents.current": "x"}),
     (TangentInterceptor().request_in, {"tangents.levels": 5}),
     (TangentInterceptor().request_in, {"tangents.levels": ("x",)}),
@@ -85,10 +81,7 @@ def test_a_pass_of_something_else_than_a_reference_is_refused(value: Any) -> Non
 
 def test_progress_that_is_none_is_refused() -> None:
     told = Progress(0, 0, 0, True, (1,), (1,), (1,))
-    good: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in told.write().items()
-    }
+    good = told._asdict()
     assert Progress.read(good, 3) == told and len(good) == 7
     for name in good:
         with pytest.raises(MessageError, match=f"'{name}' of worker 3"):

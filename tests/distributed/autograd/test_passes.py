@@ -302,8 +302,8 @@ def test_a_receive_sends_gradients_to_who_sent_the_tensors(agent: FakeAgent, ret
     part = begin(context, leaf().sum(), retain=retain)
     with inside(part):
         function.apply((None, np.array([1.0, 2.0])), retain)
-    words: dict[str, Any] = {"context_id": 1, "pass_id": part.terms.pass_id, "auto": False}
-    words |= {"retain_graph": retain, "messages": [5, 2]}
+    words = {**part.terms._asdict(), "messages": [5, 2]}
+    assert part.terms.retain_graph == retain
     assert agent.sent == [(2, MessageType.BACKWARD_AUTOGRAD_REQ, words, 0)]
     assert [g.tolist() for g in agent.tensors[0]] == [[0.0, 0.0], [1.0, 2.0]]
 

@@ -14,6 +14,7 @@ from fastdist import Tensor
 from fastdist.core.errors import MessageError
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.outbox import unpack
+from fastdist.distributed.autograd.pass_words import Terms
 from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType
 from tests.device_kinds import KINDS, kind_here, told
@@ -123,8 +124,8 @@ def test_gradients_by_a_map_that_leads_elsewhere_are_refused(kind: str) -> None:
     with da.context() as context_id:
         rpc.rpc_sync("w1", sum_and_maps, (x, fastdist.ones(2, requires_grad=True)))
         (known,) = da._current_context()._recv_functions()
-        words = {"retain_graph": False, "auto": False, "messages": [known, 1]}
-        words |= {"context_id": context_id, "pass_id": 1 << 40, "devices": [f"{kind}:1"]}
+        words = Terms(context_id, 1 << 40)._asdict()
+        words |= {"messages": [known, 1], "devices": [f"{kind}:1"]}
         sent = get_current_agent().send(1, BACKWARD, [fastdist.ones(2)], words, timeout_s=20)
         expected = rf"from worker 0 by a device map that leads to {kind}:1, .* sent from {kind}:0$"
         with pytest.raises(MessageError, match=expected):

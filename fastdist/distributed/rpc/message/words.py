@@ -49,7 +49,12 @@ def filled(kind: type[N], words: Words, sender: int) -> N:
     return kind(*[read(words, name, sender) for name, read in _readers_of(kind)])
 
 
-_READERS: dict[type, Callable[[Words, str, int], Any]] = {int: number, bool: flag, str: text}
+_READERS: dict[Any, Callable[[Words, str, int], Any]] = {
+    int: number,
+    bool: flag,
+    str: text,
+    tuple[int, ...]: numbers,
+}
 
 
 # To look hints up costs as much as a small message.
