@@ -17,8 +17,11 @@ from .tensor.tensor import Tensor, from_array
 # The wider of the two dtypes' tolerances counts, as in PyTorch.
 _TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),
+    dtypes.bfloat16: (1.6e-2, 1e-5),
     dtypes.float32: (1.3e-6, 1e-5),
     dtypes.float64: (1e-7, 1e-7),
+    dtypes.complex64: (1.3e-6, 1e-5),
+    dtypes.complex128: (1e-7, 1e-7),
 }
 
 
@@ -136,7 +139,8 @@ class _Comparison:
                 f"The (d)types do not match: {type(actual).__name__} != {type(expected).__name__}."
                 f"{_at(where)}"
             )
-        found = (dtypes.float64,) if isinstance(expected, float) else ()
+        kinds = {float: (dtypes.float64,), complex: (dtypes.complex128,)}
+        found = kinds.get(type(expected), ())
         self.arrays(np.asarray(actual), np.asarray(expected), found, where, "Scalars")
 
     def arrays(
@@ -152,10 +156,12 @@ class _Comparison:
 
 def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, what: str) -> str:
     relation = "equal" if rtol == atol == 0 else "close"
+    # In float64, for differences of unsigned integers wrap around.
+    is_complex = "c" in (actual.dtype.kind, expected.dtype.kind)
+    wide = np.complex128 if is_complex else np.float64
     with np.errstate(all="ignore"):
-        # In float64, for differences of unsigned integers wrap around.
-        absolute = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
-        relative = absolute / np.abs(expected.astype(np.float64))
+        absolute = np.abs(actual.astype(wide) - expected.astype(wide))
+        relative = absolute / np.abs(expected.astype(wide))
     if close.ndim == 0:
         return (
             f"{what} are not {relation}!\n\nExpected {expected.item()!r} but got {actual.item()!r}."
@@ -180,11 +186,11 @@ def _report(actual: Any, expected: Any, close: Any, rtol: float, atol: float, wh
 
 def _values(tensor: Tensor) -> np.ndarray[Any, Any]:
     array = tensor.to_numpy()
-    return array.astype(np.float64) if array.dtype == np.float16 else array
+    return array.astype(np.float64) if tensor.facts.dtype.is_half else array
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float | np.generic)
+    return isinstance(value, bool | int | float | complex | np.generic)
 
 
 def _is_sequence(value: Any) -> bool:

@@ -14,6 +14,21 @@ def test_close_values_pass() -> None:
     assert_close(fd.tensor([1.0, 2.0]), fd.tensor([1.0, 2.0 + 1e-6]))
     assert_close({"a": [1.0, fd.ones(2)]}, {"a": [1.0 + 1e-8, fd.ones(2)]})
     assert_close(3, 3)
+    assert_close(1 + 2j, 1 + 2.00000001j)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "off"),
+    [
+        (fd.float16, 8e-4), (fd.bfloat16, 1e-2), (fd.float32, 1e-6), (fd.float64, 5e-8),
+        (fd.complex64, 1e-6), (fd.complex128, 5e-8),
+    ],
+)  # fmt: skip
+def test_each_dtype_has_the_tolerance_that_pytorch_gives_it(dtype: Any, off: float) -> None:
+    x = fd.tensor([1.0, 2.0, 4.0], dtype=dtype)
+    assert_close((x * (1 + off)).to(dtype), x)
+    with pytest.raises(AssertionError, match="Tensor-likes are not close!"):
+        assert_close((x * (1 + 40 * off)).to(dtype), x)
 
 
 @pytest.mark.parametrize(
@@ -26,6 +41,13 @@ def test_close_values_pass() -> None:
         (fd.ones(2), fd.ones(2, device="sim:0"), {}, "'device' do not match"),
         (fd.ones(2, 2), fd.ones(2, 2).t(), {"check_stride": True}, r"'stride\(\)' do not match"),
         (fd.tensor(1.0), fd.tensor(2.0), {}, r"Expected 2\.0 but got 1\.0"),
+        (
+            fd.tensor([1j, 3 + 4j]),
+            fd.tensor([1j, 0j]),
+            {},
+            r"absolute difference: 5\.0 at .*\(1,\)",
+        ),
+        (fd.tensor(1j), fd.tensor(-1j), {}, r"Absolute difference: 2\.0 \(up to 1e-05 allowed\)"),
         (fd.tensor([float("nan")]), fd.tensor([float("nan")]), {}, "Mismatched elements: 1 / 1"),
         ([fd.ones(1)], [fd.zeros(1)], {}, r"The failure occurred for item \[0\]$"),
         ([1.0], [1.0, 2.0], {}, "length of the sequences mismatch"),
