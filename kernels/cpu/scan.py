@@ -131,12 +131,13 @@ _FEW_ROWS: Final = 24
 
 @silent
 def _all_rows(factor: Array, x: Array, out: Array) -> None:
-    y = x[0].astype(np.complex128 if x.dtype.kind == "c" else np.float64)
-    np.copyto(out[0], y, casting="unsafe")
+    # [0, ...] is an array also of a single row, of which [0] is a number.
+    y = x[0, ...].astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    np.copyto(out[0, ...], y, casting="unsafe")
     for k in range(1, len(x)):
         np.multiply(y, factor[k - 1], out=y)
         np.add(y, x[k], out=y)
-        np.copyto(out[k], y, casting="unsafe")
+        np.copyto(out[k, ...], y, casting="unsafe")
 
 
 @silent
