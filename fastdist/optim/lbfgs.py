@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..graph.modes import enable_grad, no_grad
+from ..ops.creation import zeros_like
 from ..ops.joining import cat
 from ..tensor.tensor import Tensor
 from .line_search import strong_wolfe
 from .optimizer import Optimizer
 from .options import require_rate
+from .updates import as_real
 
 Loss = Callable[[], Any]
 
@@ -22,11 +24,9 @@ class LBFGS(Optimizer):
             line search
     Source  Nocedal and Wright 2006, "Numerical Optimization", algorithms 7.4, 3.5 and 3.6; the
             bounds are those of Mark Schmidt's minFunc, as in PyTorch
-    Note    a step calls its closure as often as max_eval says; all parameters are one vector, so
-            they must be of one dtype and on one device
+    Note    a step calls its closure as often as max_eval says; all parameters are one vector of
+            real numbers, two of a complex one, so they must be on one device
     """
-
-    steps_complex = False
 
     def __init__(
         self,
@@ -174,18 +174,16 @@ class LBFGS(Optimizer):
         flat = []
         for parameter in self._params:
             gradient = self.gradient_of(parameter)
-            flat.append(
-                parameter.new_zeros(parameter.numel())
-                if gradient is None
-                else gradient.detach().to_dense().reshape(-1)
-            )
+            found = zeros_like(parameter) if gradient is None else gradient.detach().to_dense()
+            flat.append(as_real(found).reshape(-1))
         return cat(flat, 0)
 
     def _move(self, d: Tensor, t: Any) -> None:
         offset = 0
         for parameter in self._params:
-            count = parameter.numel()
-            parameter.add_(d[offset : offset + count].reshape(parameter.shape), alpha=_number(t))
+            room = as_real(parameter)
+            count = room.numel()
+            room.add_(d[offset : offset + count].reshape(room.shape), alpha=_number(t))
             offset += count
 
 
