@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .activation import silu, softsign
@@ -14,6 +15,8 @@ from .losses import absolute_difference
 from .patches import add_patches, lay_out_patches
 from .real_numbers import angle as angle_
 from .reductions import logsumexp
+from .running import cummax_along, logcumsumexp
+from .scans import moved, recurrence
 from .transcendental import logaddexp
 
 
@@ -59,10 +62,26 @@ def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     return found.squeeze(dim)
 
 
+def _logcumsumexp(input: Any, dim: int) -> Any:
+    if not input.facts.shape:
+        return input * 1
+    # s[k] = sum(exp(input[:k + 1] - top[k])) is a recurrence: each sum keeps its part of the next.
+    # What stands farthest to the right is taken off whole, so that angles are told from there.
+    right = real_part(input.detach()).masked_fill(input.isnan(), math.nan)
+    most, place = cummax_along.public(right, dim)
+    found = input.gather(dim, place)
+    top = found.detach().masked_fill(~most.isfinite(), 0.0)
+    kept = (moved(top, dim, first=0.0) - top).exp()
+    kept = kept.masked_fill(moved(most, dim, first=-math.inf) == -math.inf, 0.0)
+    sums = recurrence.public(kept, (input - top).exp(), dim, backwards=False)
+    return (sums.log() + top).where(most != math.inf, found)
+
+
 abs_.of_complex = complex_size
 angle_.of_complex = _angle
 absolute_difference.of_complex = _distance
 softsign.of_complex = _softsign
+logcumsumexp.of_complex = _logcumsumexp
 logsumexp.of_complex = _logsumexp
 silu.of_complex = _silu
 logaddexp.of_complex = _logaddexp

@@ -2,7 +2,7 @@
 
 A layer's rows are packed: those of the first step, then of the second, each no more than before.
 `walk_sequence` is the op where nothing is unusual, and the same made of other ops where forward
-mode or a projection asks for it.
+mode, complex numbers or a projection ask for it.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def walk_sequence(
     gates are the inputs' part of them; projection (h, hidden) makes h of a cell's longer output
     """
     given = (gates, hx, cx, weight, bias)
-    if projection is not None or has_tangents(given):
+    if projection is not None or gates.facts.dtype.is_complex or has_tangents(given):
         return _walk_by_ops(*given, projection, (cell, batch_sizes, reverse))
     found, last_h, last_c, *_ = recurrent_sequence.public(*given, cell, batch_sizes, reverse)
     return found, last_h, None if cx is None else last_c

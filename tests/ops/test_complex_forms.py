@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,9 @@ PROGRAMS: dict[str, tuple[Program, Program, tuple[Any, Any]]] = {
     ),
     "logsumexp": (
         lambda a, b: a.logsumexp(1).exp(), lambda a, b: np.exp(a).sum(1), (A, B),
+    ),
+    "running log-sum": (
+        lambda a, b: a.logcumsumexp(1).exp(), lambda a, b: np.exp(a).cumsum(1), (A, B),
     ),
     "lerp": (lambda a, b: a.lerp(b, 0.3 - 1j), lambda a, b: a + (0.3 - 1j) * (b - a), (A, B)),
     "lerp by a tensor": (lambda a, b: a.lerp(b, a * b), lambda a, b: a + a * b * (b - a), (A, B)),
@@ -243,3 +247,25 @@ def test_in_place_forms_refuse_what_the_target_cannot_hold() -> None:
     x.lerp_(x + 1, 0.5)
     assert x._version > version
     assert np.allclose(x.numpy(), A[0] + 0.5)
+
+
+def test_running_log_sums_do_not_overflow_and_keep_infinities() -> None:
+    inf = math.inf
+    far = fd.tensor([-inf + 1j, -1e3 + 2j, 1e3 + 2j, 1e3 + 1j], dtype=fd.complex128)
+    found = far.logcumsumexp(0).tolist()
+    assert found[0].real == -inf and found[1:3] == [-1e3 + 2j, 1e3 + 2j]
+    assert found[3] == pytest.approx(1e3 + 2j + np.log1p(np.exp(-1j)))
+    ends = fd.tensor([complex(1, 2), complex(inf, 1), 3j, complex(0, math.nan), 1j])
+    found = ends.logcumsumexp(0).tolist()
+    assert found[:3] == [1 + 2j, complex(inf, 1), complex(inf, 1)]
+    assert all(math.isnan(one.real) and math.isnan(one.imag) for one in found[3:])
+    assert fd.tensor(2 + 7j).logcumsumexp(0).item() == 2 + 7j
+    assert fd.empty(0, 3, dtype=fd.complex64).logcumsumexp(1).shape == (0, 3)
+
+
+def test_a_zero_in_one_row_of_complex_numbers_has_its_running_product_s_gradient() -> None:
+    x = fd.tensor([1 + 1j, 0, 2j], requires_grad=True)
+    x.cumprod(0).real.sum().backward()
+    # The sum is x0 + x0 x1 + x0 x1 x2; a gradient is conj of what stands beside its number.
+    expected = [1, ((1 + 1j) * (1 + 2j)).conjugate(), 0]
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)

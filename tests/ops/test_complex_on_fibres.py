@@ -15,7 +15,7 @@ import fastdist as fd
 from fastdist.devices.cuda import CudaBackend
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.ops.dtype_samples import COMPLEX, REFUSALS, samples
-from tests.ops.test_table_dtypes import COTANGENT, NOT_YET_COMPLEX, TORCH, WIDER, call_of, op_of
+from tests.ops.test_table_dtypes import COTANGENT, TORCH, WIDER, call_of, op_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SAMPLES = samples()
@@ -24,11 +24,8 @@ TOLERANCES = {"complex64": 2e-4, "complex128": 1e-9}
 
 def is_taken(name: str) -> bool:
     """Return whether the CPU has a case in complex numbers, PyTorch or not."""
-    op = op_of(name)
-    if op in NOT_YET_COMPLEX:
-        return False
     taken = TORCH[name]["dtypes"].get("complex64") if name in TORCH else None
-    return taken is not None or "complex64" in WIDER.get(op, ())
+    return taken is not None or "complex64" in WIDER.get(op_of(name), ())
 
 
 TAKEN = [name for name in SAMPLES if is_taken(name)]

@@ -162,3 +162,19 @@ def test_wide_layers_walk_as_in_float64(cell: str, steps: int, is_turned: bool) 
     exact.sum().backward()
     fd.testing.assert_close(found.double(), exact, rtol=0, atol=1e-5)
     fd.testing.assert_close(slope, layer.weight_hh_l0.grad, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_complex_layers_walk_sequences_and_are_differentiated(kind: str) -> None:
+    layer = getattr(fd.nn, kind)(2, 3, num_layers=2, bidirectional=True, dtype=fd.complex128)
+    x = fd.randn(4, 2, 2, dtype=fd.complex128, requires_grad=True)
+    found, _ = layer(x)
+    packed = fd.nn.utils.rnn.pack_padded_sequence(x, [4, 3])
+    padded, lengths = fd.nn.utils.rnn.pad_packed_sequence(layer(packed)[0])
+    assert found.dtype is fd.complex128 and lengths.tolist() == [4, 3]
+    fd.testing.assert_close(padded[:, 0], layer(x[:, :1])[0][:, 0])
+    assert fd.autograd.gradcheck(lambda x: layer(x)[0].abs().sum(), (x,))
+    (found.abs() ** 2).sum().backward()
+    assert all(
+        one.grad is not None and one.grad.dtype is fd.complex128 for one in layer.parameters()
+    )

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist.namespace.names import words
 from tests.ops.dtype_samples import (
     COMPLEX,
     DTYPES,
@@ -37,12 +36,6 @@ COTANGENT = 1 + 0.5j
 TOLERANCES = {"float16": 1e-2, "bfloat16": 8e-2, "complex64": 2e-4, "complex128": 2e-5}
 
 
-# What no kernel of complex numbers is there for yet, by the names of ops; it may only shrink.
-NOT_YET_COMPLEX = frozenset(
-    words("""
-    adaptive_avg_pool2d gru gru_cell logcumsumexp lstm lstm_cell rnn_tanh rnn_tanh_cell
-    """)
-)
 # Dtypes that are taken here though PyTorch refuses them, by the names of ops. Besides these, wide
 # unsigned integers are taken wherever narrow ones are.
 WIDER: dict[str, tuple[str, ...]] = {
@@ -184,21 +177,13 @@ def is_stated(name: str, dtype: str, fault: str) -> bool:
     op = op_of(name)
     if dtype in OTHERWISE.get(name, ()):
         return True
-    if fault == "taken":
-        return dtype in WIDER.get(op, ())
-    return dtype in COMPLEX and "refused" in fault and op in NOT_YET_COMPLEX
+    return fault == "taken" and dtype in WIDER.get(op, ())
 
 
 @pytest.mark.parametrize("name", TORCH)
 def test_results_dtypes_and_refusals_are_pytorch_s(name: str) -> None:
     faults = {dtype: fault_of(name, dtype) for dtype in DTYPES}
     assert {d: f for d, f in faults.items() if f is not None and not is_stated(name, d, f)} == {}
-
-
-@pytest.mark.parametrize("op", sorted(NOT_YET_COMPLEX))
-def test_what_is_said_to_refuse_complex_numbers_does(op: str) -> None:
-    names = [name for name in TORCH if op_of(name) == op]
-    assert any("refused" in (fault_of(name, "complex128") or "") for name in names)
 
 
 @pytest.mark.parametrize("op", WIDER)
