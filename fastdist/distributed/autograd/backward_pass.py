@@ -6,7 +6,7 @@ import enum
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from ...core.future import Future
@@ -67,17 +67,6 @@ class Failure(NamedTuple):
     words: str
 
 
-class Reached(Protocol):
-    """What is asked of a context."""
-
-    def known_workers(self) -> set[Worker]:
-        """Return which workers the context has reached."""
-
-
-def _nothing() -> None:
-    """Stand for the context of a pass that never had one."""
-
-
 class BackwardPass:
     """One worker's part of one pass.
 
@@ -93,7 +82,6 @@ class BackwardPass:
         "arrived_at",
         "began_at",
         "came",
-        "context",
         "done",
         "failure",
         "left_at",
@@ -101,6 +89,7 @@ class BackwardPass:
         "num_received",
         "num_recvs",
         "num_sent",
+        "reached",
         "record",
         "requester",
         "roots",
@@ -121,8 +110,8 @@ class BackwardPass:
         self.came: dict[Node, tuple[Tensor | None, ...] | None] = {}
         # Without whom it began. See Note [Workers that are lost before a pass].
         self.lost_before: frozenset[Worker] = frozenset()
-        # Its context, which has the pass and may be released before all that is sent for it came.
-        self.context: Callable[[], Reached | None] = _nothing
+        # The workers that its context has reached; none once that is over.
+        self.reached: Callable[[], set[Worker]] = set
         # Files a send for gradients that go to a worker, and returns its message id; with
         # create_graph alone. See Note [Gradients that have gradients].
         self.record: Callable[[list[Tensor], Worker], int] | None = None
@@ -142,11 +131,6 @@ class BackwardPass:
         self.failure: Failure | None = None
         self.unused: set[int] = set()
         self.roots: tuple[ref[Node], ...] = ()
-
-    def reached(self) -> set[Worker]:
-        """Return the workers that its context has reached; none once that is over."""
-        context = self.context()
-        return set() if context is None else context.known_workers()
 
     @property
     def state(self) -> PassState:

@@ -115,7 +115,7 @@ class DistAutogradContainer(EndsEverywhere):
             return None
         if life is None and rank == brought_by.id:
             return brought_by
-        owner = get_current_agent().find_life(rank, life)
+        owner = get_current_agent().workers.find_life(rank, life)
         if owner is None:
             raise _owner_lost(rank)
         return None if owner.is_self else owner
@@ -382,7 +382,7 @@ class context:
         with shard.lock:
             context = shard.contexts.pop(context_id, None)
             if context is not None:
-                shard.bury(context_id)
+                shard.released.put(context_id)
         if context is not None:
             container.close(context)
 

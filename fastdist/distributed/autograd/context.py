@@ -51,7 +51,6 @@ class DistAutogradContext:
         self._added_on: dict[Device, Any] = {}
         # By id, from their beginning on: what is over is remembered as that.
         self._passes: dict[int, BackwardPass] = {}
-        self._under_way: BackwardPass | None = None
         self._latest: BackwardPass | None = None
         # Held while a pass is set up: one at a time, and messages of a pass wait for its beginning.
         self.beginning = threading.Lock()
@@ -149,7 +148,8 @@ class DistAutogradContext:
 
     def pass_under_way(self) -> BackwardPass | None:
         """Return the part that is not over yet; there is one at a time."""
-        return self._under_way
+        part = self._latest
+        return None if part is None or part.task is None else part
 
     def latest_pass(self) -> BackwardPass | None:
         """Return the part that began last, which may be over; None before the first."""
@@ -157,8 +157,7 @@ class DistAutogradContext:
 
     def graph_task(self) -> DistGraphTask | None:
         """Return the task of the pass under way."""
-        part = self._under_way
-        return None if part is None else part.task
+        return None if self._latest is None else self._latest.task
 
     def require_no_pass(self, beginning: BackwardPass) -> None:
         """Make sure that a pass may begin here.
@@ -170,10 +169,10 @@ class DistAutogradContext:
             raise ContextReleasedError(
                 f"context {id_text(self.id)} was released before a backward pass of it began"
             )
-        if self._under_way is None:
+        if (here := self.pass_under_way()) is None:
             return
         started = "Cannot set GraphTask multiple times for the same autograd context: "
-        first, second = (p.terms.pass_id >> RANK_SHIFT for p in (self._under_way, beginning))
+        first, second = (p.terms.pass_id >> RANK_SHIFT for p in (here, beginning))
         if first == second:
             raise ContextError(
                 f"{started}a backward pass of context {id_text(self.id)} is under way; wait for "
@@ -200,16 +199,8 @@ class DistAutogradContext:
                 return False
             if self._latest is not None:
                 self._latest.forget_times()
-            self._passes[part.terms.pass_id] = self._under_way = self._latest = part
             part.begin(task, awaited, num_recvs)
-            return True
-
-    def reset_graph_task(self, part: BackwardPass) -> bool:
-        """Let another pass begin if this is the one under way, and say whether it was."""
-        with self._lock:
-            if self._under_way is not part:
-                return False
-            self._under_way = None
+            self._passes[part.terms.pass_id] = self._latest = part
             return True
 
     def give_up_pass(self, terms: Terms, error: BaseException) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -271,7 +271,7 @@ class DistEngine:
             if part is not None:
                 return part, part.task, False
             part = BackwardPass(terms, requester)
-            part.context = weakref.ref(context)
+            part.reached = partial(_reached, weakref.ref(context))
             if terms.create_graph:
                 part.record = partial(send_recorded, context)
             context.require_no_pass(part)
@@ -398,7 +398,6 @@ class DistEngine:
         """End a part, and return the Future to complete then; None if it was over."""
         if error is not None:
             part.note_failure(error)
-        context.reset_graph_task(part)
         with self._lock:
             self._under_way.discard(part)
         task, done = part.task, part.end()
@@ -417,6 +416,12 @@ class DistEngine:
         with self._lock:
             self._under_way.clear()
         self.global_cpu_thread.stop()
+
+
+def _reached(context: Callable[[], DistAutogradContext | None]) -> set[Worker]:
+    """Return whom a context has reached; nobody once it is gone, which its passes do not keep."""
+    found = context()
+    return set() if found is None else found.known_workers()
 
 
 def _done() -> Future[None]:

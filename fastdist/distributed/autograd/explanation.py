@@ -241,7 +241,7 @@ def _ask(
 ) -> tuple[dict[str, Any], Sighting]:
     if worker == own:
         return _report(context_id, pass_id), Sighting(clock(), 0, 0)
-    there = get_current_agent().find(worker)
+    there = get_current_agent().workers.find(worker)
     if there is None or there.is_dead:
         raise WorkerLostError(f"worker {worker} was lost")
     found = rpc_sync(worker, _report, (context_id, pass_id), timeout=_TIMEOUT_S)

@@ -141,7 +141,7 @@ class AutogradInterceptor:
         if asked is None:
             return
         if _REACHED in answer.metadata:
-            container, find = get_instance(), get_current_agent().find
+            container, find = get_instance(), get_current_agent().workers.find
             context = container.find_context(asked.context_id)
             reached = map(find, numbers(answer.metadata, _REACHED, answer.peer.id))
             others = {one for one in reached if not (one is None or one.is_self)}

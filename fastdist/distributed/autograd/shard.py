@@ -18,6 +18,17 @@ AUTO_INCREMENT_BITS = 48
 TOMBSTONE_S = 60.0
 
 
+class Tombstones(OrderedDict[int, float]):
+    """Ids of what is over, in the order in which it ended; each for a minute."""
+
+    def put(self, number: int) -> None:
+        """Put up one, and take down those whose time is over."""
+        now = time.monotonic()
+        while self and next(iter(self.values())) < now:
+            self.popitem(last=False)
+        self[number] = now + TOMBSTONE_S
+
+
 class Shard:
     """Contexts whose ids have the same low bits, and where others were.
 
@@ -32,8 +43,7 @@ class Shard:
         # None stands for one that was opened and not used yet: many never are, and others know
         # nothing of it.
         self.contexts: dict[int, DistAutogradContext | None] = {}
-        # Tombstones, and when each may go, in the order in which they were put up.
-        self.released: OrderedDict[int, float] = OrderedDict()
+        self.released = Tombstones()
 
     def find(self, context_id: int) -> DistAutogradContext | None:
         """Return a context, None if there is none; one that is used for the first time is made."""
@@ -59,15 +69,8 @@ class Shard:
         with self.lock:
             context = self.contexts.pop(context_id, None)
             if context is not None or (may_come and context_id not in self.released):
-                self.bury(context_id)
+                self.released.put(context_id)
         return context
-
-    def bury(self, context_id: int) -> None:
-        """Put up a tombstone, and take down those whose time is over; under the lock."""
-        now = time.monotonic()
-        while self.released and next(iter(self.released.values())) < now:
-            self.released.popitem(last=False)
-        self.released[context_id] = now + TOMBSTONE_S
 
     def clear(self) -> None:
         """Forget all contexts and tombstones."""

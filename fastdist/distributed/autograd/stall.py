@@ -255,7 +255,7 @@ def _ask_round(agent: RpcAgent, context: DistAutogradContext, part: BackwardPass
 
 def _living(agent: RpcAgent, ranks: Iterable[int]) -> set[Worker]:
     """Return the present lives of ranks that answers name."""
-    known = {agent.find(rank) for rank in ranks}
+    known = {agent.workers.find(rank) for rank in ranks}
     return {worker for worker in known if worker is not None and not worker.is_dead}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
-from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -21,7 +19,7 @@ from ..rpc.message.message import Message
 from ..rpc.message.words import number, numbers, refuse
 from .container import get_instance
 from .endings import EndsEverywhere
-from .shard import AUTO_INCREMENT_BITS, TOMBSTONE_S
+from .shard import AUTO_INCREMENT_BITS, Tombstones
 
 if TYPE_CHECKING:
     from ..rpc.message.metadata import Value
@@ -60,8 +58,7 @@ class TangentStore(EndsEverywhere):
         self._told: dict[int, set[Worker]] = {}
         self._owner: dict[int, Worker] = {}
         self._outer: dict[int, tuple[int, ...]] = {}
-        self._ended: set[int] = set()
-        self._ended_until: deque[tuple[float, int]] = deque()
+        self._ended = Tombstones()
 
     def next_id(self) -> int:
         """Return a global id that no other level has."""
@@ -128,16 +125,12 @@ class TangentStore(EndsEverywhere):
 
     def end(self, number: int, told_by: Worker | None = None) -> None:
         """End a level here if it is a mirror, and tell all whom we told of it but told_by."""
-        now = time.monotonic()
         with self._lock:
             told = self._told.pop(number, set())
             self._outer.pop(number, None)
             self._owner.pop(number, None)
-            while self._ended_until and self._ended_until[0][0] < now:
-                self._ended.discard(self._ended_until.popleft()[1])
             if number not in self._ended:
-                self._ended.add(number)
-                self._ended_until.append((now + TOMBSTONE_S, number))
+                self._ended.put(number)
         ForwardADLevel.release_mirror(number)
         self.tell_end(told - {told_by}, number)
 
@@ -153,7 +146,6 @@ class TangentStore(EndsEverywhere):
             self._outer.clear()
             self._owner.clear()
             self._ended.clear()
-            self._ended_until.clear()
         for global_id in mirrors:
             ForwardADLevel.release_mirror(global_id)
         ForwardADLevel.forget_global_ids()
@@ -271,5 +263,5 @@ def _owner_of(global_id: int, brought_by: Worker, life: int) -> Worker | None:
     rank = global_id >> AUTO_INCREMENT_BITS
     if not life:
         return brought_by if rank == brought_by.id and not brought_by.is_self else None
-    owner = get_current_agent().find_life(rank, life)
+    owner = get_current_agent().workers.find_life(rank, life)
     return None if owner is None or owner.is_self else owner

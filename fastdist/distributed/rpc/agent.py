@@ -65,17 +65,6 @@ class RpcAgent(ABC):
         """
         return self.workers.get(self.me.rank if to is None else to)
 
-    def find(self, rank: int) -> Worker | None:
-        """Return the present life of a rank that came by the wire; None of no member."""
-        return self.workers.find(rank)
-
-    def find_life(self, rank: int, incarnation: object) -> Worker | None:
-        """Return the life of a rank that came by the wire with its incarnation.
-
-        None where that is not the present life, or the rank no member's.
-        """
-        return self.workers.find_life(rank, incarnation)
-
     def get_worker_infos(self) -> list[WorkerInfo]:
         """Return all workers by id."""
         return [worker.info for worker in self.workers.all()]

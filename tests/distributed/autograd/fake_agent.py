@@ -26,6 +26,7 @@ class FakeAgent:
         self.unanswered = False
         self.device_maps: dict[int, dict[Device, Device]] = {}
         self.futures: list[Future[Any]] = []
+        self.workers = self  # which find each other
         # Without a thread: what gathers is told when the test says so.
         self.teller = Teller(self.send)
         self.when_sent: Callable[[int], None] = lambda worker_id: None

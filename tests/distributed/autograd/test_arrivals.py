@@ -145,7 +145,7 @@ def test_gradients_that_do_not_reach_who_began_this_part_of_a_pass_end_all_of_it
     context.add_known_workers({life(1), life(5)})
     agent.fails_for = {5}
     part = BackwardPass(Terms(context.id, 1), requester=life(5))
-    part.context = lambda: context
+    part.reached = context.known_workers
     part.task = object()  # type: ignore[assignment]
     outbox = Outbox(part)
     outbox.add(life(5), Gradients(7, [grad(1.0)]))

@@ -106,7 +106,7 @@ def test_a_pass_asks_soon_at_first_and_then_less_and_less_often(
 def test_only_members_that_live_are_asked() -> None:
     present = {1: Life(1), 2: Life(2), 3: None}
     present[2].is_dead = True
-    agent: Any = SimpleNamespace(find=present.get)
+    agent: Any = SimpleNamespace(workers=SimpleNamespace(find=present.get))
     assert stall._living(agent, (1, 2, 3, 4)) == {present[1]}
 
 

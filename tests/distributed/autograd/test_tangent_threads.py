@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
+from fastdist.distributed.autograd import shard
 from fastdist.distributed.autograd.tangent_store import TangentStore
 from fastdist.graph.forward_grad import ForwardADLevel
 from tests.distributed.autograd.fake_agent import FakeAgent
@@ -63,7 +62,7 @@ def test_a_level_that_ended_is_remembered_for_a_while(
     store.end(FIRST), store.end(SECOND), store.end(7)
     store.register((FIRST, SECOND), life(5))
     assert mirror(FIRST) is mirror(SECOND) is None
-    monkeypatch.setattr(sys.modules[TangentStore.__module__], "TOMBSTONE_S", -1.0)
+    monkeypatch.setattr(shard, "TOMBSTONE_S", -1.0)
     store = TangentStore()
     store.end(FIRST), store.end(SECOND)
     store.register((FIRST, SECOND), life(5))

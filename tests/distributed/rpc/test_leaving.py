@@ -103,7 +103,7 @@ def wait_until(holds: Callable[[Any], bool]) -> None:
 
 
 def is_gone(agent: Any, rank: int) -> bool:
-    worker = agent.find(rank)
+    worker = agent.workers.find(rank)
     return worker is None or bool(worker.is_dead)
 
 

@@ -218,7 +218,9 @@ def has_left(worker: str) -> bool:
     """Return whether a worker has left, or leaves within half a second."""
     agent, pause = rpc._get_current_rpc_agent(), threading.Event()
     deadline = time.monotonic() + 0.5
-    while (found := agent.find(worker)) and not found.is_dead and time.monotonic() < deadline:
+    while (
+        (found := agent.workers.find(worker)) and not found.is_dead and time.monotonic() < deadline
+    ):
         pause.wait(0.01)
     return found is None or bool(found.is_dead)
 

@@ -292,10 +292,7 @@ class Workers:
         """
         if self.given_up is not None and rank != self.me.rank:
             raise fresh(self.given_up)
-        worker = self.get(rank)
-        if worker.record.incarnation != incarnation and self.group.may_change:
-            self.refresh()
-            worker = self.get(rank)
+        worker = self.find_life(rank, incarnation) or self.get(rank)
         if worker.record.incarnation != incarnation or meant_for != f"{self.me.incarnation:x}":
             word = self._words.get(incarnation)
             raise _stale_error(worker.name, rank) if word is None else fresh(word)

@@ -334,7 +334,7 @@ def ask_for_what_the_dead_should_have_made() -> None:
 
 
 def is_dead(rank: int) -> bool:
-    return bool(rpc._get_current_rpc_agent().find(rank).is_dead)
+    return bool(rpc._get_current_rpc_agent().workers.find(rank).is_dead)
 
 
 def test_a_value_that_a_dead_worker_should_have_made_is_not_waited_for(group: Group) -> None:
