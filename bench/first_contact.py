@@ -33,7 +33,9 @@ BANDWIDTH_S = 60.0  # what is left of them for the shares of a copy
 
 
 class Sample(NamedTuple):
-    """A call of the table, and what goes in: float64 arrays get gradients where it has some."""
+    """A call of the table, and what goes in: float64 and complex128 arrays get gradients where it
+    has some.
+    """
 
     name: str
     call: Callable[..., Any]
@@ -90,6 +92,23 @@ def samples() -> Iterator[Sample]:
         yield Sample(row.name, pointwise.function_of(row), arrays, row.differentiable)
     yield from _rows_of_integers_and_conditions(sorted(pointwise.INTEGER_ROWS))
     yield _attention_of_halves()
+    yield from _rows_of_complex_numbers()
+
+
+def _rows_of_complex_numbers() -> Iterator[Sample]:
+    """Yield of each op that takes complex numbers its first case that does, but for those whose
+    result has a phase of the library's choice.
+    """
+    fibres = importlib.import_module("tests.ops.test_complex_on_fibres")
+    firsts: dict[str, str] = {}
+    for name in fibres.TAKEN:
+        firsts.setdefault(fibres.op_of(name), name)
+    for op, name in firsts.items():
+        if op in ("linalg.eigh", "linalg.svd", "svd"):
+            continue
+        known = fibres.SAMPLES[name]
+        arrays = known.arrays("complex128")
+        yield Sample(f"{name} complex", fibres.call_of(name), arrays, known.is_differentiable)
 
 
 def _rows_of_integers_and_conditions(names: Sequence[str]) -> Iterator[Sample]:
@@ -189,15 +208,15 @@ def values_on(device: str, one: Sample) -> Callable[[], list[Any]]:
 
     leaves: list[Any] = []
     for array in one.arrays:
-        needs = one.differentiable and array.dtype.kind == "f"
+        needs = one.differentiable and array.dtype.kind in "fc"
         leaves.append(fastdist.tensor(array, device=device, requires_grad=needs))
 
     def call() -> list[Any]:
         for leaf in leaves:
             leaf.grad = None
         result = one.call(*leaves)
-        if one.differentiable:
-            result.sum().backward()
+        if one.differentiable and result.requires_grad:
+            (fastdist.view_as_real(result) if result.is_complex() else result).sum().backward()
         made = [result.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
         return [tensor.cpu().numpy() for tensor in made]
 
@@ -218,7 +237,7 @@ def _error(found: Any, expected: Any, scale: float) -> float:
 
     if found.shape != expected.shape or found.dtype != expected.dtype:
         return float("inf")
-    if found.dtype.kind != "f":
+    if found.dtype.kind not in "fc":
         return 0.0 if np.array_equal(found, expected) else float("inf")
     same = (found == expected) | (np.isnan(found) & np.isnan(expected))
     with np.errstate(invalid="ignore"):

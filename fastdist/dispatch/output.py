@@ -63,6 +63,16 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     if recorder is not None:
         given = (name, out, result, operands)
         return traced(recorder, "copy_", _write, given)  # type: ignore[no-any-return]
+    _require_takes(name, out, result, operands)
+    if out.facts.shape != result.facts.shape:
+        _resize(out, result.facts.shape)
+    backend_of(out.facts.device.type).copy_into(out.array, result.array)
+    storage_of(out).bump()
+    return out
+
+
+def _require_takes(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
+    """Raise what is to be said of an out before anything is written."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
@@ -91,11 +101,9 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             f"{out.facts.dtype.name}"
         )
     if out.facts.shape != result.facts.shape:
-        _resize(name, out, result.facts.shape)
-    require_writable(out)
-    backend_of(out.facts.device.type).copy_into(out.array, result.array)
-    storage_of(out).bump()
-    return out
+        _require_resizable(name, out, result.facts.shape)
+    else:
+        require_writable(out)
 
 
 def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
@@ -126,8 +134,8 @@ def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
         )
 
 
-def _resize(name: str, out: Tensor, shape: Shape) -> None:
-    """Give out memory of shape, with PyTorch's warning if it had elements.
+def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
+    """Raise for an out that cannot be given memory of another shape.
 
     Raises  SharedMemoryError for memory that other processes share; ShapeError for a view, for what
             views are made of, and for what stands in a graph: they
@@ -146,6 +154,11 @@ def _resize(name: str, out: Tensor, shape: Shape) -> None:
             f"{name}: out has shape {layout.shape}, the result has {shape}; give an out of that "
             "shape, or one that is no view, has none and stands in no graph, which takes any"
         )
+
+
+def _resize(out: Tensor, shape: Shape) -> None:
+    """Give out memory of shape, with PyTorch's warning if it had elements."""
+    layout = out.facts
     if layout.numel:
         warnings.warn(
             "An output with one or more elements was resized since it had shape "
@@ -184,5 +197,9 @@ def written_parts(name: str, out: Any, result: Any, operands: Sequence[Any]) -> 
     for one, part in zip(out, result, strict=True):
         if part.facts.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
             _require_dtype(name, one, part)
+    if not modes.tracers:
+        # None is written where another one is refused.
+        for one, part in zip(out, result, strict=True):
+            _require_takes(name, one, part, operands)
     parts = [_write(name, o, r, operands) for o, r in zip(out, result, strict=True)]
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

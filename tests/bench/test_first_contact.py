@@ -52,6 +52,17 @@ def test_calls_of_libraries_are_proven_before_all_else() -> None:
     assert first_contact.what_it_proves("exp") == ""
 
 
+def test_ops_that_take_complex_numbers_have_a_row_of_them(cuda: CudaBackend) -> None:
+    of_complex = {one.name: one for one in samples() if one.name.endswith(" complex")}
+    known = [
+        of_complex[f"{name} complex"] for name in ("exp pointwise", "matmul-0", "linalg.inv-0")
+    ]
+    assert len(of_complex) > 250
+    assert all(array.dtype == np.complex128 for one in known for array in one.arrays)
+    *verdicts, _, _ = checks(known)
+    assert all(one.passed for one in verdicts), verdicts
+
+
 def test_what_there_is_no_time_for_fails(cuda: CudaBackend) -> None:
     known = [one for one in samples() if one.name in ("tanh", "eq")]
     first, *_ = checks(known, until_s=0.0)

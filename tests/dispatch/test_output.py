@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -272,3 +273,20 @@ def test_softmax_writes_into_an_out_of_its_dtype(name: str, dtype: Any) -> None:
     assert x.tolist() == expected.tolist()
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         function(x.requires_grad_(), 1, out=fd.empty(3, 5, dtype=dtype))
+
+
+REFUSED_SECOND: dict[str, Callable[[], Any]] = {
+    "a number": lambda: 3,
+    "another dtype": lambda: fd.zeros(3, dtype=fd.int32),
+    "another device": lambda: fd.zeros(3, dtype=fd.int64, device="sim"),
+    "places of one another": lambda: fd.zeros(1, dtype=fd.int64).expand(3),
+    "a view of another shape": lambda: fd.zeros(5, dtype=fd.int64)[:4],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_SECOND)
+def test_nothing_is_written_where_a_later_out_is_refused(name: str) -> None:
+    values = fd.zeros(3)
+    with pytest.raises((TypeError, RuntimeError, ValueError)):
+        fd.sort(fd.tensor([3.0, 1.0, 2.0]), out=(values, REFUSED_SECOND[name]()))
+    assert values.tolist() == [0, 0, 0]
