@@ -37,14 +37,16 @@ class HostCopies:
     """Arrays of devices on their way to the CPU: `arrays` are to be read once they are waited for.
 
     The copies of one device go on its stream for copies, which waits for what the calling thread
-    has queued there so far; nothing else does, so what is queued next need not wait for them.
+    has queued there so far; nothing else does, so what is queued next need not wait for them. With
+    `holds_back` it does, and may write to the arrays.
 
     Thread  made and waited for by any; does not block, but for a block of the ring's
     """
 
-    __slots__ = ("_loans", "arrays", "events")
+    __slots__ = ("_holds_back", "_loans", "arrays", "events")
 
-    def __init__(self, given: Sequence[tuple[Device, Any]]) -> None:
+    def __init__(self, given: Sequence[tuple[Device, Any]], *, holds_back: bool = False) -> None:
+        self._holds_back = holds_back
         self.arrays: list[np.ndarray[Any, Any]] = [np.empty(0)] * len(given)
         self.events: list[tuple[Stream, Event]] = []
         self._loans: list[Loan] = []
@@ -72,6 +74,8 @@ class HostCopies:
                 event = stream.record_event()
                 loan.hold(cast(Passed, event), [array for array, _ in pairs])
                 self.events.append((stream, event))
+                if self._holds_back:
+                    backend.current_stream(index).wait_event(event)
 
     def wait(self) -> None:
         """Wait until the arrays are there. Raises what failed on the device."""

@@ -17,6 +17,7 @@ from fastdist.distributed.store import Store
 from .agent import RpcAgent, first_number
 from .arena_offers import ArenaOffers
 from .calls.client import Client
+from .calls.late_calls import LateCalls
 from .calls.outgoing import Call
 from .calls.serving import Server
 from .debug_log import debug_log
@@ -98,6 +99,9 @@ class ZmqAgent(RpcAgent):
             *(workers, self.pool, self.counts, options.rpc_timeout),
             *(self.device_map_to, self._gave_up),
         )
+        if options.device_maps:
+            # Who sends no device's tensors does not pay for what they need.
+            self.client.request = LateCalls(self.client).request  # type: ignore[method-assign]
         self.teller = Teller(self.client.send)
         workers.lost_callbacks.append(self._arenas.peer_lost)
         self.rrefs = RRefContext(workers, self.client, self.teller, first_number())

@@ -78,19 +78,19 @@ def fail_on_purpose() -> None:
 def ids_are_counted() -> None:
     agent: Any = rpc._get_current_rpc_agent()
     ids: list[int] = []
-    number = agent.client._number
+    number = agent.client.number
 
     def note(call: Any) -> None:
         number(call)
         ids.append(call.message.message_id)
 
-    agent.client._number = note
+    agent.client.number = note
     try:
         for _ in range(3):
             rpc.rpc_sync("w1", who)
             rpc.rpc_async("w1", who).wait()
     finally:
-        agent.client._number = number
+        agent.client.number = number
     assert ids == [*range(ids[0], ids[0] + 6)]
 
 
@@ -275,7 +275,7 @@ def look_into_the_store() -> tuple[list[str], list[str], int]:
     join({"num_worker_threads": THREADS})
     agent: Any = rpc._get_current_rpc_agent()
     first_call = SimpleNamespace(message=SimpleNamespace())
-    agent.client._number(first_call)
+    agent.client.number(first_call)
     names, addrs = PrefixStore("names", agent.store), PrefixStore("addrs", agent.store)
     found = [names.get(str(rank)).decode() for rank in range(4)]
     of_their_own = agent.me.addresses

@@ -59,7 +59,7 @@ class Client:
         self.rpc_timeout_s = rpc_timeout_s
         self.counts = counts
         self._reach = workers.reach
-        self._device_map_to = device_map_to
+        self.device_map_to = device_map_to
         self._gave_up = gave_up
         self._numbers = itertools.count()
         # Requests that wait to be sent once more. Entries come and go one at a time.
@@ -80,11 +80,11 @@ class Client:
         what: object,
     ) -> LaneCall | Future[Any]:
         """Send a request whose answer its sender will wait for, by `wait` of what is returned."""
-        message = self._new_message(to, kind, (), metadata)
+        message = self.new_message(to, kind, (), metadata)
         call = LaneCall(self, message, timeout_s, what)
         if self._send_on_lane(call, value):
             return call
-        return self._start(FutureCall(self, message, timeout_s, what), value)
+        return self.request(to, kind, value, (), metadata, timeout_s, what)
 
     def request(
         self,
@@ -100,9 +100,17 @@ class Client:
 
         Units   timeout_s: 0 waits for ever, UNSET_RPC_TIMEOUT takes the default
         """
-        message = self._new_message(to, kind, tensors, metadata)
-        what = kind.name if what is None else what
-        return self._start(FutureCall(self, message, timeout_s, what), value)
+        message = self.new_message(to, kind, tensors, metadata)
+        call = FutureCall(self, message, timeout_s, kind.name if what is None else what)
+        self.number(call)
+        pack_request(call, value, self.device_map_to)
+        frames = self.announce(call)
+        if frames:
+            try:
+                self.write(call, frames)
+            except Exception as error:
+                self.could_not_write(call, error)
+        return call.future
 
     def send(
         self,
@@ -136,7 +144,7 @@ class Client:
 
         None if no lane is free; nothing was sent then.
         """
-        call = LaneCall(self, self._new_message(to, kind, tensors, metadata), 0.0, kind._name_)
+        call = LaneCall(self, self.new_message(to, kind, tensors, metadata), 0.0, kind._name_)
         return call if self._send_on_lane(call, None) else None
 
     def write(self, call: FutureCall, frames: Sequence[Buffer]) -> None:
@@ -149,19 +157,20 @@ class Client:
         if plainly or not self.pool.submit_uncounted(_complete, call, answer, size_bytes):
             _complete(call, answer, size_bytes)
 
-    def _new_message(
+    def new_message(
         self,
         to: int | Worker,
         kind: MessageType,
         tensors: Sequence[Tensor],
         metadata: Mapping[str, Value] | None,
     ) -> Message:
+        """Return a message to a worker, which is reached for it."""
         me, words = self._me, dict(metadata) if metadata else {}
         message = Message(kind, NO_CALL, self._reach(to, kind), me.rank, me.incarnation)
         message.tensors, message.metadata = list(tensors), words
         return message
 
-    def _number(self, call: Call) -> None:
+    def number(self, call: Call) -> None:
         """Give a call its id, when it has its lane: ids that come by a lane of its own grow."""
         call.message.message_id = self._me.rank << RANK_SHIFT | next(self._numbers)
         if debug_log.of_calls:
@@ -173,9 +182,9 @@ class Client:
         own = pipe.check_out()
         if own is None:
             return False
-        self._number(call)
+        self.number(call)
         try:
-            pack_request(call, value, self._device_map_to)
+            pack_request(call, value, self.device_map_to)
             size = call.size_bytes()
             # Only users' calls wait: answers, gradients and clean-up are what frees the room.
             if size > _UNCHARGED_BYTES and call.message.effective_type in USER_WORK:
@@ -187,15 +196,16 @@ class Client:
         call.send(own, size)
         return True
 
-    def _start(self, call: FutureCall, value: Any) -> Future[Any]:
-        self._number(call)
-        pack_request(call, value, self._device_map_to)
+    def announce(self, call: FutureCall) -> Sequence[Buffer]:
+        """Let a call be waited for, and return the frames to write; none if it has failed.
+
+        Raises  RpcTimeoutError where the peer takes no more until then
+        """
         pipe, size = call.peer.pipe, call.size_bytes()
         kind = call.message.effective_type
         # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
         # must not wait behind users' functions: they run where the answer is read.
-        future: Future[Any] = Future(executor=None if kind in OURS_ALONE else self.pool)
-        call.await_in(future, self._timeouts)
+        call.await_in(Future(executor=None if kind in OURS_ALONE else self.pool), self._timeouts)
         if kind in USER_WORK:
             try:
                 call.charge(size)
@@ -215,19 +225,19 @@ class Client:
         except Exception as error:
             call.message.was_lost()
             call.fail(error)
-            return future
+            return ()
         if call.deadline is not None:
             if self._timeouts.add(call, call.deadline):
                 self.progress.wake()
             if call.is_over:  # a break was faster
                 self._timeouts.remove(call, call.deadline)
-        try:
-            self.write(call, frames)
-        except Exception as error:
-            if pipe.take_pending(call.message.message_id) is not None:
-                call.message.was_lost()
-                call.fail(error)
-        return future
+        return frames
+
+    def could_not_write(self, call: FutureCall, error: Exception) -> None:
+        """End a call that did not leave, unless something else has."""
+        if call.peer.pipe.take_pending(call.message.message_id) is not None:
+            call.message.was_lost()
+            call.fail(error)
 
     def give_up(self, call: Call) -> None:
         """Take note that nobody waits any more for a call that may have come."""

@@ -35,7 +35,7 @@ from .layout import (
 from .limits import DEFAULT, Limits
 from .metadata import Value, encode_metadata
 from .tables import Tables, lone_table, pack_tables, read_lone, read_tables
-from .tensors import DeviceMap, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
+from .tensors import Departure, DeviceMap, make_leaves, pack_tensors, unpack_leaves, unpack_tensors
 from .types import RESPONSE, USER_WORK
 
 
@@ -191,8 +191,10 @@ class Message:
         device_map_to: Callable[[Any], DeviceMap | None] | None = None,
         *,
         limits: Limits = DEFAULT,
+        departure: Departure | None = None,
     ) -> list[Buffer]:
-        """Return the frames to send; large buffers stay outside of them if lender takes them.
+        """Return the frames to send; large buffers stay outside of them if lender takes them. Of
+        what is on devices a departure may have been made before.
 
         Raises  MessageError beyond the receiver's limits: better here, with a name, than as a
                 dropped connection; DeviceError for a tensor on a device that the map does not name
@@ -210,7 +212,9 @@ class Message:
                     return [b"".join((self._header(0, 1, 1, len(body), 0), table, body, data))]
         entries, buffers = self.entries, self.buffers
         try:
-            if tensors:
+            if departure is not None:
+                entries, buffers = departure.finish()
+            elif tensors:
                 device_map = device_map_to(self.peer) if device_map_to is not None else None
                 entries, buffers = pack_tensors(tensors, device_map, lender, self.message_id)
             return self._with_tables(entries, buffers, lender, limits)

@@ -19,7 +19,7 @@ def place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[Place], list[Buf
     buffers: list[Buffer] = []
     places: list[Place] = []
     if len(arrays) == 1:
-        return [_place_alone(arrays[0], buffers)], buffers
+        return [place_alone(arrays[0], buffers)], buffers
     shared: dict[int, list[int]] = {}
     for i, array in enumerate(arrays):
         shared.setdefault(id(_owner(array)), []).append(i)
@@ -28,11 +28,12 @@ def place(arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[list[Place], list[Buf
         if len(members) > 1:
             _place_together(arrays, members, found, buffers)
     for i, array in enumerate(arrays):
-        places.append(found[i] if i in found else _place_alone(array, buffers))
+        places.append(found[i] if i in found else place_alone(array, buffers))
     return places, buffers
 
 
-def _place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> Place:
+def place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> Place:
+    """Give an array a buffer of its own, and return where it lies."""
     if array.flags.c_contiguous:
         buffers.append(_memory_of(array))
         return len(buffers) - 1, 0, None
@@ -60,7 +61,7 @@ def _place_together(
     first = arrays[members[0]]
     if first.size and all(arrays[i] is first for i in members):
         # As the gradients of x + y are.
-        place = _place_alone(first, buffers)
+        place = place_alone(first, buffers)
         found.update((i, place) for i in members)
         return
     whole = _bytes_of(_owner(arrays[members[0]]))

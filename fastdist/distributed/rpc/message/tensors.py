@@ -22,7 +22,7 @@ from fastdist.tensor.tensor import Tensor, wrap
 
 from .cuda_ipc import CameOnDevice, LentPiece, Wanted
 from .layout import MAX_BYTES, NO_CALL, NO_INDEX, PARAMETER, REQUIRES_GRAD, TensorEntry
-from .places import place
+from .places import place, place_alone
 
 DeviceMap: TypeAlias = Mapping[Device, Device]
 
@@ -45,7 +45,7 @@ def pack_tensors(
     arrays: list[np.ndarray[Any, Any]] = []
     for tensor in tensors:
         if tensor.facts.device is not CPU:
-            return _pack_with_devices(tensors, device_map, lender, message_id)
+            return Departure(tensors, device_map, lender, message_id).finish()
         arrays.append(tensor.array)
     placed, buffers = place(arrays)
     entries = []
@@ -60,31 +60,76 @@ def pack_tensors(
     return entries, buffers
 
 
-def _pack_with_devices(
-    tensors: Sequence[Tensor], device_map: DeviceMap | None, lender: Lender | None, message_id: int
-) -> tuple[list[TensorEntry], list[Buffer]]:
-    goals = [destination(tensor.facts.device, device_map) for tensor in tensors]
-    lent = _lend(tensors, goals, lender, message_id)
-    on_host = [i for i in range(len(tensors)) if i not in lent]
-    placed, buffers = place(_host_arrays([tensors[i] for i in on_host]))
-    places = dict(zip(on_host, placed, strict=True))
-    numbers: dict[LentPiece, int] = {}
-    entries = []
-    for i, tensor in enumerate(tensors):
-        layout = tensor.facts
-        if i in lent:
-            piece, offset = lent[i]
+class Departure:
+    """Tensors, some of them on devices, on their way into a message.
+
+    Made by the thread that sends them: what that queues on devices next, comes behind the copies.
+    If it will not wait for them, what is on the CPU is copied at once, to be the message's own.
+
+    Thread  finished by any
+    Raises  DeviceError for a tensor on a device that the map does not name
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        device_map: DeviceMap | None,
+        lender: Lender | None,
+        message_id: int,
+        *,
+        is_late: bool = False,
+    ) -> None:
+        self._tensors = tensors
+        self._goals = [destination(tensor.facts.device, device_map) for tensor in tensors]
+        self._lent = _lend(tensors, self._goals, lender, message_id)
+        self._here = [i for i, tensor in enumerate(tensors) if tensor.facts.device is CPU]
+        self._away = [
+            i
+            for i, tensor in enumerate(tensors)
+            if tensor.facts.device is not CPU and i not in self._lent
+        ]
+        self._places, self._buffers = place([tensors[i].array for i in self._here])
+        if is_late and self._away:
+            self._buffers = [bytearray(buffer) for buffer in self._buffers]
+        given = [(tensors[i].facts.device, tensors[i].array) for i in self._away]
+        self._copies = HostCopies(given, holds_back=is_late) if given else None
+
+    @property
+    def waits(self) -> bool:
+        """Whether to finish it waits for a device."""
+        return self._copies is not None
+
+    def size_bytes(self) -> int:
+        """Return the bytes of what goes into the message."""
+        sizes = [*map(len, self._buffers), *[self._tensors[i].array.nbytes for i in self._away]]
+        return sum(sizes)
+
+    def finish(self) -> tuple[list[TensorEntry], list[Buffer]]:
+        """Return table and buffers, when all is there. Once.
+
+        Raises  what failed on a device
+        """
+        tensors, buffers = self._tensors, self._buffers
+        places = dict(zip(self._here, self._places, strict=True))
+        if self._copies is not None:
+            self._copies.wait()
+            for i, array in zip(self._away, self._copies.arrays, strict=True):
+                places[i] = place_alone(array, buffers)
+        numbers: dict[LentPiece, int] = {}
+        for i, (piece, start) in self._lent.items():
             if piece not in numbers:
                 numbers[piece] = len(buffers)
                 buffers.append(cast(Buffer, piece))
-            buffer, strides = numbers[piece], contiguous_strides(layout.shape)
-        else:
+            places[i] = numbers[piece], start, contiguous_strides(tensors[i].facts.shape)
+        entries = []
+        for i, tensor in enumerate(tensors):
+            layout = tensor.facts
             buffer, offset, packed_strides = places[i]
             strides = layout.strides if packed_strides is None else packed_strides
-        kind, index = _numbers_of(goals[i])
-        facts = (layout.dtype.code, kind, index, _flags_of(tensor), layout.shape, strides)
-        entries.append(TensorEntry(buffer, offset, *facts))
-    return entries, buffers
+            kind, index = _numbers_of(self._goals[i])
+            facts = (layout.dtype.code, kind, index, _flags_of(tensor), layout.shape, strides)
+            entries.append(TensorEntry(buffer, offset, *facts))
+        return entries, buffers
 
 
 def _lend(
@@ -211,17 +256,6 @@ def make_leaves(tensors: Sequence[Tensor], requires_grad: Sequence[bool]) -> Non
     for tensor, wanted in zip(tensors, requires_grad, strict=False):
         if wanted and tensor.edge is None:
             tensor.requires_grad_(True)
-
-
-def _host_arrays(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]]:
-    """Return the values of tensors; those of devices are waited for, all at once."""
-    arrays = [tensor.array for tensor in tensors]
-    away = [i for i, tensor in enumerate(tensors) if tensor.facts.device is not CPU]
-    copies = HostCopies([(tensors[i].facts.device, arrays[i]) for i in away])
-    copies.wait()
-    for i, array in zip(away, copies.arrays, strict=True):
-        arrays[i] = array
-    return arrays
 
 
 def destination(device: Device, device_map: DeviceMap | None) -> Device:

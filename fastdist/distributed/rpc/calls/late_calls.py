@@ -1,0 +1,194 @@
+"""Calls whose tensors are on devices: their caller goes on, and the pool waits for the devices."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.device import CPU
+from fastdist.core.future import Future
+from fastdist.tensor.tensor import Tensor
+
+from ..message.metadata import Value
+from ..message.tensors import Departure
+from ..message.types import MessageType
+from ..workers.worker import Worker
+from .outgoing import FutureCall, prepare_request
+
+if TYPE_CHECKING:
+    from .client import Client
+
+# Note [Calls that leave late]
+# A call by the shared lane returns a Future, so its caller need not wait until tensors of devices
+# have come to the CPU. The caller's thread packs the call, queues the copies behind what it has
+# queued on its streams, which so stands before what it queues next, takes the peer's credit, and
+# lets the call be waited for. A thread of the pool waits for the copies, and writes the message;
+# what goes wrong there, ends the Future. To one peer such calls leave in the order in which they
+# were made. Calls without a wait (on the CPU alone, or by cuda_ipc) leave at once, before them.
+#
+# Until it has left, a call that ends (a timeout, a lost peer) takes back what packing it did, and
+# its peer, which never heard of it, is told nothing.
+
+
+class LateCall(FutureCall):
+    """A call that may not have left when its caller goes on.
+
+    Thread  the lock guards whether it has left, or never will
+    """
+
+    departure: Departure | None = None
+
+    def __init__(self, *made_of: Any) -> None:
+        super().__init__(*made_of)
+        self._lock = threading.Lock()
+        self._has_left = self._is_stopped = False
+
+    def size_bytes(self) -> int:
+        """Return the bytes of the request."""
+        if self.frames or self.departure is None:
+            return super().size_bytes()
+        return len(self.message.body) + self.departure.size_bytes()
+
+    def leaves(self) -> bool:
+        """Return whether it is still wanted, and goes now."""
+        with self._lock:
+            self._has_left = not self._is_stopped
+            return self._has_left
+
+    def fail(self, error: Exception) -> None:
+        """End the call with the pipe's error."""
+        if self._stop():
+            self.message.was_lost()
+        super().fail(error)
+
+    def lost(self, *, may_have_run: bool) -> None:
+        """End a call that a broken connection took, or the answer of which."""
+        if self._stop():
+            self.end(None, self.lost_error(may_have_run=False))
+        else:
+            super().lost(may_have_run=may_have_run)
+
+    def expire(self) -> None:
+        """End the call, whose time is over, unless something else has."""
+        if not self._stop():
+            super().expire()
+        elif self.peer.pipe.take_pending(self.message.message_id) is not None:
+            self.message.was_lost()
+            self.end(None, self.timeout_error())
+
+    def _stop(self) -> bool:
+        """Return whether it has not left, and never will."""
+        with self._lock:
+            self._is_stopped = not self._has_left
+            return self._is_stopped
+
+
+class LateCalls:
+    """What a client's requests go through where there are device maps.
+
+    Thread  any; the lock guards the queues
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        # Of each peer that is waited for: its calls, in the order in which they were made.
+        self._waiting: dict[Worker, deque[LateCall]] = {}
+
+    def request(
+        self,
+        to: int | Worker,
+        kind: MessageType,
+        value: Any = None,
+        tensors: Sequence[Tensor] = (),
+        metadata: Mapping[str, Value] | None = None,
+        timeout_s: float = 0.0,
+        what: object = None,
+    ) -> Future[Any]:
+        """Send a request as Client.request does, but wait for no device."""
+        client = self._client
+        message = client.new_message(to, kind, tensors, metadata)
+        call = LateCall(client, message, timeout_s, kind.name if what is None else what)
+        client.number(call)
+        prepare_request(call, value)
+        try:
+            self._depart(call)
+        except BaseException:
+            call.was_not_sent()
+            raise
+        frames = client.announce(call)
+        if frames:
+            call.leaves()
+            try:
+                client.write(call, frames)
+            except Exception as error:
+                client.could_not_write(call, error)
+        elif not call.is_over:
+            self._queue(call)
+        return call.future
+
+    def _depart(self, call: LateCall) -> None:
+        """Make the frames of a call, or begin what they wait for."""
+        message = call.message
+        if any(tensor.facts.device is not CPU for tensor in message.tensors):
+            device_map = self._client.device_map_to(call.peer)
+            call.departure = Departure(
+                message.tensors, device_map, call.peer.lender, message.message_id, is_late=True
+            )
+            if call.departure.waits:
+                return
+        self._encode(call)
+
+    def _encode(self, call: LateCall) -> None:
+        message, peer = call.message, call.peer
+        call.frames = message.encode(
+            *(peer.lender, self._client.device_map_to),
+            limits=peer.record.limits,
+            departure=call.departure,
+        )
+        message.body = b""  # the frames have it
+
+    def _queue(self, call: LateCall) -> None:
+        with self._lock:
+            queue = self._waiting.get(call.peer)
+            if queue is not None:
+                queue.append(call)
+                return
+            self._waiting[call.peer] = deque([call])
+        if not self._client.pool.submit_uncounted(self._send_all, call.peer):
+            self._send_all(call.peer)
+
+    def _send_all(self, peer: Worker) -> None:
+        """Send what waits for a peer, one after the other, until nothing does."""
+        while True:
+            with self._lock:
+                queue = self._waiting[peer]
+                if not queue:
+                    del self._waiting[peer]
+                    return
+                call = queue.popleft()
+            self._send(call)
+            del call
+
+    def _send(self, call: LateCall) -> None:
+        client = self._client
+        try:
+            if call.is_over:
+                self._take_back(call)
+                return
+            self._encode(call)
+            frames, call.departure = call.frames, None
+            if len(frames) > 1:
+                call.frames = ()  # as Client.announce does
+            if call.leaves():
+                client.write(call, frames)
+            else:
+                self._take_back(call)
+        except Exception as error:
+            client.could_not_write(call, error)
+
+    def _take_back(self, call: LateCall) -> None:
+        if call.peer.lender is not None:
+            call.peer.lender.end(call.message.message_id)
