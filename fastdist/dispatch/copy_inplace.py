@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, ShapeError
-from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open, offer
+from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes
@@ -30,14 +30,12 @@ from .gradients import cast_array, reduce_recorded
 from .inplace import may_write_at_once, require_may_change, set_history, will_record
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
+from .offering import nobody_takes
 from .op import OPS, PLAIN
 from .promotion import can_cast
 from .sparse_rules import is_sparse, meet_sparse
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
 from .tracing import listener, traced
-
-# Of classes: whether nobody is asked of them.
-nobody_takes = NEVER_ASKED.issuperset
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -60,13 +58,26 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         np.copyto(self.array, src.array)
         storage_of(self).bump()
         return self
-    if modes.tracers and level_of((self, src)):
-        return change_batch(copy_, (self, src))
-    if (modes.tracers and mode_is_open()) or type(src) not in NEVER_ASKED:
-        found = offer(copy_, (self, src), {"non_blocking": True} if non_blocking else {})
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
+    more = {"non_blocking": True} if non_blocking else {}
+    found = _taken_over(copy_, (self, src), more)
+    if found is not NOT_TAKEN:
+        return found  # type: ignore[no-any-return]
     return _overwrite(self, src, self.array, non_blocking=non_blocking)
+
+
+def _taken_over(
+    method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
+) -> Any:
+    """Return what a batch, or who takes calls over, makes of an in-place method; NOT_TAKEN where
+    neither is there.
+    """
+    if modes.tracers and level_of(operands):
+        # A number of each call's own has an axis in the batch, which fill_ would not take.
+        many = method is fill_ and isinstance(operands[1], Tensor)
+        return change_batch(copy_ if many else method, operands)
+    if (modes.tracers and mode_is_open()) or not nobody_takes(operands[1:]):
+        return offer(method, operands, more or {})
+    return NOT_TAKEN
 
 
 def _overwrite(self: Tensor, src: Any, room: Any, *, non_blocking: bool = False) -> Tensor:
@@ -177,12 +188,9 @@ def fill_(self: Tensor, value: Any) -> Tensor:
 
     Raises  RuntimeError for a tensor with axes
     """
-    if modes.tracers and level_of((self, value)):
-        return change_batch(copy_ if isinstance(value, Tensor) else fill_, (self, value))
-    if (modes.tracers and mode_is_open()) or type(value) not in NEVER_ASKED:
-        found = offer(fill_, (self, value), {})
-        if found is not NOT_TAKEN:
-            return found  # type: ignore[no-any-return]
+    found = _taken_over(fill_, (self, value))
+    if found is not NOT_TAKEN:
+        return found  # type: ignore[no-any-return]
     if isinstance(value, Tensor) and value.facts.shape:
         raise ShapeError(
             "fill_ only supports 0-dimension value tensor but got tensor with "
@@ -197,9 +205,7 @@ def zero_(self: Tensor) -> Tensor:
         self.array.fill(0)
         storage_of(self).bump()
         return self
-    if modes.tracers and level_of((self,)):
-        return change_batch(zero_, (self,))
-    found = offer(zero_, (self,), {}) if modes.tracers and mode_is_open() else NOT_TAKEN
+    found = _taken_over(zero_, (self,))
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
     if self.facts.is_sparse:
@@ -211,7 +217,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
     """Return function as one that writes its result into its first argument."""
 
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        is_plain = self.__class__ in PLAIN and not kwargs and nobody_takes(map(type, args))
+        is_plain = self.__class__ in PLAIN and not kwargs and nobody_takes(args)
         if (modes.tracers and mode_is_open()) or not is_plain:
             found = offer(inplace, (self, *args), kwargs)
             if found is not NOT_TAKEN:

@@ -16,8 +16,13 @@ def event_of(name: str, operands: Any, attributes: Any = ()) -> str:
     if by_call is not None:
         return f"aten::{by_call(operands, attributes)}"
     if name.endswith("_"):
-        return f"aten::{_NAMES.get(name[:-1], name[:-1])}_"
-    return f"aten::{_NAMES.get(name, name)}"
+        return f"aten::{pytorchs_name(name[:-1])}_"
+    return f"aten::{pytorchs_name(name)}"
+
+
+def pytorchs_name(name: str) -> str:
+    """Return PyTorch's name for an op, whatever it is called with."""
+    return _NAMES.get(name, name)
 
 
 def event_of_function(name: str) -> str | None:
@@ -142,9 +147,11 @@ _NAMES: Final = {
     "i1": "special_i1",
     "i1e": "special_i1e",
     "inverse_parts": "linalg_inv_ex",
+    "largest": "max_pool",
     "lay_out_patches": "im2col",
     "layer_norm_gradient": "native_layer_norm_backward",
     "layer_norm_rows": "native_layer_norm",
+    "linear_kernel": "linear",
     "log_determinant": "linalg_slogdet",
     "log_ndtr": "special_log_ndtr",
     "log_odds": "logit",

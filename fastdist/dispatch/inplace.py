@@ -96,7 +96,11 @@ class InPlace(Op):
     kind = "in-place"
 
     def __init__(self, of: PointwiseOp, operator: str = "") -> None:
-        said = {name: value for name, value in vars(of).items() if name not in ("public", "doc")}
+        said = {
+            name: value
+            for name, value in vars(of).items()
+            if name not in ("public", "doc", "called")
+        }
         vars(self).update(said, name=f"{of.name}_", has_out=False, written=None, is_written=False)
         self.of, self.operator = of, operator
 

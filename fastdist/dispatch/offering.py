@@ -43,26 +43,20 @@ def nobody_takes(values: Iterable[Any]) -> bool:
 
 def offering(function: F) -> F:
     """Return a function written by hand so that it is offered first."""
-
-    are_usual = _USUAL.issuperset
-
-    @wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if kwargs or (modes.tracers and mode_is_open()) or not are_usual(map(type, args)):
-            found = offer(call, args, kwargs)
-            if found is not NOT_TAKEN:
-                return found
-        return function(*args, **kwargs)
-
-    return call  # type: ignore[return-value]
+    return _offered(function, _USUAL.issuperset)
 
 
 def offering_to_modes(function: F) -> F:
     """Return a function that is no op so that it is offered to the mode that a thread is in."""
+    return _offered(function, None)
 
+
+def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) -> F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if modes.tracers and mode_is_open():
+        if (modes.tracers and mode_is_open()) or (
+            are_usual is not None and (kwargs or not are_usual(map(type, args)))
+        ):
             found = offer(call, args, kwargs)
             if found is not NOT_TAKEN:
                 return found

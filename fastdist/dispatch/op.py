@@ -16,6 +16,7 @@ from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
 from .declaration import defaults_of, is_tensor, parameter_names, require_word
+from .event_names import pytorchs_name
 from .kinds import ArgumentError, find_fault, require_attributes
 from .offering import nobody_takes, offer_op
 
@@ -71,6 +72,11 @@ class Op:
         self.written: tuple[Callable[..., Any], str, str] | None = None
 
     @functools.cached_property
+    def called(self) -> str:
+        """What errors call it: of a part of other ops PyTorch's name for what users called."""
+        return self.name if self.homes else pytorchs_name(self.name)
+
+    @functools.cached_property
     def doc(self) -> str:
         """What the declaration says of the op."""
         return inspect.getdoc(self.declared) or ""
@@ -93,7 +99,7 @@ class Op:
         if tuple(map(type, attributes)) in self.fitted:
             return attributes
         return require_attributes(
-            self.name, self.parameters, self.attributes, attributes, self.fitted
+            self.called, self.parameters, self.attributes, attributes, self.fitted
         )
 
     def general(
@@ -268,7 +274,7 @@ def _checked_general(op: Op) -> Callable[..., Any]:
         except UNCLEAR as error:
             given = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
             parameters = {parameter.name: parameter for parameter in op.parameters}
-            fault = None if is_clear(error) else find_fault(op.name, parameters, given)
+            fault = None if is_clear(error) else find_fault(op.called, parameters, given)
             if fault is None:
                 raise
             raise ArgumentError(fault) from error
@@ -296,7 +302,7 @@ def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
             else "Tensors or numbers"
         )
         raise TypeError(
-            f"{op.name}(): argument types ({given}) are not supported for "
+            f"{op.called}(): argument types ({given}) are not supported for "
             f"({', '.join(op.tensors)}); expected {wanted}"
         )
     return result
@@ -333,5 +339,5 @@ def refuse_devices(op: Op, operands: tuple[Any, ...]) -> Any:
     ]
     raise DeviceError(
         "Expected all tensors to be on the same device, but found at least two devices: "
-        f"{op.name} was given {', '.join(places)}; move one with .to(device)"
+        f"{op.called} was given {', '.join(places)}; move one with .to(device)"
     )

@@ -67,13 +67,13 @@ class PointwiseOp(PointwiseForm):
             is_flag = isinstance(number, bool) and self.name in ("add", "sub", "rsub")
             if is_flag and found is not bool_:
                 raise DTypeError(
-                    f"Boolean alpha only supported for Boolean results.: {self.name} got "
+                    f"Boolean alpha only supported for Boolean results.: {self.called} got "
                     f"alpha={number!r} for {found.name}"
                 )
             if dtype_of_number(number).may_have_gradient and not found.may_have_gradient:
                 raise DTypeError(
                     f"For integral input tensors, argument {name} must not be a floating point "
-                    f"number: {self.name} got {name}={number!r} for {found.name}"
+                    f"number: {self.called} got {name}={number!r} for {found.name}"
                 )
         return found
 
@@ -88,7 +88,7 @@ class PointwiseOp(PointwiseForm):
             self.require_meaning(operands[: len(self.tensors)])
         if found.is_complex and not self.takes_complex:
             raise NoKernelError(
-                f'"{self.name}" not implemented for {WORDS[found]!r}: take its parts'
+                f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
             )
         if self.dtype == "floating" and not found.may_have_gradient:
             return get_default_dtype()
@@ -97,7 +97,9 @@ class PointwiseOp(PointwiseForm):
         if self.dtype == "counted" and found is bool_:
             return int64
         if self.dtype in ("integral", "whole") and found.may_have_gradient:
-            raise NoKernelError(f"{self.name}: expected integer or bool tensors, got {found.name}")
+            raise NoKernelError(
+                f"{self.called}: expected integer or bool tensors, got {found.name}"
+            )
         return found
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
@@ -162,7 +164,7 @@ class PointwiseOp(PointwiseForm):
             found = of_complex(*operands)
             return found if out is None else write_out(self, out, found, operands)
         if self.tensors_only:
-            self.require_tensors(self.name, operands)
+            self.require_tensors(self.called, operands)
         if attributes:
             attributes = self.fitting(attributes)
         compute = self.compute_dtype(operands, attributes)
@@ -170,7 +172,7 @@ class PointwiseOp(PointwiseForm):
             result = self.scaled(operands, compute)
             return result if out is None else write_out(self, out, result, operands)
         device = common_device(self, operands)
-        shape = self.shape_of(self.name, operands)
+        shape = self.shape_of(self.called, operands)
         result = self._run(operands, attributes, compute, device, shape, out)
         if out is not None:
             return out if result is out else write_out(self, out, result, operands)
@@ -268,7 +270,8 @@ class PointwiseOp(PointwiseForm):
         if name in CONDITIONS:
             if operand.facts.dtype is not bool_:
                 raise DTypeError(
-                    f"{self.name}: expected {name} to be a boolean tensor, got {operand.dtype.name}"
+                    f"{self.called}: expected {name} to be a boolean tensor, "
+                    f"got {operand.dtype.name}"
                 )
             return array
         if operand.facts.device is not device:

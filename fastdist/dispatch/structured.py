@@ -10,7 +10,7 @@ from ..core.errors import NoKernelError
 from ..core.overriding import NOT_TAKEN
 from ..devices.backend import backend_of
 from ..graph.accumulate_grad import extra_of
-from ..graph.modes import modes, set_grad_mode
+from ..graph.modes import modes
 from ..kernels.cpu.silence import silent
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .calls import write_short_path
@@ -50,7 +50,7 @@ class StructuredOp(StructuredForm):
         given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return meet_sparse(self.name, given, attributes, out)
-        require_tensors(self.name, self.parameters, self.tensors, operands)
+        require_tensors(self.called, self.parameters, self.tensors, operands)
         if self.of_complex is not None and any(_is_complex(operand) for operand in operands):
             found = self.of_complex(*operands, *attributes)
             return found if out is None else write_out(self, out, found, operands)
@@ -108,7 +108,7 @@ class StructuredOp(StructuredForm):
         plan = self._plan(*seen, *attributes)
         name = plan.kernel or self.kernel
         if name not in TAKE_COMPLEX:
-            require_no_complex(self.name, plan, operands)
+            require_no_complex(self.called, plan, operands)
         return Way(attributes, layouts_of(operands), plan)
 
     def _run(self, operands: Sequence[Any], way: Way) -> tuple[Tensor, ...]:
@@ -186,7 +186,7 @@ class StructuredOp(StructuredForm):
             if not self._vjps:
                 return ()
             raise NotImplementedError(
-                f"Trying to use forward AD with {self.name} that does not support it because it "
+                f"Trying to use forward AD with {self.called} that does not support it because it "
                 "has not been implemented yet."
             )
         known = dict(zip(self.tensors, inputs, strict=True))
@@ -283,4 +283,4 @@ def structured(
     return declare
 
 
-__all__ = ["Plan", "StructuredOp", "set_grad_mode", "structured"]
+__all__ = ["Plan", "StructuredOp", "structured"]

@@ -107,6 +107,12 @@ def _(input: Tensor, other: Tensor) -> Plan:
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
 
 
+@matmul.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's name for a product of matrices, or of batches of them: of one class here."""
+    return "MmBackward0" if len(node.facts.shape) == 2 else "BmmBackward0"
+
+
 @matmul.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return op.general(tuple(aligned(operands, level)), attributes)

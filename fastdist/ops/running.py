@@ -16,12 +16,12 @@ from . import return_types
 from .scans import moved, recurrence
 
 
-@structured("scan.cummax", has_out=False, node_name="CummaxBackward0")
+@structured("scan.cummax", has_out=False, node_name="CummaxBackward0", homes="nowhere")
 def cummax_along(input: Tensor, dim: int) -> Tensor:
     """Return the largest so far along dim, and where it stands."""
 
 
-@structured("scan.cummin", has_out=False, node_name="CumminBackward0")
+@structured("scan.cummin", has_out=False, node_name="CumminBackward0", homes="nowhere")
 def cummin_along(input: Tensor, dim: int) -> Tensor:
     """Return the smallest so far along dim, and where it stands."""
 

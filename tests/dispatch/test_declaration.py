@@ -54,7 +54,7 @@ def test_a_home_that_there_is_not_is_refused() -> None:
         pointwise("-input", homes="function methods")(negative)
     assert str(caught.value) == (
         "negative: a word of homes= is 'methods', expected one of 'function', 'method', 'inplace', "
-        "'functional', 'activation', 'special', 'nowhere'; did you mean 'method'?"
+        "'functional', 'activation', 'activation_', 'special', 'nowhere'; did you mean 'method'?"
     )
     assert "negative" not in OPS
 

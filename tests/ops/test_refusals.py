@@ -79,6 +79,9 @@ def test_lerp_meets_a_complex_weight_without_axes() -> None:
         (lambda: fd.nanmean(BOOLS, 0), r"nanmean\(\): expected input to have floating point"),
         (BOOLS.argmax, r"argmax\(\): does not support bool input"),
         (lambda: BOOLS.argmin(0), r"argmin\(\): does not support bool input"),
+        (FLOATS.to(fd.complex64).sort, "\"sort\" not implemented for 'ComplexFloat'"),
+        (lambda: FLOATS.to(fd.complex64).clamp(0), "\"clamp\" not implemented for 'ComplexFloat'"),
+        (lambda: FLOATS.to(fd.complex64).cummax(0), '"cummax" not implemented for \'Complex'),
         (lambda: INTEGERS.add(INTEGERS, alpha=True), "Boolean alpha only supported for Boolean"),
         (
             lambda: INTEGERS.to(fd.uint8).add(INTEGERS.to(fd.uint8), alpha=300),
