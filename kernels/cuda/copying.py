@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+import itertools
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from fastdist.core.scalar import parse
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    address_of,
+    headers_for,
+    int64_fields,
+    launch,
+    text_of,
+)
 from .layout import element_strides
 from .pointwise import plan, pointwise
 from .prepared import on_device_of_out, only_launches
@@ -86,6 +96,18 @@ def place_diagonal(x: Any, out: Any, offset: int, dim1: int, dim2: int) -> None:
     launch(plan_move(x, out, band=(dim1, dim2, offset, offset), steps=read, first=first))
 
 
+class _Axis(NamedTuple):
+    """An axis of a move: its length, where reading begins and which way it goes, and the steps of
+    what is read and written.
+    """
+
+    length: int
+    begin: int
+    sign: int
+    read: int
+    write: int
+
+
 def plan_move(
     x: Any,
     out: Any,
@@ -103,15 +125,55 @@ def plan_move(
     """
     if not out.size:
         return []
-    dims, read = max(out.ndim, 1), element_strides(x) if steps is None else steps
-    task = int64_fields(
-        *(out.size, turn, first, *band),
-        *(*(out.shape or (1,)), *(begins or [0] * dims), *(signs or [1] * dims)),
-        *(*(read or (0,)), *(element_strides(out) or (0,))),
-    )
-    grid = (-(-out.size // THREADS), 1)
-    source = source_of_move(out.dtype, dims, wide=out.size >= 2**32)
-    return [Launch(source, "move", grid, (x, out, task))]
+    read, write = element_strides(x) if steps is None else steps, element_strides(out)
+    zeros, ones = [0] * out.ndim, [1] * out.ndim
+    given = zip(out.shape, begins or zeros, signs or ones, read, write, strict=True)
+    axes, band = _joined([_Axis(*one) for one in given], band)
+    if turn and len(axes) == 1 and axes[0].begin == 0:
+        axes, turn = [axes[0]._replace(begin=turn)], 0
+    task = int64_fields(*(out.size, turn, first, *band), *itertools.chain(*zip(*axes, strict=True)))
+    pack, last = max(16 // out.dtype.itemsize, 1), axes[-1]
+    # Places beside a band that is no triangle are nowhere: only one element is not read there.
+    packed = pack > 1 and not turn and steps is None and last.length % pack == 0
+    packed = packed and last.write == 1 and all(axis.write % pack == 0 for axis in axes[:-1])
+    packed = packed and address_of(x) % 16 == 0 and address_of(out) % 16 == 0
+    grid = (-(-out.size // (THREADS * (pack if packed else 1))), 1)
+    source = source_of_move(out.dtype, len(axes), wide=out.size >= 2**32)
+    return [Launch(source, "move_packs" if packed else "move", grid, (x, out, task))]
+
+
+def _joined(
+    given: list[_Axis], band: tuple[int, int, int, int]
+) -> tuple[list[_Axis], tuple[int, int, int, int]]:
+    """Return fewer axes of the same move, at least one, and the band's numbers for them.
+
+    Rows that go round the end of an axis do so as one run of elements.
+    """
+    row, column, least, most = band
+    kept = {row, column} if (least, most) != (-_FAR, _FAR) else set()
+    axes: list[_Axis] = []
+    numbers: dict[int, int] = {}
+    joins = False  # whether the last one may take another in
+    for number, one in enumerate(given):
+        if number not in kept and one.length == 1:
+            continue
+        last = axes[-1] if axes else one
+        if (
+            joins
+            and number not in kept
+            and (one.begin, one.sign) == (0, 1)
+            and (last.sign, last.read, last.write)
+            == (1, one.read * one.length, one.write * one.length)
+        ):
+            begin = last.begin * one.length
+            axes[-1] = one._replace(length=last.length * one.length, begin=begin)
+            continue
+        joins = number not in kept
+        numbers[number] = len(axes)
+        axes.append(one)
+    if not kept:
+        return axes or [_Axis(1, 0, 1, 0, 1)], band
+    return axes, (numbers[row], numbers[column], least, most)
 
 
 @functools.lru_cache(maxsize=256)

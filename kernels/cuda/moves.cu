@@ -2,11 +2,13 @@
 // before this text: memory.cuh, the typedefs of Stored and Index (counts elements), and the number of
 // axes DIMS.
 //
-// A thread makes one element of out. Along each axis the place that it reads is begin + sign * its
+// A thread of `move` makes one element of out, one of `move_packs` 16 bytes along the last axis, of
+// which out has whole packs; it divides as often, and reads 16 bytes where they lie together. Along each axis the place that it reads is begin + sign * its
 // own, round the end of the axis once; what lies outside of the band least <= column - row <= most
 // of two axes is 0 and reads nothing. Numbers turned (by `turn`) go round the end of all elements.
 
-constexpr int THREADS = 256;
+constexpr int THREADS = 256, LAST = DIMS - 1;
+constexpr int PACK = sizeof(Stored) < 16 ? 16 / sizeof(Stored) : 1;
 
 struct Task {
     long long size, turn, first;  // first: where the element of out's first place is read
@@ -41,4 +43,61 @@ move(const Stored* x, Stored* out, Task task) {
     }
     const bool inside = column - row >= task.least && column - row <= task.most;
     out[write] = inside ? x[read] : Stored();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+move_packs(const Stored* x, Stored* out, Task task) {
+    const long long number = ((long long)(blockIdx.x) * THREADS + threadIdx.x) * PACK;
+    if (number >= task.size) return;
+    Index rest = Index(number);
+    long long begun = 0, row = 0, column = 0, read = task.first, write = 0;
+#pragma unroll
+    for (int d = DIMS - 1; d >= 0; --d) {
+        const Index length = Index(task.shape[d]), before = d ? rest / length : 0;
+        const long long own = rest - before * length;
+        rest = before;
+        if (d == task.row_axis) row = own;
+        if (d == task.column_axis) column = own;
+        write += own * task.step_out[d];
+        const long long place = task.begin[d] + task.sign[d] * own;
+        const long long inside = place < task.shape[d] ? place : place - task.shape[d];
+        if (d == LAST) begun = inside;
+        else read += inside * task.step_x[d];
+    }
+    const long long length = task.shape[LAST], sign = task.sign[LAST], step = task.step_x[LAST];
+    // How column - row changes from one element to the next.
+    const long long slope = (task.column_axis == LAST) - (task.row_axis == LAST);
+    const long long off = column - row, end = off + slope * (PACK - 1);
+    const long long below = off < end ? off : end, above = off < end ? end : off;
+    Pack<Stored, PACK> made;
+    if (above < task.least || below > task.most) {
+#pragma unroll
+        for (int k = 0; k < PACK; ++k) made.lane[k] = Stored();
+    } else {
+        const Stored* const from = x + read + (sign < 0 ? begun - (PACK - 1) : begun);
+        const bool together = step == 1 && (sign < 0 || begun + PACK <= length);
+        if (together && reinterpret_cast<unsigned long long>(from) % sizeof made == 0) {
+            const Pack<Stored, PACK> given = *reinterpret_cast<const Pack<Stored, PACK>*>(from);
+#pragma unroll
+            for (int k = 0; k < PACK; ++k) {
+                // Both are named, so that a pack stays in registers.
+                const Stored forward = given.lane[k], backward = given.lane[PACK - 1 - k];
+                made.lane[k] = sign < 0 ? backward : forward;
+            }
+        } else {
+#pragma unroll
+            for (int k = 0; k < PACK; ++k) {
+                const long long place = begun + sign * k;
+                made.lane[k] = x[read + (place < length ? place : place - length) * step];
+            }
+        }
+        if (below < task.least || above > task.most) {
+#pragma unroll
+            for (int k = 0; k < PACK; ++k) {
+                const long long each = off + slope * k;
+                if (each < task.least || each > task.most) made.lane[k] = Stored();
+            }
+        }
+    }
+    *reinterpret_cast<Pack<Stored, PACK>*>(out + write) = made;
 }
