@@ -43,6 +43,8 @@ def _whole(value: Any, dtype: DType) -> Any:
         return found
     if value.__class__ is not int or dtype is bool_ or not fits(value, dtype.numpy):
         return value
+    if value < 0 and dtype.numpy.kind == "u":
+        return value  # it wraps around in what is computed as such, and in no quotient
     return _remember(value, dtype, (value, int, dtype))
 
 

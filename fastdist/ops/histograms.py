@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import WORDS, bool_, int64
+from ..core.dtypes import WORDS, bool_, int64, promote
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -222,6 +222,10 @@ def isin(
     ]
     if not among.facts.numel:
         return full(given.facts.shape, bool(invert), dtype=bool_, device=given.device)
+    first, second = given.facts.dtype, among.facts.dtype
+    if first is not second and (first.is_half or second.is_half):
+        # NumPy knows no dtype in which bfloat16 meets others.
+        given, among = [one.to(promote(first, second)) for one in (given, among)]
     ordered = among.reshape(-1).sort()[0]
     places = searchsorted(ordered, given.contiguous()).clamp(max=ordered.facts.numel - 1)
     found = ordered.index_select(0, places.reshape(-1)).reshape(given.facts.shape) == given

@@ -62,3 +62,22 @@ def test_ldexp_keeps_a_floating_dtype_and_scales_beyond_what_a_power_holds() -> 
     x = fastdist.tensor([1.0], requires_grad=True)
     fastdist.ldexp(x, fastdist.tensor([3])).sum().backward()
     assert x.grad is not None and x.grad.tolist() == [8.0]
+
+
+def test_a_negative_number_beside_uint8_is_itself_in_a_quotient() -> None:
+    x = fastdist.tensor([1, 2, 4], dtype=fastdist.uint8)
+    for _ in range(2):  # the second call finds what the first one kept
+        assert (x / -1).tolist() == [-1.0, -2.0, -4.0]
+        assert (-1 / x).tolist() == [-1.0, -0.5, -0.25]
+        assert (x * -1).tolist() == [255, 254, 252]  # and wraps around in what is uint8 itself
+
+
+HALVES = (fastdist.float16, fastdist.bfloat16)
+
+
+@pytest.mark.parametrize("other", [*HALVES, fastdist.int16, fastdist.int64, fastdist.float64])
+@pytest.mark.parametrize("half", HALVES)
+def test_isin_finds_numbers_of_half_types_among_others(half: DType, other: DType) -> None:
+    x, among = fastdist.tensor([1, 2, 3]).to(half), fastdist.tensor([3, 1, 5]).to(other)
+    assert fastdist.isin(x, among).tolist() == [True, False, True]
+    assert fastdist.isin(among, x).tolist() == [True, True, False]
