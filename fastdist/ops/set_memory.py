@@ -10,6 +10,7 @@ from ..core.memory_format import FORMATS, MemoryFormat, preserve_format
 from ..devices.backend import backend_of
 from ..dispatch.inplace import require_may_change
 from ..dispatch.sparse_rules import is_sparse, refusal
+from ..graph.modes import tls
 from ..tensor.layout import Shape, contiguous_strides, count_elements
 from ..tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
 from ..tensor.storage import BoundedStorage
@@ -28,10 +29,15 @@ def set_(
     memory at all. Return the tensor.
 
     Raises  RuntimeError for another dtype or device, for what leaves the storage, and for a leaf
-            that requires grad outside of no_grad
+            or a result that requires grad outside of no_grad
     Note    a storage does not grow, as PyTorch's may
     """
     require_may_change(self, writing=False)
+    if tls.grad and self.edge is not None:
+        raise RuntimeError(
+            "derivative for set_ is not implemented: the graph knows this tensor by the shape that "
+            "it was made with; call it in no_grad(), or on a detach()"
+        )
     for one in (self, source):
         if is_sparse(one):
             raise refusal("set_", one)

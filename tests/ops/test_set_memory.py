@@ -50,6 +50,17 @@ def test_set_refuses_what_leaves_the_storage(arguments: tuple[Any, ...], text: s
         fastdist.zeros(1).set_(x.storage(), *arguments)
 
 
+def test_set_refuses_what_stands_in_a_graph() -> None:
+    x = fastdist.ones(2, 2, requires_grad=True)
+    y = x * 2
+    with pytest.raises(RuntimeError, match="derivative for set_ is not implemented"):
+        y.set_(fastdist.ones(3))
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [[2.0, 2.0]] * 2
+    with fastdist.no_grad():
+        (x * 2).set_(fastdist.ones(3))
+
+
 def test_set_refuses_another_dtype() -> None:
     with pytest.raises(RuntimeError, match="Could not set tensor of type int"):
         fastdist.zeros(1).set_(fastdist.zeros(1, dtype=fastdist.int32))
