@@ -9,7 +9,7 @@ import numpy as np
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.batched_tensor import level_of, levels, of_all_calls
-from ..dispatch.batching import along_axes, one_by_one
+from ..dispatch.batching import along_axes, one_by_one, whole
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.constants import held
@@ -324,6 +324,28 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
     # As an element of its dtype: -1 is 255 in uint8.
     factor = held(alpha, input.facts.dtype)
     return Plan(shape, input.facts.dtype, (axis, factor))
+
+
+@add_slices.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    shape, (dim, alpha) = operands[0].facts.shape, attributes
+    if not shape or not operands[2].facts.shape:
+        return one_by_one(op, operands, attributes, level)
+    axis, size = normalize_axis("index_add", dim, len(shape)), levels.sizes[level - 1]
+    if level_of((operands[1],)) < level:
+        base, source = whole((operands[0], operands[2]), level)
+        return op.general((base, operands[1], source), (axis + 1, alpha))
+    # All calls' axes make one, in which each call's places are moved on. What lies outside of its
+    # own axis must not get into another's: it goes outside of all.
+    base, index, source = whole(operands, level)
+    base, source = base.movedim(axis + 1, 1), source.movedim(axis + 1, 1)
+    n, rest, count = shape[axis], base.facts.shape[2:], source.facts.shape[1]
+    begins = from_array(np.arange(size).reshape(size, 1) * n).to(index.device)
+    outside = (index < 0).logical_or(index >= n)
+    places = (index + begins).masked_fill(outside, size * n).reshape(-1)
+    added = source.reshape(size * count, *source.facts.shape[2:])
+    found = op.general((base.reshape(size * n, *rest), places, added), (0, alpha))
+    return found.reshape(size, n, *rest).movedim(1, axis + 1)
 
 
 @add_slices.vjp("input")

@@ -374,3 +374,43 @@ def test_what_has_no_rule_is_named_and_runs_one_call_after_the_other() -> None:
     with pytest.warns(UserWarning, match=text):
         found = vmap(lambda row: fd.bincount(row, minlength=3))(numbers)
     assert found.tolist() == [[1, 2, 0], [0, 0, 3]]
+
+
+ADDED: dict[str, Any] = {
+    "everything": (lambda x, i, s: x.index_add(0, i, s, alpha=2), (0, 0, 0)),
+    "along another axis": (lambda x, i, s: x.t().index_add(1, i, s.t()), (0, 0, 0)),
+    "to one tensor": (lambda x, i, s: x.index_add(0, i, s), (None, 0, 0)),
+    "at the same places": (lambda x, i, s: x.index_add(0, i, s), (0, None, 0)),
+    "the same": (lambda x, i, s: x.index_add(0, i.int(), s), (0, 0, None)),
+    "in place": (lambda x, i, s: (x * 1).index_add_(0, i, s), (0, 0, 0)),
+    "the gradient of rows": (
+        grad(lambda x, i, s: (fd.nn.functional.embedding(i, x) ** 2 * s).sum()), (None, 0, 0),
+    ),
+    "the gradient of what is added": (
+        grad(lambda s, i, x: (x.index_add(0, i, s) ** 3).sum()), (0, 0, None),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize("name", ADDED)
+def test_a_batch_adds_slices_in_one_call(name: str) -> None:
+    call, dims = ADDED[name]
+    x, s = fd.randn(2, 4, 3), fd.randn(2, 3, 3)
+    i = fd.tensor([[0, 3, 0], [1, 1, 2]])
+    given = (s, i, x) if "what is added" in name else (x, i, s)
+    parts = [one if dim is not None else one[0] for one, dim in zip(given, dims, strict=True)]
+    each = [
+        [one[n] if dim is not None else one for one, dim in zip(parts, dims, strict=True)]
+        for n in range(2)
+    ]
+    close(vmap(call, in_dims=dims)(*parts), fd.stack([call(*one) for one in each]))
+
+
+@pytest.mark.parametrize("place", [-1, 4])
+def test_a_place_outside_of_a_call_s_axis_is_none_of_another_s(place: int) -> None:
+    x, s = fd.zeros(3, 4), fd.ones(3, 1)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        vmap(lambda x, s: x.index_add(0, fd.tensor([place]), s))(x, s)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        vmap(lambda x, i, s: x.index_add(0, i, s))(x, fd.tensor([[0], [place], [0]]), s)

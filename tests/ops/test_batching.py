@@ -135,7 +135,7 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
 # dropout, which draws by the place of a sample in its call.
 LOOPED = frozenset(
     """
-    add_slices attention_in_blocks bincount embedding_bag frexp gather_add histogramdd index
+    attention_in_blocks bincount embedding_bag frexp gather_add histogramdd index
     index_put_ masked_scatter nonzero_static recurrent_sequence repeat_interleave
     """.split()  # noqa: SIM905
 )
