@@ -1,18 +1,22 @@
 """What the first calls of large tensors wait for: in fresh processes, with empty and full caches.
 
-Each round starts two processes, one after the other. The first finds an empty kernel cache and
-calls some ops for the first time; the second finds what that one compiled. The aims are in seconds,
-of a machine that has nothing else to do.
+Each round starts three processes, one after the other. The first finds an empty kernel cache and
+calls some ops for the first time; the second finds what that one compiled. The third finds an empty
+one and has FASTDIST_START=numpy: what works element by element is NumPy's meanwhile, and another
+thread compiles. At the end `fastdist info --warm` meets an empty cache once, and what it compiled.
+The aims are in seconds, of a machine that has nothing else to do.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from bench.harness import Row
 
@@ -38,7 +42,9 @@ CALLS = {
     "LSTM": "torch.nn.LSTM(64, 64)(y[:, :640].reshape(100, 100, 64))",
 }
 AIM_WARM_S, AIM_FIRST_S, AIM_LATER_S = 0.5, 2.5, 0.7
+AIM_COMPILED_S = 30.0
 _MOST_ROUNDS = 5
+WARM = (sys.executable, "-m", "fastdist", "info", "--warm")
 
 _SCRIPT = """
 import json, sys, time
@@ -64,36 +70,59 @@ Waits = dict[str, tuple[float, float]]
 def run(rounds: int) -> list[Row]:
     """Print what each call waited for, beside the aims; they are no rows, for there is no peer."""
     rounds = min(rounds, _MOST_ROUNDS)
-    cold, warm = [], []
+    cold, warm, by_numpy = [], [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as cache:
             cold.append(_fresh_process(cache))
             warm.append(_fresh_process(cache))
+        with tempfile.TemporaryDirectory() as cache:
+            by_numpy.append(_fresh_process(cache, FASTDIST_START="numpy"))
     print(f"{rounds} fresh processes each; seconds, median (of which CPU time)")
-    print(f"{'':16}{'empty cache':>18}{'aim':>6}{'full cache':>18}{'aim':>6}")
+    print(f"{'':16}{'empty cache':>18}{'aim':>6}{'full cache':>18}{'aim':>6}{'numpy, empty':>18}")
     for name in CALLS:
         is_first = name == next(iter(CALLS))
         empty = _column(cold, name, AIM_FIRST_S if is_first else AIM_LATER_S)
         full = _column(warm, name, AIM_WARM_S)
-        print(f"{name:16}{empty}{full}")
+        print(f"{name:16}{empty}{full}{_column(by_numpy, name, None)}")
+    with tempfile.TemporaryDirectory() as cache:
+        compiled, kept = ([{"info --warm": _warming(cache)}] for _ in range(2))
+        columns = (_column(one, "info --warm", AIM_COMPILED_S) for one in (compiled, kept))
+        print(f"{'info --warm':16}{''.join(columns)}")
     return []
 
 
-def _fresh_process(cache: str) -> Waits:
-    environment = {**os.environ, "FASTDIST_CACHE_DIR": cache, "NUMBA_NUM_THREADS": "2"}
+def _environment(cache: str, **more: str) -> dict[str, str]:
+    environment = {**os.environ, "FASTDIST_CACHE_DIR": cache, "NUMBA_NUM_THREADS": "2", **more}
     # As many threads as are usual on a small machine, not one as for the other benchmarks: more
     # than one would need another kernel, if that were still so.
     environment.pop("OMP_NUM_THREADS", None)
     environment.pop("FASTDIST_SHIPPED_CACHE_DIR", None)
+    return environment
+
+
+def _fresh_process(cache: str, **more: str) -> Waits:
     done = subprocess.run(
         [sys.executable, "-c", _SCRIPT],
-        input=json.dumps(CALLS), env=environment, capture_output=True, text=True, check=True,
+        input=json.dumps(CALLS), env=_environment(cache, **more), capture_output=True, text=True,
+        check=True,
     )  # fmt: skip
     waits: Waits = json.loads(done.stdout)
     return waits
 
 
-def _column(processes: list[Waits], name: str, aim: float) -> str:
+def _warming(cache: str) -> tuple[float, float]:
+    """Return how long `fastdist info --warm` takes, and how much of it is CPU time."""
+    start, before = time.perf_counter(), _cpu_of_children()
+    subprocess.run(WARM, env=_environment(cache), capture_output=True, check=True)
+    return time.perf_counter() - start, _cpu_of_children() - before
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _column(processes: list[Waits], name: str, aim: float | None) -> str:
     wall, cpu = (statistics.median(waits[name][which] for waits in processes) for which in (0, 1))
-    mark = "!" if wall > aim else " "
-    return f"{f'{wall:.3f} ({cpu:.3f})':>18}{aim:>5}{mark}"
+    text = f"{f'{wall:.3f} ({cpu:.3f})':>18}"
+    return text if aim is None else f"{text}{aim:>5}{'!' if wall > aim else ' '}"

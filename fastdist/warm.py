@@ -72,6 +72,7 @@ F.max_pool2d(images, 2)
 F.avg_pool2d(images, 2)
 F.batch_norm(images, None, None, training=True)
 F.scaled_dot_product_attention(heads, heads, heads)
+F.scaled_dot_product_attention(heads, heads, heads, i[:64, :64] < 200)
 torch.nn.LSTM(64, 64)(y.view(16, 64, 64))[0]
 torch.nn.GRU(64, 64)(y.view(16, 64, 64))[0]
 """.strip().splitlines()

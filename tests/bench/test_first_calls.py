@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from bench import first_calls
@@ -12,6 +15,7 @@ def test_each_call_stands_beside_its_aims(
 ) -> None:
     monkeypatch.setattr(first_calls, "CALLS", {"x + y": "x + y", "x > y": "x > y"})
     monkeypatch.setattr(first_calls, "_MOST_ROUNDS", 1)
+    monkeypatch.setattr(first_calls, "WARM", (sys.executable, "-c", "pass"))
     assert first_calls.run(2) == []
     lines = [line.rstrip("! ").split() for line in capsys.readouterr().out.splitlines()]
     [first] = [line for line in lines if line[:3] == ["x", "+", "y"]]
@@ -19,6 +23,18 @@ def test_each_call_stands_beside_its_aims(
     aims = [[float(line[at].rstrip("!")) for at in (5, 8)] for line in (first, later)]
     assert aims == [[2.5, 0.5], [0.7, 0.5]]
     assert float(first[3]) > float(later[3]) > 0
+    # NumPy's, while a thread compiles.
+    assert all(len(line) == 11 and float(line[9]) > 0 for line in (first, later))
+    assert any(line[:2] == ["info", "--warm"] and line[4] == line[7] == "30.0" for line in lines)
+
+
+def test_warming_is_timed_in_a_process_that_finds_the_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    leave = "import os, pathlib; (pathlib.Path(os.environ['FASTDIST_CACHE_DIR']) / 'left').touch()"
+    monkeypatch.setattr(first_calls, "WARM", (sys.executable, "-c", leave))
+    wall, cpu = first_calls._warming(str(tmp_path))
+    assert (tmp_path / "left").exists() and wall > 0 and cpu > 0
 
 
 def test_what_is_over_its_aim_is_marked() -> None:
