@@ -4,12 +4,12 @@
 # References end in the garbage collector, in any thread, possibly with a lock of ours held, and
 # contexts at the end of a short block. So a note is put into a SimpleQueue, which is safe for that,
 # and a thread does what it says. A loop of short calls, or of short passes, makes many notes, none
-# of them urgent: the thread lets them gather for a moment, and then tells each worker in one
-# message of each kind. For a while after it has told something nobody need wake it, so a note costs
-# no more than an entry.
+# of them urgent: the first one wakes the thread, which lets others gather for a moment, and then
+# tells each worker in one message of each kind.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,6 @@ _logger = logging.getLogger(__name__)
 
 NAME: Final = "fastdist-rpc-telling"
 TOGETHER_S: Final = 0.005
-# After so long without a note the thread sleeps until the next one wakes it.
-AWAKE_S: Final = 0.2
 _FLUSH_S: Final = 5.0
 _MOST: Final = 1000  # what one message may hold
 # What is told may be told twice, so it is repeated when it could not be told.
@@ -120,16 +118,19 @@ class Teller:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def tell_gathered(self, *, sleep: bool = False) -> bool:
-        """Tell, in this thread, what has gathered; return whether there was anything.
+    def tell_gathered(self, *, sleep: bool = False) -> None:
+        """Tell, in this thread, what has gathered.
 
-        With sleep it waits for the first note, and a moment for others.
+        With sleep it waits for the first note, and a moment for others, or until somebody waits for
+        them.
         """
         # In a function of its own, so that nothing that a note is about outlives the telling.
         notes = []
         if sleep:
             notes.append(self._notes.get())
-            self._nap()
+            # An Event would make a lock and a dozen calls of Python of each of these naps.
+            with contextlib.suppress(Empty):
+                self._alarms.get(timeout=TOGETHER_S)
         while not self._closed:
             try:
                 notes.append(self._notes.get_nowait())
@@ -149,23 +150,10 @@ class Teller:
                 except Exception:
                     # Whatever one note ran into, the next ones must be told.
                     _logger.exception("what is over here was not told to all that should know")
-        return bool(notes)
 
     def _run(self) -> None:
-        idle_s = AWAKE_S
         while not self._closed:
-            asleep = idle_s >= AWAKE_S
-            if not asleep:
-                self._nap()
-            idle_s = 0.0 if self.tell_gathered(sleep=asleep) else idle_s + TOGETHER_S
-
-    def _nap(self) -> None:
-        """Let notes gather for a moment, unless somebody waits for them."""
-        # An Event would make a lock and a dozen calls of Python of each of these naps.
-        try:
-            self._alarms.get(timeout=TOGETHER_S)
-        except Empty:
-            return
+            self.tell_gathered(sleep=True)
 
 
 def _log(level: int, failure: str, to: Worker, error: BaseException) -> None:

@@ -148,11 +148,7 @@ def test_what_gathers_is_not_told_before_its_moment_is_over(
     teller.close()
 
 
-@pytest.mark.parametrize("awake_s", [0.0, 60.0])
-def test_a_note_is_told_by_a_thread_that_sleeps_and_by_one_that_is_awake(
-    teller: Teller, others: Others, awake_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(telling, "AWAKE_S", awake_s)
+def test_each_note_wakes_the_thread_that_tells_it(teller: Teller, others: Others) -> None:
     for i in range(5):
         teller.soon(others.hear, 1, i)
         assert others.wait_for(i + 1)
