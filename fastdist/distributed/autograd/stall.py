@@ -76,30 +76,32 @@ def wait_for_pass(
         return  # nearly always
     timeout_s = get_current_agent().get_rpc_timeout() if is_current_agent_set() else 0.0
     told = Told()
+
+    def look() -> Round | None:
+        """Return how the pass stands; None where that is not known, or somebody begins only now."""
+        nonlocal is_asking
+        found = _ask_round(get_current_agent(), context, part)
+        if found is None or begun is None or not part.terms.is_auto:
+            return found
+        # Without an answer of each somebody might sleep on, and the pass with it.
+        lost = _sends_without_receive(get_current_agent(), part, found)
+        is_asking = lost is None or not all(answer.begun for answer in found.values())
+        moved = _let_all_begin(get_current_agent(), part, found, lost or {}, told)
+        begun.extend(moved)
+        return None if moved else found
+
     # Who cannot begin must not keep the root from seeing that nothing moves.
     until = began + (timeout_s if timeout_s > 0 else math.inf)
     while is_asking:
         quiet_s = min(2 * quiet_s, _QUIET_AT_MOST_S)
-        found = _ask_round(get_current_agent(), context, part)
-        # Without an answer of each somebody might sleep on, and the pass with it.
-        if found is not None and begun is not None:
-            lost = _sends_without_receive(get_current_agent(), part, found)
-            is_asking = lost is None or not all(answer.begun for answer in found.values())
-            begun += _let_all_begin(get_current_agent(), part, found, lost or {}, told)
+        look()
         if time.monotonic() >= until:
             break
         if is_asking and wait(quiet_s):
             return
-    before: Any = None
+    before: Round | None = None
     while not wait(timeout_s if timeout_s > 0 else None):
-        found = _ask_round(get_current_agent(), context, part)
-        if found is not None and part.terms.is_auto and begun is not None:
-            # Where messages were slow somebody may have heard nothing in all that time.
-            lost = _sends_without_receive(get_current_agent(), part, found)
-            moved = _let_all_begin(get_current_agent(), part, found, lost or {}, told)
-            begun += moved
-            if moved:
-                found = None
+        found = look()
         if found is not None and found == before and _at_rest(found):
             raise _error_at_rest(found, context)
         before = found
