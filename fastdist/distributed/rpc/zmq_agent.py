@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 
-from fastdist.core.errors import RankTakenError, RpcNotRunningError, StoreError
+from fastdist.core.errors import RankTakenError, RpcNotRunningError
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
@@ -179,10 +179,7 @@ class ZmqAgent(RpcAgent):
         )
         self.teller.close()
         self.rrefs.close()
-        try:
-            self.group.leave()
-        except StoreError as failure:
-            _logger.info("the store could not be told that this worker leaves: %s", failure)
+        self.group.take_out(self.me)
         self.progress.timeouts.close()
         for peer in peers:
             self.progress.post(lambda peer=peer: peer.close(error, linger_s=LINGER_S))

@@ -71,30 +71,22 @@ class Group:
         addresses = json.dumps(self.me.addresses)
         PrefixStore("addrs", self._store).set(self.me.name, addresses)
 
-    def leave(self) -> None:
-        """Take this worker out of a dynamic group; a store that does not answer is not waited for.
+    def take_out(self, gone: Record, *, was_lost: bool = False) -> None:
+        """Take a member out of a dynamic group: this one, which leaves, or one that is surely over,
+        which cannot do so itself. A store that does not answer is not waited for.
 
-        Note    another one may have the rank by now, if this worker was given up: its entries stay
-        Raises  StoreError
-        """
-        if self.is_static:
-            return
-        if entry_of(self.me) in group_log.read_present(self._store, TELL_S):
-            # Before the rank and the name are free: after it, these may be another's.
-            for prefix, key in (("names", str(self.me.rank)), ("addrs", self.me.name)):
-                view(prefix, self._store, TELL_S).delete_key(key)
-        withdraw(self._store, self.me.incarnation)
+        Never raises: another one may do it, and who wants its name asks after it (joining.py).
 
-    def strike_out(self, gone: Record) -> None:
-        """Take a member out of a dynamic group whose end is certain: it cannot do so itself.
-
-        Never raises: another one may, and who wants its name asks after it (joining.py).
+        Note    if this worker was given up another one may have the rank by now, whose entries stay
         """
         if self.is_static:
             return
         try:
             if entry_of(gone) in group_log.read_present(self._store, TELL_S):
-                withdraw(self._store, gone.incarnation, was_lost=True)
+                # Before the rank and the name are free: after it, these may be another's.
+                for prefix, key in (("names", str(gone.rank)), ("addrs", gone.name)):
+                    view(prefix, self._store, TELL_S).delete_key(key)
+                withdraw(self._store, gone.incarnation, was_lost=was_lost)
         except StoreError as error:
             _logger.info("worker %r could not be taken out of the group: %s", gone.name, error)
 

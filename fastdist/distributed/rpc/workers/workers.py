@@ -359,7 +359,7 @@ class Workers:
         word = self._word_for(worker)
         self._callers.forget(worker, word)
         if worker.is_surely_over:
-            self._submit(self.group.strike_out, worker.record)
+            self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
         elif word is not None and self.group.may_change:
             # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
             self._words[worker.record.incarnation] = word

@@ -231,9 +231,9 @@ def test_who_leaves_late_does_not_take_away_who_has_its_place(
 ) -> None:
     late, successor = member("a", 1, 101), member("a", 1, 102)
     come(store, successor)
-    Group(store, late).leave()
+    Group(store, late).take_out(late)
     members.find("a stranger")
     assert members.get(1).record == successor
-    Group(store, successor).leave()
+    Group(store, successor).take_out(successor)
     end(members, 1, 102)
     assert members.find(1) is None

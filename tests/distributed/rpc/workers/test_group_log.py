@@ -115,7 +115,8 @@ def test_who_leaves_in_order_takes_along_all_that_it_set_and_frees_its_place(sto
     join_dynamic(store, member("w0", 0, 100))
     before = store.num_keys()
     for incarnation in (101, 102):
-        join_dynamic(store, member("a", 1, incarnation)).leave()
+        record = member("a", 1, incarnation)
+        join_dynamic(store, record).take_out(record)
     assert store.num_keys() == before
     join_dynamic(store, member("a", 2, 103))
     assert [one.name for one in join_dynamic(store, member("b", 1, 104)).read()] == ["w0", "b", "a"]
