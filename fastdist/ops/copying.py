@@ -125,11 +125,17 @@ class MoveOp(StructuredOp):
             late = non_blocking and target.type == "cpu"
             held = source.to_numpy(input.array, non_blocking=late)
             array = target.from_numpy(held, device.index, non_blocking=non_blocking)
+        return self.of_copy(input, array, device, non_blocking=non_blocking)
+
+    def of_copy(
+        self, input: Tensor, array: Any, device: Device, *, non_blocking: bool = True
+    ) -> Tensor:
+        """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
         result = wrap(array, layout_of(array, device))
-        way = Way(attributes, (input.facts,))
-        self.record((result,), operands, way)
+        way = Way((device, non_blocking), (input.facts,))
+        self.record((result,), (input,), way)
         if modes.special:
-            self.carry_tangents((result,), operands, way)
+            self.carry_tangents((result,), (input,), way)
         return result
 
 

@@ -11,8 +11,11 @@ import numpy as np
 from ...core.device import CPU, Device
 from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
 from ...devices.staging import HostCopies
+from ...dispatch.tangents import levels_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
+from ...ops.copying import move
+from ...ops.sparse import sparse_tensor
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_near, layout_of, wrap
 from ..rpc.message.ids import id_text
@@ -97,15 +100,10 @@ class RecvRpcBackward(Node):
         if is_unused:
             self._send(part, Gradients(self.message_id, None))
             return ()
-        recorded, copies = NOT_RECORDED, None
-        if part.record is not None:
-            grads = [
-                _zeros(layout) if grad is None else _recorded_on_host(grad)
-                for grad, layout in zip(came, self.facts, strict=True)
-            ]
-            recorded = part.record(grads, self.from_worker)
-        else:
-            grads, copies = _on_their_way(came, self.facts)
+        recorded, record = NOT_RECORDED, part.record
+        grads, copies = _on_their_way(came, self.facts, has_history=record is not None)
+        if record is not None:
+            recorded = record(grads, self.from_worker)
         self._send(part, Gradients(self.message_id, grads, recorded, self._places(), copies))
         return ()
 
@@ -147,29 +145,44 @@ def _zeros(layout: Layout) -> Tensor:
 
 
 def _on_their_way(
-    came: Sequence[Tensor | None], layouts: Sequence[Layout]
+    came: Sequence[Tensor | None], layouts: Sequence[Layout], *, has_history: bool = False
 ) -> tuple[list[Tensor], HostCopies | None]:
     """Return gradients on the CPU, to be read when the copies, if there are any, have been waited
-    for: by whoever sends them, at once for all that leave together.
+    for: by whoever sends them, at once for all that leave together. With a history sparse ones
+    become dense, for it to go on at the other side.
     """
     grads = [
         _zeros(layout) if grad is None else grad for grad, layout in zip(came, layouts, strict=True)
     ]
+    if has_history:
+        grads = [grad.to_dense() if grad.facts.is_sparse else grad for grad in grads]
     # The send puts them on the devices of the tensors that were sent, whatever the device maps say.
     away = [i for i, grad in enumerate(grads) if grad.facts.device is not CPU]
     if not away:
         return grads, None
-    for i in away:
-        if grads[i].facts.is_sparse:
-            grads[i] = grads[i].to(CPU)
-    away = [i for i in away if grads[i].facts.device is not CPU]
-    copies = HostCopies([(grads[i].facts.device, grads[i].array) for i in away])
-    for i, array in zip(away, copies.arrays, strict=True):
-        grads[i] = wrap(array, layout_of(array, CPU))
+    parts = [_arrays_of(grads[i]) for i in away]
+    given = [(grads[i].facts.device, one) for i, arrays in zip(away, parts) for one in arrays]
+    copies = HostCopies(given)
+    at = 0
+    for i, arrays in zip(away, parts, strict=True):
+        grads[i] = _on_host(grads[i], copies.arrays[at : at + len(arrays)], has_history)
+        at += len(arrays)
     return grads, copies
 
 
-def _recorded_on_host(grad: Tensor) -> Tensor:
-    # Dense, for its history to go on at the other side.
-    dense = grad.to_dense() if grad.facts.is_sparse else grad
-    return dense if dense.facts.device is CPU else dense.to(CPU)
+def _arrays_of(grad: Tensor) -> Sequence[Any]:
+    """Return what of a gradient is copied: of a sparse one its coordinates and its values."""
+    if not grad.facts.is_sparse:
+        return (grad.array,)
+    return grad.array.indices, grad.array.values
+
+
+def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: bool) -> Tensor:
+    """Return a gradient whose arrays are on their way to the CPU, which nobody reads yet."""
+    if has_history or levels_of((grad,)):
+        return move.of_copy(grad, arrays[0], CPU) if len(arrays) == 1 else grad.to(CPU)
+    if len(arrays) == 1:
+        return wrap(arrays[0], layout_of(arrays[0], CPU))
+    indices, values = (wrap(one, layout_of(one, CPU)) for one in arrays)
+    made: Tensor = sparse_tensor(indices, values, grad.facts.shape, grad.array.is_coalesced)
+    return made

@@ -79,3 +79,41 @@ def test_a_pass_may_begin_on_the_cpu_and_end_on_a_device(kind: str) -> None:
         assert (where, str(y.device)) == (f"{kind}:1", "cpu")
         da.backward(context_id, [y.sum()])
         assert da.get_gradients(context_id)[x].to("cpu").tolist() == [6.0, 6.0]
+
+
+def loss_of(y: Tensor) -> Tensor:
+    return (y.real * 2 + y.imag * 3).sum()
+
+
+@pytest.mark.seed("U5", "U9")
+@pytest.mark.parametrize("name", ["complex64", "complex128"])
+@on_worker(0)
+def test_complex_tensors_of_devices_go_there_and_their_gradients_back(kind: str, name: str) -> None:
+    values = fastdist.tensor([1 + 2j, -0.5 + 1j, 3j], dtype=getattr(fastdist, name))
+    here, there = values.clone().requires_grad_(), values.to(f"{kind}:0").requires_grad_()
+    expected = here * here * (2 - 1j)
+    loss_of(expected).backward()
+    assert here.grad is not None
+    for _ in range(3):  # through the CPU, and, once the two have agreed, from device to device
+        with da.context() as context_id:
+            y = rpc.rpc_sync("w1", square, (there, there.detach())) * (2 - 1j)
+            assert (str(y.device), y.dtype) == (f"{kind}:0", values.dtype)
+            fastdist.testing.assert_close(y.detach().cpu(), expected.detach())
+            da.backward(context_id, [loss_of(y)])
+            found = da.get_gradients(context_id)[there]
+            assert (str(found.device), found.dtype) == (f"{kind}:0", values.dtype)
+            fastdist.testing.assert_close(found.cpu(), here.grad)
+
+
+@on_worker(0)
+def test_a_pass_of_a_pass_goes_over_devices(kind: str) -> None:
+    x = fastdist.tensor([1.0, 2.0], device=f"{kind}:0", requires_grad=True)
+    with da.context() as context_id:
+        y = rpc.rpc_sync("w1", square, (x,)) * x
+        da.backward(context_id, [y.sum()], create_graph=True)
+        (slope,) = da.get_gradients(context_id).values()
+        assert slope.to("cpu").tolist() == [3.0, 12.0]
+        da.backward(context_id, [(slope * slope).sum() / 2])
+        found = da.get_gradients(context_id)[x].to("cpu").tolist()
+        # Added to the slope: 3 x^2 + 3 x^2 * 6 x.
+        assert found == [3.0 + 18.0, 12.0 + 144.0]

@@ -209,6 +209,54 @@ def test_gradients_that_leave_together_are_waited_for_together(
     assert [each.tolist() for each in tensors] == [[2.0] * 3, [4.0] * 3, [0.0] * 2] * 2
 
 
+@pytest.mark.seed("E16")
+def test_gradients_with_a_history_are_waited_for_together(
+    agent: FakeAgent, late: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = fastdist.full((3,), 2.0, device=f"{late.type}:0", requires_grad=True)
+    grads = (x * 1.0, x * 2.0, None)
+    context = DistAutogradContext(1)
+    receive = RecvRpcBackward(context, 5, life(2), (x.facts, x.facts, leaf().facts))
+    part = begin(context, leaf().sum())
+    part.record = lambda sent, to: len(sent)
+    sent, count = sent_by(receive, part, grads, monkeypatch)
+    assert count == 1
+    assert [each.tolist() for each in sent] == [[2.0] * 3, [4.0] * 3, [0.0] * 2]
+    fastdist.autograd.backward([each.sum() for each in sent[:2]])
+    assert x.grad is not None and x.grad.tolist() == [3.0] * 3
+
+
+@pytest.mark.seed("E16")
+def test_sparse_gradients_are_waited_for_together(
+    agent: FakeAgent, late: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = fastdist.tensor([[0, 2]])
+    of_cpu = [fastdist.sparse_coo_tensor(places, [1.0 + i, 5.0], (4,)) for i in range(2)]
+    grads = tuple([each.to(f"{late.type}:0") for each in of_cpu])
+    layouts = tuple([fastdist.zeros(4, device=f"{late.type}:0").facts for _ in grads])
+    context = DistAutogradContext(1)
+    receive = RecvRpcBackward(context, 5, life(2), layouts)
+    part = begin(context, leaf().sum())
+    sent, count = sent_by(receive, part, grads, monkeypatch)
+    assert count == 1 and len(sent) == 4
+    assert [each.tolist() for each in sent] == [[[0, 2]], [1.0, 5.0], [[0, 2]], [2.0, 5.0]]
+
+
+def sent_by(
+    receive: RecvRpcBackward, part: Any, grads: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[Tensor], int]:
+    """Return what a receive sends of gradients, and how often that was waited for."""
+    before = outbox.set_current_outbox(mine := outbox.Outbox(part))
+    waits = Waits(monkeypatch)
+    with inside(part):
+        receive.apply_recorded(grads, True)
+    outbox.set_current_outbox(before)
+    assert waits.count == 0
+    (parcel,) = mine.parcels.values()
+    tensors, _ = parcel.content()
+    return tensors, waits.count
+
+
 def test_what_fails_on_the_way_to_the_cpu_ends_the_pass(agent: FakeAgent) -> None:
     sim = cast(SimBackend, backend_of("sim"))
     came = fastdist.ones(3, device="sim:0")
