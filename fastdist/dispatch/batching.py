@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
-from ..core.dtypes import bool_
 from ..core.overriding import NOT_TAKEN
 from ..graph.modes import count_special, count_tracers
-from ..tensor.tensor import Tensor, from_array
+from ..tensor.tensor import Tensor
 from .batch_loop import loop, warn_of_loop
 from .batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
 from .gradients import CONDITIONS
@@ -238,70 +235,6 @@ def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: A
     value, *others = aligned(operands, level)
     method(value, *others, **named)
     return target
-
-
-def indexed_batch(input: Tensor, index: Any) -> Any:
-    """Return input[index], of which one is a batch; NOT_TAKEN if neither is."""
-    entries = index if isinstance(index, tuple) else (index,)
-    level = level_of((input, *entries))
-    if not level:
-        return NOT_TAKEN
-    tensors = [one for one in entries if isinstance(one, Tensor | list)]
-    if level_of(entries) < level and len(tensors) < 2:
-        return batched(value_at(input, level)[(slice(None), *entries)], level)
-    first, *rest = entries
-    if isinstance(first, Batched) and first.facts.dtype is not bool_ and _are_slices(rest):
-        value, places = value_at(input, level), value_at(first, level)
-        if value is input:
-            return batched(input[(places, *rest)], level)
-        size, ndim = places.facts.shape[0], len(first.facts.shape)
-        each = from_array(np.arange(size).reshape(size, *(1,) * ndim)).to(places.device)
-        return batched(value[(each, places, *rest)], level)
-
-    def nth(one: Tensor, *places: Any) -> Any:
-        return one[places]
-
-    warn_of_loop("index")
-    return batched(loop(nth, (input, *entries), level), level)
-
-
-def _are_slices(entries: Sequence[Any]) -> bool:
-    return all(isinstance(one, slice) or one is Ellipsis for one in entries)
-
-
-def assign_batch(target: Tensor, index: Any, value: Any) -> bool:
-    """Do target[index] = value if one of them is a batch, and return whether.
-
-    Raises  RuntimeError if target is none of as many levels, or index is one
-    """
-    entries = index if isinstance(index, tuple) else (index,)
-    level = level_of((target, value, *entries))
-    if not level:
-        return False
-    if not isinstance(target, Batched) or target.level != level:
-        raise NeedsNumbers(
-            "vmap: index_put_(self, *extra_args) is not possible because there exists a Tensor "
-            "`other` in extra_args that has more elements than `self`: it is vmapped over, and "
-            "`self` is not"
-        )
-    if level_of(entries) == level:
-
-        def assign(part: Tensor, given: Any, *places: Any) -> Tensor:
-            part[places] = given
-            return part
-
-        warn_of_loop("index_put_")
-        loop(assign, (target, value, *entries), level)
-        return True
-    where = (slice(None), *entries)
-    given = value_at(value, level)
-    if given is not value:
-        more = len(target.value[where].facts.shape) - len(given.facts.shape)
-        size, *shape = given.facts.shape
-        # Leading axes of 1 that target does not have are allowed, as without a batch.
-        given = given.reshape(size, *(1,) * more, *shape[max(-more, 0) :]) if more else given
-    target.value[where] = given
-    return True
 
 
 def joined_batch(tensors: Sequence[Any], dim: int, join: Callable[..., Any]) -> Any:

@@ -12,7 +12,6 @@ from ..core.errors import DTypeError, ShapeError, VersionError
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..dispatch.batched_tensor import levels
-from ..dispatch.batching import assign_batch, indexed_batch
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.constants import as_operand
@@ -29,6 +28,7 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
 from .basic_index import basic_index
+from .batched_index import assign_batch, indexed_batch, own_of_each
 from .index_entries import TakenOver, axes_of, split_index
 from .indexing import select_slices
 
@@ -342,13 +342,18 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     return target
 
 
-def _places_from(indices: Any, input: Tensor) -> Places:
+def _with_axes(indices: Any) -> tuple[Any, ...]:
     # A tensor without axes would be a basic index, as a number is.
-    given = [
-        index.reshape(1) if isinstance(index, Tensor) and not index.facts.shape else index
-        for index in indices
-    ]
-    basic, entries = split_index(input, tuple(given))
+    return tuple(
+        [
+            index.reshape(1) if isinstance(index, Tensor) and not index.facts.shape else index
+            for index in indices
+        ]
+    )
+
+
+def _places_from(indices: Any, input: Tensor) -> Places:
+    basic, entries = split_index(input, _with_axes(indices))
     if entries is None or basic:
         raise DimError("index_put: indices must be tensors of int64, int32 or bool")
     return Places(entries, input.facts)
@@ -357,13 +362,16 @@ def _places_from(indices: Any, input: Tensor) -> Places:
 @composite(function=False)
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values into input[indices], or add them there; return input."""
+    if levels.depth and assign_batch(input, _with_axes(indices), values, accumulate=accumulate):
+        return input
     return put_inplace(input, _places_from(indices, input), values, accumulate=accumulate)
 
 
 @composite()
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with values written, or added, at indices."""
-    return index_put_(input.clone(), indices, values, accumulate)
+    base = own_of_each(input, (values, *indices)) if levels.depth else input.clone()
+    return index_put_(base, indices, values, accumulate)
 
 
 @composite(takes_out=True)

@@ -136,7 +136,7 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
 LOOPED = frozenset(
     """
     attention_in_blocks bincount embedding_bag frexp gather_add histogramdd index
-    index_put_ masked_scatter nonzero_static recurrent_sequence repeat_interleave
+    masked_scatter nonzero_static recurrent_sequence repeat_interleave
     """.split()  # noqa: SIM905
 )
 
