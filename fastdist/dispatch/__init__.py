@@ -4,15 +4,20 @@ An op is declared once (`pointwise`, `structured`, `view`), and everything is re
 declaration: the public function, the Tensor method, operators, the in-place twin, vjp and jvp, the
 Node that records it. What a declaration says stands in `pointwise_form.py` and
 `structured_form.py`, where nothing runs; `pointwise.py`, `structured.py` and `view.py` run it on
-the general path, which reads as five steps: check, offer to the tracer, run, record a Node, carry
-tangents.
+the general path, which reads as five steps: check, offer to who listens, run, record a Node, carry
+tangents. Where users find an op, and what errors call it, its `homes` say (`op.py`).
 
 Every call costs, so the five steps are also written out for operands of which nothing needs a look:
-see Note [The short path] in `calls.py`, which writes it for all kinds of ops, for what is written
-into their first operand (`inplace.py`) and for `out=` (`output.py`). A short path finds what the
-general path has worked out before, a `Way` (`way.py`, `pointwise_way.py`), with its operands'
-layouts, and goes over to the general path for all else. What a Node saves, and how a gradient
-passes it, is written by `node_writer.py`.
+see Note [The short path] in `calls.py`, which writes it for all kinds of ops, views among them, for
+what is written into their first operand (`inplace.py`) and for `out=` (`output.py`). A short path
+finds what the general path has worked out before, a `Way` (`way.py`, `pointwise_way.py`), with its
+operands' layouts, and goes over to the general path for all else. What a Node saves, and how a
+gradient passes it, `node_writer.py` writes, of one result or of several; what says it to both paths
+is an op's `Recording`. Whether there is anything to record, `differentiated.py` tells.
+
+What changes a tensor in place without a kernel of its own computes and overwrites
+(`copy_inplace.py`), or changes how it is seen (`view_inplace.py`). Functions that are made of ops
+stand in a table of their own (`composite.py`).
 
 Words, one meaning each: a *path* is how a call runs, short or general; a *Way* is how an op runs on
 operands of known layouts; a tensor is *plain* (`PLAIN`) if its class is Tensor or Parameter; a
@@ -20,7 +25,7 @@ layout is *ordinary* where NumPy needs no further look; kernels for few numbers 
 
 Who else wants a call gets it on the general path, to which the short one sends all that is not
 plain (see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is
-not zero, everything. An argument's `__torch_function__` is asked first (`offering.py`), then a
-batch of calls, a profile, autocast and a recorder (`listening.py`). Composites are offered by
-`arguments.py`.
+not zero, everything. An argument's `__torch_function__` is asked first (`offering.py`), then, in
+place as well (`listening.py`), a batch of calls (`batching.py`), a profile (`timing.py`), autocast
+(`autocast.py`) and a recorder (`tracing.py`). Composites are offered by `arguments.py`.
 """

@@ -101,7 +101,9 @@ class InPlace(Op):
             for name, value in vars(of).items()
             if name not in ("public", "doc", "called")
         }
-        vars(self).update(said, name=f"{of.name}_", has_out=False, written=None, is_written=False)
+        vars(self).update(
+            said, name=f"{of.name}_", has_out=False, written=None, has_short_path=False
+        )
         self.of, self.operator = of, operator
 
     @cached_property

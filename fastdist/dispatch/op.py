@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any, Final
 
@@ -70,6 +70,9 @@ class Op:
         # The public function as public_function wrote it, and the text before and of its last
         # statement, which calls `general`: an op may put a short path between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None
+        self.has_short_path = False
+        # What the op of complex numbers is, written with other ops, where it is another.
+        self.of_complex: Callable[..., Any] | None = None
 
     @functools.cached_property
     def called(self) -> str:
@@ -101,6 +104,13 @@ class Op:
         return require_attributes(
             self.called, self.parameters, self.attributes, attributes, self.fitted
         )
+
+    def complex_form(self, operands: Sequence[Any]) -> Callable[..., Any] | None:
+        """Return what the op of operands is if they are complex and it is another; or None."""
+        if self.of_complex is None:
+            return None
+        are_complex = [isinstance(o, Tensor) and o.facts.dtype.is_complex for o in operands]
+        return self.of_complex if any(are_complex) else None
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None

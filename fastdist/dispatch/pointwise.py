@@ -184,12 +184,6 @@ class PointwiseOp(PointwiseForm):
         carry_pointwise(self, result, operands, attributes)
         return result
 
-    def complex_form(self, operands: Sequence[Any]) -> Callable[..., Any] | None:
-        """Return what the op of operands is if they are complex and it is another; or None."""
-        if self.of_complex is None or not any(_is_complex(operand) for operand in operands):
-            return None
-        return self.of_complex
-
     def scales(self, operands: Sequence[Any]) -> bool:
         """Return whether half operands meet a wider tensor without axes that scales them."""
         return self.name in SCALING and any(
@@ -257,9 +251,7 @@ class PointwiseOp(PointwiseForm):
         whose public function gets its short path with the first.
         """
         remember_way(self, operands, named, facts)
-        if called.written is not None and not called.is_written:
-            called.is_written = True
-            write_short_path(called, self.whole)
+        write_short_path(called, self.whole)
 
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
         if not isinstance(operand, Tensor):
@@ -344,10 +336,6 @@ def _operand(value: Any) -> Any:
             return value.item()
         return from_users_array(value)
     return NotImplemented
-
-
-def _is_complex(operand: Any) -> bool:
-    return isinstance(operand, Tensor) and operand.facts.dtype.is_complex
 
 
 def _alone(number: Any) -> Tensor:

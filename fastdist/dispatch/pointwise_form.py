@@ -95,10 +95,7 @@ class PointwiseForm(Op):
                 f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
             )
         self.differentiable = any(p is not None for p in self.partials)
-        self.is_written = False
         self.takes_complex = takes_complex
-        # What the op of complex numbers is, where it is another: the result may be real.
-        self.of_complex: Callable[..., Any] | None = None
         # A list, which the op with its numbers at their defaults shares.
         self._refusals: list[Callable[..., str | None]] = []
         self._vjps: tuple[Any, ...] | None = None

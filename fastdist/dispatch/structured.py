@@ -51,8 +51,9 @@ class StructuredOp(StructuredForm):
         if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
             return meet_sparse(self.name, given, attributes, out)
         require_tensors(self.called, self.parameters, self.tensors, operands)
-        if self.of_complex is not None and any(_is_complex(operand) for operand in operands):
-            found = self.of_complex(*operands, *attributes)
+        of_complex = self.complex_form(operands)
+        if of_complex is not None:
+            found = of_complex(*operands, *attributes)
             return found if out is None else write_out(self, out, found, operands)
         way = self._way(operands, attributes)
         results = self._run(operands, way)
@@ -83,9 +84,7 @@ class StructuredOp(StructuredForm):
             plans.remember(key, way)
             if self._is_usual(way.layouts, attributes):
                 operands[0].facts.ways[self] = way
-            may_be_written = way.run is not None and not self.several
-            if may_be_written and self.written is not None and not self._is_written:
-                self._is_written = True
+            if way.run is not None and not self.several:
                 write_short_path(self, self, len(way.more))
         return way
 
@@ -238,10 +237,6 @@ TAKE_COMPLEX = frozenset(
         "reduce.all",
     }
 )
-
-
-def _is_complex(operand: Any) -> bool:
-    return isinstance(operand, Tensor) and operand.facts.dtype.is_complex
 
 
 def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:

@@ -67,15 +67,12 @@ class StructuredForm(Op):
         self.by_type = tuple(
             [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )
-        # What the op of complex numbers is, written with other ops, where its kernel knows none.
-        self.of_complex: Callable[..., Any] | None = None
         self.tell_name: Callable[[Any], str] | None = None
         self._plan: Callable[..., Plan] | None = None
         self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
         self._node: type[OpNode] | None = None
-        self._is_written = False
 
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
         """Register the shape and dtype rule, a function of (inputs..., attributes...).

@@ -109,13 +109,11 @@ class ViewOp(StructuredOp):
             way.run = self._look_from(layout, prepared)
             array = self.view_array(input.array, layout.device, prepared)
             # What keeps the dtype alone is found by shape and strides.
-            seen_as = view_layout if array.dtype == input.array.dtype else layout_of_other
-            way.facts = seen_as(layout, array)
+            same = array.dtype == input.array.dtype
+            way.facts = view_layout(layout, array) if same else layout_of(array, layout.device)
             if kept:
                 layout.plans.remember(key, way)
-                if self.written is not None and not self._is_written:
-                    self._is_written = True
-                    write_short_path(self, self, _see=see)
+                write_short_path(self, self, _see=see)
         return way
 
     def way_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Way:
@@ -192,11 +190,6 @@ def _see_further(steps: ViewSteps, input: Tensor, of: Extra, extra: Extra) -> No
     root = of.tangent_root
     if root is not None:
         extra.tangent_root = (input, len(of.replay)) if root is OWN_TANGENT else root
-
-
-def layout_of_other(of: Layout, array: Any) -> Layout:
-    """Return the layout of a view of another dtype of a tensor whose layout is `of`."""
-    return layout_of(array, of.device)
 
 
 def view_layout(of: Layout, array: Any) -> Layout:

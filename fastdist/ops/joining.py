@@ -116,11 +116,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
             kernel(tensor.array, array, axis, start)
             start += tensor.facts.shape[axis]
     result = wrap(array, layout_of(array, device))
-    if (
-        dtype.may_have_gradient
-        and (not modes.grad_off or tls.grad)
-        and any(tensor.edge is not None for tensor in given)
-    ):
+    if dtype.may_have_gradient and tls.grad and any(tensor.edge is not None for tensor in given):
         result.edge = CatBackward0(given, result, axis)
     if modes.special:
         _carry(result, given, axis)

@@ -99,8 +99,8 @@ def recorded(
             given = [tangent_of(one, level) for one in inputs]
             set_tangent(result, tangent(given, [below(one, level) for one in inputs]), level)
     edges = tuple([one.edge if isinstance(one, Tensor) else None for one in inputs])
-    is_off = (modes.grad_off and not tls.grad) or not result.facts.dtype.may_have_gradient
-    if not is_off and any(edge is not None for edge in edges):
+    may_pass = tls.grad and result.facts.dtype.may_have_gradient
+    if may_pass and any(edge is not None for edge in edges):
         node = SparseNode(name, gradients, saved)
         begin_node(node, edges, result.facts)
         result.edge = node
