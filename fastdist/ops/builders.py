@@ -10,6 +10,7 @@ import numpy as np
 from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
+from ..core.evenly_apart import evenly_apart
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
@@ -19,7 +20,7 @@ from ..tensor.tensor import Tensor, from_array
 from .counting import searchsorted
 from .creation import elsewhere, fills_out, finish, zeros
 from .joining import cat, stack
-from .ranges import arange, dtype_of_ends, evenly_apart
+from .ranges import arange, dtype_of_ends
 from .shorthand import meshgrid
 
 

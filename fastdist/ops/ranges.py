@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
-from ..core.dtypes import DType, bool_, complex_of, dtype_of, int64
+from ..core.dtypes import DType, bool_, complex_of, dtype_of, int64, uint64
 from ..core.errors import DTypeError
+from ..core.evenly_apart import evenly_apart
 from ..core.memory_format import MemoryLayout
 from ..dispatch.arguments import checked
 from ..dispatch.composite import composite
@@ -136,31 +137,16 @@ def linspace(
     if steps > 1:
         _require_number_dtype("linspace", wanted)
     first, last = held(as_number(start), wanted), held(as_number(end), wanted)
-    return finish(
-        rounded(evenly_apart(first, last, steps), wanted),
-        device,
-        requires_grad,
-        layout,
-        pin_memory,
-        is_constant=True,
-    )
 
+    def values() -> np.ndarray[Any, Any]:
+        return rounded(evenly_apart(first, last, steps), wanted)
 
-def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
-    """Return steps numbers from start to end, two NumPy scalars of one dtype, counted from both:
-    what is as far from start as another from end is its mirror image, to the last bit.
+    def write(backend: Any, raw: Any) -> None:
+        backend.kernel("ranges.evenly")(raw, first, last)
 
-    Dtype   floating -> the same; integers -> float64
-    """
-    if start.dtype.kind not in "fc":
-        start, end = np.float64(start), np.float64(end)
-    with np.errstate(all="ignore"):
-        step = (end - start) / start.dtype.type(max(steps - 1, 1))
-        behind = np.arange(steps).astype(start.dtype)
-        found = np.where(
-            np.arange(steps) < steps // 2, start + step * behind, end - step * behind[::-1]
-        )
-    return found if steps != 1 else np.full(1, start)
+    # What C makes of numbers beyond int64 is not NumPy's.
+    how = None if wanted.is_complex or wanted in (bool_, uint64) else write
+    return made(values, how, (steps,), wanted, device, requires_grad, layout, pin_memory)
 
 
 def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdist.core.evenly_apart import evenly_apart
+
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -18,3 +20,9 @@ def arange(out: Array, start: float, step: float) -> None:
     """
     kind: Any = np.int64 if out.dtype.kind in "iub" else np.float64
     np.copyto(out, start + np.arange(out.size, dtype=kind) * step, casting="unsafe")
+
+
+@silent
+def evenly(out: Array, start: Any, end: Any) -> None:
+    """Write numbers from start to end, NumPy scalars of one dtype, into out, a vector."""
+    np.copyto(out, evenly_apart(start, end, out.size), casting="unsafe")

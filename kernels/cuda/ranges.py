@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, is_real, launch, text_of
+from fastdist.core.evenly_apart import ends_and_step
+
+from .launch import (
+    C_TYPES,
+    THREADS,
+    Launch,
+    headers_for,
+    int64_fields,
+    is_real,
+    is_whole,
+    launch,
+    text_of,
+)
 
 
 def arange(out: Any, start: float, step: float) -> None:
@@ -31,9 +43,30 @@ def plan_arange(out: Any, start: float, step: float) -> list[Launch]:
     return [Launch(source, "whole", grid, (out, int64_fields(out.size, int(start), int(step))))]
 
 
+def evenly(out: Any, start: Any, end: Any) -> None:
+    """Write numbers from start to end, NumPy scalars of one dtype, into out, a vector in C order:
+    as the CPU does, to the last bit.
+    """
+    launch(plan_evenly(out, start, end))
+
+
+def plan_evenly(out: Any, start: Any, end: Any) -> list[Launch]:
+    """Return the launch of evenly; none if out is empty."""
+    if not out.size:
+        return []
+    first, last, step = ends_and_step(start, start if out.size == 1 else end, out.size)
+    wide = np.float32 if first.dtype in (np.float16, np.float32) else np.float64
+    numbers = (wide(first), wide(last), wide(step), int64_fields(out.size, 0, 0))
+    grid = (-(-out.size // THREADS), 1)
+    return [Launch(source_of_ranges(out.dtype), "evenly", grid, (out, *numbers))]
+
+
 @functools.lru_cache(maxsize=64)
 def source_of_ranges(dtype: np.dtype[Any]) -> str:
     """Return the text for elements of a dtype."""
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;
+typedef {C_TYPES[dtype] if dtype.kind == "f" else "double"} Held;
+typedef {"float" if dtype in (np.float16, np.float32) else "double"} Wide;
+constexpr bool IS_WHOLE = {str(is_whole(dtype)).lower()};
 {text_of("ranges.cu")}"""
