@@ -8,10 +8,6 @@ from typing import Any
 from ...engine.input_buffer import InputBuffer
 from ...engine.ready_queue import NodeTask, ReadyQueue
 from ...graph.node import Node
-from .recv_rpc_backward import RecvRpcBackward
-
-# Behind the gradients of leaves alone, which are added as soon as they are there.
-_EARLY = 1 - (1 << 62)
 
 
 class OwnQueue(ReadyQueue):
@@ -38,10 +34,8 @@ class OwnQueue(ReadyQueue):
     def put(self, node: Node, inputs: InputBuffer) -> None:
         """Add a Node, and the gradients of its outputs."""
         self.pushed += 1
-        # Another worker waits for what a receive sends.
-        order = _EARLY if node.__class__ is RecvRpcBackward else -node.seq
-        heappush(self.heap, (order, self.pushed, node, inputs))
+        heappush(self.heap, (-node.seq, self.pushed, node, inputs))
 
     def take(self) -> tuple[Node, InputBuffer] | None:
-        """Return a receive, or else the deepest Node, with what it was given; None without any."""
+        """Return the deepest Node with what it was given, or None if there is none."""
         return heappop(self.heap)[2:] if self.heap else None
