@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from _thread import RLock
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -50,7 +51,7 @@ class Future(Generic[T]):
         # Guards the four slots below it. Nothing is called while it is held, not even append: the
         # handler of a signal could come in there, and complete this Future. From Python 3.14 on one
         # may come in right behind its taking, where nothing has begun: so it can be taken twice.
-        self._lock = threading.RLock()
+        self._lock = RLock()  # threading.RLock is a function around it
         self._state = _PENDING
         self._outcome: Any = None
         self._callbacks: list[Callable[[Future[T]], object]] | None = None

@@ -83,15 +83,16 @@ class AutogradInterceptor:
                 "go on there: call distributed.autograd.hvp or jvp, or func.jvp or jacfwd, or "
                 "backward(context_id, [loss]) in a distributed.autograd.context()"
             )
-        if modes.tracers and request.effective_type in _WRAPPED:
-            note_answer(
-                _CALLED[MessageType(request.effective_type)], request.tensors, request.peer.name
-            )
-        if current_context_id() < 0 or request.effective_type not in _WRAPPED:
+        kind = request.effective_type
+        if kind not in _WRAPPED:
+            return
+        if modes.tracers:
+            note_answer(_CALLED[MessageType(kind)], request.tensors, request.peer.name)
+        if current_context_id() < 0:
             return
         wanting = [tensor for tensor in request.tensors if tensor.edge is not None]
         recorded = tls.grad
-        if not (wanting and recorded) and request.effective_type not in _FORCED:
+        if not (wanting and recorded) and kind not in _FORCED:
             return
         context = get_instance().current_context()
         if wanting and not recorded:

@@ -27,8 +27,8 @@
 # response_out runs on the thread that has the result, which for an async function is not the one
 # that ran request_in: whatever it needs it takes from `request`.
 # A message without block, tangents and metadata has nothing that could be taken off: such a call is
-# not shown to request_in, such an answer to a call not to response_in, and what answers a request
-# like that without tensors not to response_out.
+# not shown to request_in, such an answer to a call, or without tensors, not to response_in, and
+# what answers a request like that without tensors not to response_out.
 # An error in request_out is raised to the caller; in request_in or response_out it is sent to the
 # caller as the function's would be; in response_in it becomes the call's error.
 

@@ -466,8 +466,10 @@ def open_answer(answer: Message, call: Call) -> Any:
         request.was_read()
     if answer.type == MessageType.EXCEPTION:
         raise unpack_error(answer)
-    if answer.is_bare and answer.type in WITH_VALUE:
+    if answer.is_bare and (answer.type in WITH_VALUE or not answer.entries):
         # Nothing that an interceptor could take off.
+        if answer.type not in WITH_VALUE:
+            return Reply([], {})
         if answer.entries:
             answer.open_leaves()
         return answer.value()

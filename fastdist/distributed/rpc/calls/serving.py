@@ -67,6 +67,7 @@ class Incoming:
         self.lane = lane
         self.caller = lane.caller
         self.message = message
+        self.kind = message.effective_type
         # Not who the message says that it comes from, but who has greeted by its connection.
         message.peer = lane.caller
         self.received_bytes = received_bytes
@@ -82,10 +83,8 @@ class Incoming:
             self.lane.ended_unanswered(message.message_id)
             self._has_ended()
             return
-        if self.lane.is_full:
-            is_users = message.effective_type in USER_WORK
-            if is_users and self.lane.hold(self):
-                return
+        if self.lane.is_full and self.kind in USER_WORK and self.lane.hold(self):
+            return
         outer, serving.deadline = serving.deadline, self.deadline
         try:
             if message.is_bare and message.type in CALLS:
@@ -109,13 +108,12 @@ class Incoming:
     def _drop(self) -> None:
         """Do what the end of a request that does not run asks for; see Note [Packing]."""
         message = self.message
-        kind = message.effective_type
-        is_remote = kind == MessageType.PYTHON_REMOTE_CALL
+        is_remote = self.kind == MessageType.PYTHON_REMOTE_CALL
         is_of_context = message.autograd is not None
         is_wanted = must_be_read(message.body, message.encoding)
         if not (is_remote or is_of_context or is_wanted):
             return
-        handler = handler_of(kind) if is_remote else None
+        handler = handler_of(self.kind) if is_remote else None
         if handler is not None:
             message.refusal = RpcTimeoutError(
                 f"worker {self.server.me.name!r} did not run the remote call of worker "
@@ -138,19 +136,19 @@ class Incoming:
         request = self.message
         with interceptors.request_in(request) or nullcontext():
             request.make_leaves()
-            if request.effective_type in CALLS:
+            if self.kind in CALLS:
                 return run_function(*request.value())
-            handler = handler_of(request.effective_type)
+            handler = handler_of(self.kind)
             if handler is None:
                 raise MessageError(
                     f"worker {self.server.me.name!r} has nobody who answers messages of type "
-                    f"{request.effective_type:#x}"
+                    f"{self.kind:#x}"
                 )
             result = handler(request)
             return Later(result) if isinstance(result, Future) else result
 
     def _answer_later(self, future: Future[Any]) -> None:
-        if self.message.effective_type not in NOT_COUNTED:
+        if self.kind not in NOT_COUNTED:
             self.server.counts.request_became_async()
 
         def answer(done: Future[Any]) -> None:
@@ -164,8 +162,7 @@ class Incoming:
 
     def _answer(self, result: Any, *, was_async: bool = False) -> None:
         """Send what a function returned, or what a handler did."""
-        request = self.message
-        kind = request.effective_type
+        request, kind = self.message, self.kind
         answer = Message(
             RESPONSE_OF.get(kind, MessageType.UNKNOWN), request.message_id, request.peer
         )
@@ -224,15 +221,14 @@ class Incoming:
         return self.caller.map_back or None
 
     def _has_ended(self, *, was_async: bool = False) -> None:
-        message = self.message
-        if (message.inner_type or message.type) not in NOT_COUNTED:
+        if self.kind not in NOT_COUNTED:
             self.server.counts.request_answered(
                 self.received_bytes, self.sent_bytes, was_async=was_async
             )
             if debug_log.of_calls:
                 what = f"ended, {self.sent_bytes} bytes sent"
-                kind, call_id, caller = message.effective_type, message.message_id, self.caller.id
-                debug_log.request(self.server.me.rank, kind, call_id, caller, what)
+                rank, call_id, caller = self.server.me.rank, self.message.message_id, self.caller.id
+                debug_log.request(rank, self.kind, call_id, caller, what)
 
 
 def run_function(
@@ -380,14 +376,13 @@ class Server:
         incoming = Incoming(self, caller, message, bytes_of(message, frames))
         if not caller.came(message.message_id, incoming):
             return None
-        effective = message.effective_type
-        if effective not in NOT_COUNTED:
+        kind = incoming.kind
+        if kind not in NOT_COUNTED:
             self.counts.request_came()
             if debug_log.of_calls:
-                debug_log.request(
-                    self.me.rank, effective, message.message_id, caller.caller.id, "received"
-                )
-        return Work(Incoming.run, incoming, effective in USER_WORK)
+                sender = caller.caller.id
+                debug_log.request(self.me.rank, kind, message.message_id, sender, "received")
+        return Work(Incoming.run, incoming, kind in USER_WORK)
 
     def _may_read(self, received: Received) -> bool:
         """Return whether a connection that has not greeted does so now; tell others to do it first.

@@ -153,9 +153,11 @@ class Tables:
     def autograd(self) -> AutogradBlock:
         """Return the autograd block."""
         context_id, message_id, pairs = AUTOGRAD_BLOCK.unpack(self.take(AUTOGRAD_BLOCK.size))
-        self._count_header(AUTOGRAD_BLOCK.size + pairs * DEVICE_PAIR.size)
-        table = self.take(pairs * DEVICE_PAIR.size)
-        return AutogradBlock(context_id, message_id, tuple(DEVICE_PAIR.iter_unpack(table)))
+        size = pairs * DEVICE_PAIR.size
+        self._count_header(AUTOGRAD_BLOCK.size + size)
+        # Nearly all have none.
+        device_map = tuple(DEVICE_PAIR.iter_unpack(self.take(size))) if size else ()
+        return AutogradBlock(context_id, message_id, device_map)
 
     def metadata(self, size: int) -> dict[str, Value]:
         """Return the small values."""
