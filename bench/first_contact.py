@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
-from bench import gpu_bandwidth
+from bench import gpu_bandwidth, other_process
 from bench.harness import Failed, Row, compare
 from bench.library_calls import PROVEN_BY
 from bench.on_gpu import machine, our_gpu, what_is_missing
@@ -160,7 +160,7 @@ def checks(
     known: Sequence[Sample], device: str = "cuda:0", until_s: float = math.inf
 ) -> Iterator[Verdict]:
     """Yield a verdict for each sample, or one that fails for all to which nobody came before
-    time.monotonic() was at until_s, and for streams and random numbers.
+    time.monotonic() was at until_s, and for streams, random numbers and memory in two processes.
     """
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         at_work = [pool.submit(_agrees, one, device) for one in known]
@@ -175,7 +175,7 @@ def checks(
                 break
             verdict, again = found.result()
             yield verdict if again is None else _timed(verdict, again, device)
-    for check in (_on_a_side_stream, _random_numbers):
+    for check in (_on_a_side_stream, _random_numbers, _in_another_process):
         try:
             yield check(device)
         except Exception as error:
@@ -274,6 +274,11 @@ def _on_a_side_stream(device: str) -> Verdict:
     fastdist.cuda.current_stream(device).wait_event(side.record_event())
     same = [fastdist.equal(one.cpu(), other) for one, other in zip(found, expected, strict=True)]
     return Verdict("on a side stream", all(same), "the same bits" if all(same) else "other bits")
+
+
+def _in_another_process(device: str) -> Verdict:
+    """Return whether memory of this process's GPU is read by another one, as cuda_ipc does."""
+    return Verdict("in another process", *other_process.reads_this_one(device))
 
 
 def _random_numbers(device: str) -> Verdict:

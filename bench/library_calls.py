@@ -4,7 +4,8 @@ Our own texts are compiled by NVIDIA's compiler and run by fibres. What CuPy is 
 them, the tests answer with NumPy: whether cuBLAS, cuSOLVER or CuPy's own kernels give the same, and
 whether they are given what they expect, a GPU alone can tell. `python -m bench first_contact` looks
 at the samples below before all others. The calls are read off kernels/cuda; a test holds that each
-has its sample, which comes to it.
+has its sample, which comes to it. CUDA's memory and events between processes, under cuda_ipc, have
+a check of their own there (other_process.py).
 """
 
 from __future__ import annotations

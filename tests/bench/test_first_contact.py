@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bench import first_contact
+from bench import first_contact, other_process
 from bench.first_contact import Sample, checks, samples
 from bench.library_calls import PROVEN_BY
 from fastdist.devices.cuda import CudaBackend
@@ -17,11 +18,17 @@ from fastdist.dispatch.op import OPS
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.ops import test_table
 
+# The other process of the check of two.
+ON_FIBRES = (
+    "from tests.fibre_shim.installed import be_on_fibres; be_on_fibres(); "
+    "from bench.other_process import answer; answer()"
+)
 X = np.arange(6.0).reshape(2, 3)
 
 
 @pytest.fixture
 def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    monkeypatch.setattr(other_process, "COMMAND", [sys.executable, "-c", ON_FIBRES])
     yield from cuda_on_fibres(monkeypatch)
 
 
@@ -34,12 +41,21 @@ def test_every_op_and_composite_of_the_table_is_looked_at() -> None:
 
 def test_what_is_right_passes_with_its_error_and_time(cuda: CudaBackend) -> None:
     known = [one for one in samples() if one.name in ("softmax-0", "tanh", "gather-0", "eq")]
-    *of_ops, stream, drawn = checks(known)
+    *of_ops, stream, drawn, other = checks(known)
     assert [verdict.name for verdict in of_ops] == [one.name for one in known]
-    assert all(verdict.passed for verdict in (*of_ops, stream, drawn))
+    assert all(verdict.passed for verdict in (*of_ops, stream, drawn, other))
     assert all("relative error" in str(v) and str(v).endswith("us there and back") for v in of_ops)
     assert str(stream).startswith("PASS  on a side stream")
     assert str(drawn).startswith("PASS  random numbers  normals to ")
+    assert str(other).startswith("PASS  in another process  4 MiB in ")
+
+
+def test_a_gpu_that_no_other_process_can_read_fails_and_says_why(
+    cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ON_FIBRES.replace("; from bench", "; import sys; sys.exit('refused') ; from bench")
+    monkeypatch.setattr(other_process, "COMMAND", [sys.executable, "-c", refused])
+    assert other_process.reads_this_one("cuda:0") == (False, "refused")
 
 
 def test_calls_of_libraries_are_proven_before_all_else() -> None:
@@ -59,7 +75,7 @@ def test_ops_that_take_complex_numbers_have_a_row_of_them(cuda: CudaBackend) -> 
     ]
     assert len(of_complex) > 250
     assert all(array.dtype == np.complex128 for one in known for array in one.arrays)
-    *verdicts, _, _ = checks(known)
+    *verdicts, _, _, _ = checks(known)
     assert all(one.passed for one in verdicts), verdicts
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import fastdist
-from fastdist.core.errors import MessageError
+from fastdist.core.errors import DeviceError, MessageError
 from fastdist.devices import backend_of
+from fastdist.devices.cuda import ipc as devices_ipc
 from fastdist.distributed import rpc
 from fastdist.distributed.arena.borrower import GONE
 from fastdist.distributed.arena.layout import ARENA_BLOCK
@@ -404,3 +405,31 @@ def test_a_body_or_a_tensor_of_the_cpu_is_in_no_memory_of_a_gpu() -> None:
     elsewhere = entry._replace(device_type=2, device_index=0)
     with pytest.raises(MessageError, match="bound for sim:0 in memory of a GPU"):
         unpack_tensors([elsewhere], [came])
+
+
+def test_a_peer_may_have_so_many_slabs_and_events_open_and_all_are_closed_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed: list[bytes] = []
+
+    class Opened:
+        def __init__(self, backend: Any, index: int, handle: bytes, size: int) -> None:
+            self.size, self.close = size, lambda: closed.append(handle)
+
+    monkeypatch.setattr(devices_ipc, "OpenedSlab", Opened)
+    peer: Any = cuda_ipc.PeersSlabs()
+    handles = [bytes([i]) * 64 for i in range(cuda_ipc.MOST_SLABS)]
+    for handle in (*handles, *handles):
+        peer._opened(None, 0, handle, 1 << 21)
+    with pytest.raises(MessageError, match="more than 64 slabs of one worker"):
+        peer._opened(None, 0, b"\xff" * 64, 1 << 21)
+    with pytest.raises(MessageError, match="a slab of 2097152 bytes that has 4194304 now"):
+        peer._opened(None, 0, handles[0], 1 << 22)
+    peer.close()
+    assert closed == handles
+    with pytest.raises(MessageError, match="of a worker that was lost"):
+        peer._opened(None, 0, handles[0], 1 << 21)
+    events: Any = devices_ipc.OpenedEvents(lambda index, handle: object(), 2)  # type: ignore[arg-type,return-value]
+    assert events.get(0, b"a") is events.get(0, b"a") is not events.get(1, b"a")
+    with pytest.raises(DeviceError, match="more than 2 events of one worker"):
+        events.get(0, b"b")
