@@ -145,8 +145,9 @@ def linspace(
         backend.kernel("ranges.evenly")(raw, first, last)
 
     # What C makes of numbers beyond int64 is not NumPy's.
-    how = None if wanted.is_complex or wanted in (bool_, uint64) else write
-    return made(values, how, (steps,), wanted, device, requires_grad, layout, pin_memory)
+    if wanted.is_complex or wanted in (bool_, uint64):
+        return finish(values(), device, requires_grad, layout, pin_memory, is_constant=True)
+    return made(values, write, (steps,), wanted, device, requires_grad, layout, pin_memory)
 
 
 def dtype_of_ends(name: str, start: Any, end: Any, dtype: DType | None) -> DType:

@@ -52,3 +52,13 @@ def test_linspace_is_made_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None
     assert told == []
     for one in found:
         assert fd.equal(one.cpu(), fd.linspace(-1, 2, len(one)))
+
+
+@pytest.mark.usefixtures("cuda")
+@pytest.mark.parametrize("dtype", [fd.float32, fd.complex64, fd.uint64])
+def test_a_graph_holds_linspace_of_each_dtype(dtype: fd.dtype) -> None:
+    graph = fd.cuda.CUDAGraph()
+    with fd.cuda.graph(graph):
+        found = fd.linspace(0, 6, 4, dtype=dtype, device="cuda")
+    graph.replay()
+    assert found.tolist() == [0, 2, 4, 6]
