@@ -12,6 +12,7 @@ from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, ShapeError
 from ..core.memory_format import MemoryFormat, MemoryLayout, contiguous_format, sparse_coo, strided
+from ..core.overriding import NEVER_ASKED
 from ..devices.backend import backend_of
 from .layout import Layout, Shape
 from .methods import TensorMethods
@@ -292,6 +293,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
             str(self.facts.device),
             edge is not None and is_leaf,
             None if is_leaf else edge.name(),
+            class_name="tensor" if type(self) in NEVER_ASKED else type(self).__name__,
             default_dtype_name=default_dtype_name,
             tangent=tangent,
         )

@@ -211,3 +211,17 @@ def test_the_default_dtype_is_not_printed() -> None:
         assert repr(x) == "tensor([1.], dtype=fastdist.float32)"
     finally:
         fastdist.set_default_dtype(fastdist.float32)
+
+
+class Measured(fastdist.Tensor):
+    """A subclass that takes calls over as Tensor lets it."""
+
+
+def test_a_subclass_is_printed_by_its_name() -> None:
+    x = fastdist.ones(2, 2).as_subclass(Measured)
+    assert repr(x) == "Measured([[1., 1.],\n          [1., 1.]])"
+    assert str(x.sum()) == "Measured(4.)"
+    assert repr(fastdist.nn.Buffer(fastdist.ones(1))) == "tensor([1.])"
+    assert repr(fastdist.nn.Parameter(fastdist.ones(1))) == (
+        "Parameter containing:\ntensor([1.], requires_grad=True)"
+    )
