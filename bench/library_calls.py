@@ -34,10 +34,12 @@ PROVEN_BY: Final = {
     "cublas.getrsBatched": ("cuBLAS", "linalg.solve-1"),
     "cusolver.syevd": ("cuSOLVER", "linalg.eigh-0"),
     "cusolver.syevd_bufferSize": ("cuSOLVER", "linalg.eigh-0"),
+    "cusolver.createSyevjInfo": ("cuSOLVER", "linalg.eigh-1"),
     "cusolver.syevjBatched": ("cuSOLVER", "linalg.eigh-1"),
     "cusolver.syevjBatched_bufferSize": ("cuSOLVER", "linalg.eigh-1"),
     "cusolver.gesvd": ("cuSOLVER", "linalg.svd-0"),
     "cusolver.gesvd_bufferSize": ("cuSOLVER", "linalg.svd-0"),
+    "cusolver.createGesvdjInfo": ("cuSOLVER", "linalg.svd-1"),
     "cusolver.gesvdjBatched": ("cuSOLVER", "linalg.svd-1"),
     "cusolver.gesvdjBatched_bufferSize": ("cuSOLVER", "linalg.svd-1"),
     "cusolver.geqrf": ("cuSOLVER", "linalg.qr-0"),
@@ -106,9 +108,7 @@ def _by_function() -> dict[tuple[str, str], set[str]]:
             if isinstance(one, ast.FunctionDef | ast.ClassDef):
                 calls = (node for node in ast.walk(one) if isinstance(node, ast.Call))
                 found[file, one.name] = {
-                    name
-                    for node in calls
-                    if (name := _dotted(node.func, names) or _by_letter(node))
+                    name for node in calls if (name := _dotted(node.func, names) or _by_name(node))
                 }
     return found
 
@@ -127,16 +127,19 @@ def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-# Functions of solvers.py that return what a library has under a name, behind a dtype's letter.
-_LIBRARIES: Final = {"_solver": "cusolver", "_blas": "cublas"}
+# What of solvers.py reaches a library's functions by a name: behind a dtype's letter, or of what
+# it makes and destroys.
+_LIBRARIES: Final = {
+    "_solver": "cusolver.",
+    "_blas": "cublas.",
+    "_Parameters": "cusolver.create",
+}
 
 
-def _by_letter(node: ast.Call) -> str | None:
+def _by_name(node: ast.Call) -> str | None:
     if isinstance(node.func, ast.Name) and node.func.id in _LIBRARIES:
         name = node.args[0]
-        return (
-            f"{_LIBRARIES[node.func.id]}.{name.value}" if isinstance(name, ast.Constant) else None
-        )
+        return f"{_LIBRARIES[node.func.id]}{name.value}" if isinstance(name, ast.Constant) else None
     return None
 
 
