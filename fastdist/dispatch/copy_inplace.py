@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.errors import DTypeError, ShapeError
+from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.forward_grad import ForwardADLevel
@@ -27,12 +27,17 @@ from .batching import change_batch
 from .broadcast import broadcast_shapes, sum_array_to
 from .constants import held
 from .gradients import cast_array, reduce_recorded
-from .inplace import may_write_at_once, require_may_change, set_history, will_record
+from .inplace import (
+    may_write_at_once,
+    require_may_change,
+    require_room,
+    set_history,
+    will_record,
+)
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .offering import nobody_takes
 from .op import OPS, PLAIN
-from .promotion import can_cast
 from .sparse_rules import is_sparse, meet_sparse
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
 from .tracing import listener, traced
@@ -234,16 +239,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         result = function(before, *args, **kwargs)
         if result is NotImplemented:
             raise TypeError(f"{name}_(): unsupported arguments")
-        if result.facts.shape != self.facts.shape:
-            raise ShapeError(
-                f"output with shape {list(self.facts.shape)} doesn't match the broadcast shape "
-                f"{list(result.facts.shape)}"
-            )
-        if not can_cast(result.facts.dtype, self.facts.dtype):
-            raise DTypeError(
-                f"result type {result.facts.dtype.name} can't be cast to the desired output type "
-                f"{self.facts.dtype.name}"
-            )
+        require_room(f"{name}_", self, result.facts.shape, result.facts.dtype)
         return copy_(self, result)
 
     inplace.__name__ = inplace.__qualname__ = f"{name}_"

@@ -15,7 +15,7 @@ from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
-from ..tensor.layout import Layout
+from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .differentiated import is_recorded
@@ -162,7 +162,7 @@ class InPlace(Op):
         dtype = bool_ if of.dtype == "bool" else compute
         layout = target.facts
         shape = of.shape_of(self.name, operands)
-        self._require_room(target, shape, dtype)
+        require_room(self.name, target, shape, dtype)
         if compute.is_half and of.scales(operands):
             return target.copy_(of.scaled(operands, compute))
         device = common_device(of, operands)
@@ -206,23 +206,24 @@ class InPlace(Op):
                 f"In-place {self.of.name} is not supported for complex tensors. Take "
                 f"{self.of.name}()."
             )
-        self._require_room(target, result.facts.shape, dtype)
+        require_room(self.name, target, result.facts.shape, dtype)
         return target.copy_(result)
 
-    def _require_room(self, target: Tensor, shape: Any, dtype: DType) -> None:
-        """Raise RuntimeError for a result that target cannot hold."""
-        layout = target.facts
-        if shape != layout.shape:
-            raise ShapeError(
-                f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
-                f"{list(shape)}: {self.name} cannot grow the tensor that it writes into"
-            )
-        if not can_cast(dtype, layout.dtype):
-            raise DTypeError(
-                f"result type {dtype.name} can't be cast to the desired output type "
-                f"{layout.dtype.name}: {self.name} would lose values; use {self.of.name} and keep "
-                "its result"
-            )
+
+def require_room(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
+    """Raise RuntimeError for a result that target cannot hold; name is that of the in-place op."""
+    layout = target.facts
+    if shape != layout.shape:
+        raise ShapeError(
+            f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
+            f"{list(shape)}: {name} cannot grow the tensor that it writes into"
+        )
+    if not can_cast(dtype, layout.dtype):
+        raise DTypeError(
+            f"result type {dtype.name} can't be cast to the desired output type "
+            f"{layout.dtype.name}: {name} would lose values; use {name.removesuffix('_')} and keep "
+            "its result"
+        )
 
 
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:

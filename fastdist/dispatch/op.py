@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError
@@ -138,12 +138,13 @@ class Op:
         return self.public(*args, **kwargs)
 
 
+AnyOp = TypeVar("AnyOp", bound=Op)
 OPS: dict[str, Op] = {}
 
 
-def register(op: Op, homes: str | None = None) -> Op:
-    """Put op into the table, with the words of HOMES that it has, if not those of its kind. Two ops
-    of one name are our mistake.
+def register(op: AnyOp, homes: str | None = None) -> AnyOp:
+    """Put op into the table and return it, with the words of HOMES that it has, if not those of its
+    kind. Two ops of one name are our mistake.
 
     Raises  DeclarationError for another word
     """

@@ -50,7 +50,7 @@ class PointwiseOp(PointwiseForm):
         if it names them, the text that says so, or None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
-        self._refusals.append(tell)
+        self.refusals.append(tell)
         return tell
 
     def compute_dtype(self, operands: Sequence[Any], numbers: Sequence[Any] = ()) -> DType:
@@ -83,7 +83,7 @@ class PointwiseOp(PointwiseForm):
         else:
             # What only chooses among the others does not meet them.
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
-        if self._refusals:
+        if self.refusals:
             # Numbers that say how to compute do not lift what they are computed of.
             self.require_meaning(operands[: len(self.tensors)])
         if found.is_complex and not self.takes_complex:
@@ -105,7 +105,7 @@ class PointwiseOp(PointwiseForm):
     def require_meaning(self, operands: Sequence[Any]) -> None:
         """Raise RuntimeError for operands that a refusal of the op speaks of."""
         dtypes = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
-        for tell in self._refusals:
+        for tell in self.refusals:
             text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
             if text is not None:
                 refusal = NoKernelError if "not implemented for" in text else DTypeError
@@ -374,8 +374,7 @@ def pointwise(
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
         op = PointwiseOp(function, body, partials, dtype, node_name, numbers, takes_complex)
-        register(op, homes)
-        return op
+        return register(op, homes)
 
     return declare
 

@@ -97,8 +97,7 @@ class PointwiseForm(Op):
         self.differentiable = any(p is not None for p in self.partials)
         self.takes_complex = takes_complex
         # A list, which the op with its numbers at their defaults shares.
-        self._refusals: list[Callable[..., str | None]] = []
-        self._vjps: tuple[Any, ...] | None = None
+        self.refusals: list[Callable[..., str | None]] = []
         # The op itself also of one with its numbers at their defaults: both have its Nodes.
         self.whole = self
         self.usual: PointwiseForm | None = self._with_defaults()
@@ -172,16 +171,12 @@ class PointwiseForm(Op):
         """
         return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
 
-    @property
+    @cached_property
     def vjps(self) -> tuple[Any, ...]:
         """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the
         jvp.
         """
-        if self._vjps is None:
-            self._vjps = tuple(
-                None if b is None else tensor_expression(b) for b in self.gradient_bodies
-            )
-        return self._vjps
+        return tuple(None if b is None else tensor_expression(b) for b in self.gradient_bodies)
 
     @cached_property
     def derivatives(self) -> tuple[Any, ...]:
@@ -246,8 +241,3 @@ class PointwiseForm(Op):
         body = self.gradient_bodies[i]
         assert body is not None
         return kernel_for(in_used_order(body))
-
-    @property
-    def has_refusals(self) -> bool:
-        """Whether it has no meaning for some dtypes."""
-        return bool(self._refusals)

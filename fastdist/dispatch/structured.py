@@ -143,7 +143,7 @@ class StructuredOp(StructuredForm):
 
     def record(self, results: Sequence[Tensor], operands: Sequence[Any], way: Way) -> None:
         """Give the first result, or all of several, an edge if a gradient may flow through it."""
-        if not self._vjps or not is_recorded(operands):
+        if not self.vjps or not is_recorded(operands):
             return
         edges = self.node_class.edges_of(operands)
         may_pass = self.several or results[0].facts.dtype.may_have_gradient
@@ -182,7 +182,7 @@ class StructuredOp(StructuredForm):
             found = self.general((tangents[0], *inputs[1:]), attributes)
             return found if isinstance(found, tuple) else (found,)
         if self._jvp is None:
-            if not self._vjps:
+            if not self.vjps:
                 return ()
             raise NotImplementedError(
                 f"Trying to use forward AD with {self.called} that does not support it because it "
@@ -272,8 +272,7 @@ def structured(
 
     def declare(function: Callable[..., Any]) -> StructuredOp:
         op = StructuredOp(function, kernel, linear, has_out, fresh, node_name, several, batch)
-        register(op, homes)
-        return op
+        return register(op, homes)
 
     return declare
 

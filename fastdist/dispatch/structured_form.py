@@ -69,7 +69,8 @@ class StructuredForm(Op):
         )
         self.tell_name: Callable[[Any], str] | None = None
         self._plan: Callable[..., Plan] | None = None
-        self._vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
+        # Input -> its vjp, and the names of what that takes.
+        self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
         self._node: type[OpNode] | None = None
@@ -102,7 +103,7 @@ class StructuredForm(Op):
         def register_vjp(function: Callable[..., Any]) -> Callable[..., Any]:
             require_parameters(f"{self.name}: the vjp by {', '.join(inputs)}", function, known)
             found = (function, parameter_names(function))
-            self._vjps.update(dict.fromkeys(inputs, found))
+            self.vjps.update(dict.fromkeys(inputs, found))
             return function
 
         return register_vjp
@@ -126,24 +127,19 @@ class StructuredForm(Op):
         return function
 
     @property
-    def vjps(self) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
-        """Input -> (its vjp, the names of what that takes)."""
-        return self._vjps
-
-    @property
     def may_record(self) -> bool:
         """Whether a gradient may flow through it."""
-        return bool(self._vjps)
+        return bool(self.vjps)
 
     def recording(self) -> Recording:
         """Return what its Nodes save, and how gradients pass, as registered by now."""
         gradients: list[Gradient | None] = []
         for name in self.tensors:
-            if name not in self._vjps:
+            if name not in self.vjps:
                 gradients.append(None)
                 continue
-            function, needs = self._vjps[name]
-            together = [n for n in self.tensors if self._vjps.get(n, (None,))[0] is function]
+            function, needs = self.vjps[name]
+            together = [n for n in self.tensors if self.vjps.get(n, (None,))[0] is function]
             gradients.append(
                 Gradient(
                     ("g", *[n for n in ("out", "others", *self.tensors) if n in needs]),
@@ -152,7 +148,7 @@ class StructuredForm(Op):
                     tuple(together) if len(together) > 1 else (),
                 )
             )
-        functions = tuple([self._vjps.get(name, (None,))[0] for name in self.tensors])
+        functions = tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
         return Recording(
             self.name,
             self.node_name,

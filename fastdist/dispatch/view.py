@@ -220,13 +220,7 @@ def view(homes: str = "function method", batch: str = "") -> Callable[[Callable[
     """Declare a view op: the decorated function gives name, signature and docstring; homes says
     where users find it, in words of op.HOMES, batch how `vmap` runs it, in a word of BATCH_WORDS.
     """
-    return lambda function: declare(ViewOp(function, batch), homes)
-
-
-def declare(op: ViewOp, homes: str) -> ViewOp:
-    """Put a view op into the table of ops, and return it."""
-    register(op, homes)
-    return op
+    return lambda function: register(ViewOp(function, batch), homes)
 
 
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType
 from ..core.errors import ShapeError
-from ..dispatch.view import ViewOp, declare
+from ..dispatch.op import register
+from ..dispatch.view import ViewOp
 from ..tensor.layout import Layout
 from ..tensor.memory import flat_of, seen_at, storage_offset
 from ..tensor.storage import storage_of
@@ -40,7 +41,7 @@ class ShapeOrDType(ViewOp):
 
 def view_or_dtype(function: Callable[..., Any]) -> ViewOp:
     """Declare a view op of sizes, or of a dtype in their place."""
-    return declare(ShapeOrDType(function), "method")
+    return register(ShapeOrDType(function), "method")
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:
