@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..core.errors import GraphError
+from ..dispatch.batched_tensor import level_of
+from ..dispatch.differentiated import is_recorded
 from ..dispatch.inplace import require_may_change, set_history
 from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
 from ..graph.anomaly import note_forward
@@ -15,6 +17,7 @@ from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
+from .function_batch import OfBatch, VmapInfo, apply_to_batch, is_missing
 from .function_ctx import FunctionCtx
 from .function_node import FunctionNode
 
@@ -26,9 +29,15 @@ class Function:
     `forward(*inputs)`. `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
     input, `jvp(ctx, *tangents)` one tangent for each output. ctx keeps tensors by
     save_for_backward, and anything else as attributes.
+
+    In `vmap` a Function with a setup_context and `generate_vmap_rule = True` gets batches, in
+    backward and jvp too; one with `vmap(info, in_dims, *inputs)`, which returns the outputs and
+    their axes of the batch, has its forward done by that. One with neither is an error there.
     """
 
     _node_class: ClassVar[type[FunctionNode]]
+    _of_batch: ClassVar[type[Function] | None] = None
+    generate_vmap_rule: ClassVar[bool] = False
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -38,6 +47,7 @@ class Function:
         )
 
     @staticmethod
+    @is_missing
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
         """Keep what backward needs, where forward takes no ctx."""
         raise NotImplementedError("setup_context is not implemented.")
@@ -59,8 +69,17 @@ class Function:
             "forward mode AD."
         )
 
+    @staticmethod
+    @is_missing
+    def vmap(info: VmapInfo, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """Return the outputs for a batch, whose axis in each of args in_dims tells, and the axis of
+        the batch in each of them.
+        """
+        raise NotImplementedError("vmap is not implemented.")
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._of_batch = None
         cls._node_class = type(
             f"{cls.__name__}Backward",
             (FunctionNode,),
@@ -70,6 +89,10 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run forward on args, and record that backward is to be asked for the gradients."""
+        if modes.tracers and level_of(args):
+            if cls._of_batch is None:
+                cls._of_batch = type(cls.__name__, (OfBatch, Function), {})
+            return apply_to_batch(cls, cls._of_batch, args, kwargs)
         node = cls._node_class(args)
         ctx = FunctionCtx(node)
         with no_grad(), only_below(None):
@@ -189,7 +212,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        recording = tls.grad and any(isinstance(g, Tensor) and g.edge is not None for g in grads)
+        recording = is_recorded(grads)
         set_grad_mode_before = tls.grad
         try:
             set_grad_mode(False)
@@ -210,9 +233,15 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 class _Refusal(Function):
     """Passes a gradient on, and refuses to be differentiated."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, g: Tensor, *grads: Any) -> Tensor:
+    def forward(g: Tensor, *grads: Any) -> Tensor:
         return g
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

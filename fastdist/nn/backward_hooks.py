@@ -20,10 +20,15 @@ Grads = tuple[Any, ...]
 class _Seam(Function):
     """Gives its tensors on as they are; `see` takes their gradients and returns them."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, see: Callable[[Grads], Grads], *tensors: Tensor) -> Grads:
-        ctx.see = see
+    def forward(see: Callable[[Grads], Grads], *tensors: Tensor) -> Grads:
         return tensors
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Grads) -> None:
+        ctx.see = inputs[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Grads:

@@ -1,0 +1,269 @@
+"""A user's Function in `vmap`: it sees batches, and its Node what these hold."""
+
+# Note [Functions of a batch]
+# Graphs and tangents are those of the values that batches hold. So a call with batches becomes a
+# call of another Function, made here, with their values: its forward makes batches of them again,
+# runs the user's forward with these, and gives what the results hold; its backward and jvp do so
+# with the user's, at the levels of vmap that were open at the call, which may be closed by then. It
+# is a Function with a rule itself: where its arguments are batches of an outer level, that level is
+# the next to be taken off.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..core.errors import TransformError
+from ..dispatch.batched_tensor import batched, level_of, value_at
+from ..dispatch.batching import Levels, levels_as, levels_now
+from ..tensor.tensor import Tensor
+
+
+class VmapInfo(NamedTuple):
+    """What a Function's `vmap` is told of the batch."""
+
+    batch_size: int
+    randomness: str
+
+
+class CallOnBatch:
+    """One call of a user's Function, of which arguments are batches of one level."""
+
+    def __init__(
+        self, function: Any, args: Sequence[Any], kwargs: dict[str, Any], level: int
+    ) -> None:
+        _, sizes, kinds = levels_now()
+        self.function, self.kwargs, self.level = function, kwargs, level
+        self.open: Final[Levels] = (level, sizes[:level], kinds[:level])
+        self.outer: Final[Levels] = (level - 1, sizes[: level - 1], kinds[: level - 1])
+        self.info: Final = VmapInfo(sizes[level - 1], kinds[level - 1])
+        self.is_batch = [self.plain(one) is not one for one in args]
+        self.shapes = [one.facts.shape if isinstance(one, Tensor) else None for one in args]
+        self.has_one_output = False
+        # What the user set on ctx; of what was saved for backward and for jvp, which are batches.
+        self.users: dict[str, Any] = {}
+        self.saved: list[bool] = []
+        self.saved_for_jvp: list[bool] = []
+
+    def plain(self, one: Any) -> Any:
+        """Return what a batch of the call's level holds; anything else as it is."""
+        return value_at(one, self.level)
+
+    def held(self, one: Any) -> Any:
+        """Return what a result holds, which all calls have if it is no batch."""
+        return value_at(one, self.level, size=self.info.batch_size) if _is_tensor(one) else one
+
+    def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
+        """Return the arguments, batches again, of what they hold."""
+        return [
+            batched(one, self.level) if batch and one is not None else one
+            for one, batch in zip(values, is_batch, strict=True)
+        ]
+
+    def each(self, values: Sequence[Any]) -> list[Any]:
+        """Return the batches of what results hold."""
+        return [batched(one, self.level) if _is_tensor(one) else one for one in values]
+
+    def gradient(self, g: Any, i: int) -> Any:
+        """Return the gradient of what argument i holds, of that of the argument."""
+        shape = self.shapes[i]
+        if not _is_tensor(g) or shape is None:
+            return g
+        if g.facts.shape != shape:
+            g = g.sum_to_size(shape)
+        if self.is_batch[i]:
+            return self.held(g)
+        value = self.plain(g)
+        return value * self.info.batch_size if value is g else value.sum(0)
+
+
+class CtxOfBatch:
+    """The ctx of a user's Function of a batch: what is saved by it, is kept as what batches hold.
+
+    Names that the user sets are the user's, as on a FunctionCtx.
+    """
+
+    __slots__ = ("__call", "__ctx", "__dict__", "__saved")
+
+    def __init__(self, ctx: Any, call: CallOnBatch, *, in_jvp: bool = False) -> None:
+        self.__ctx, self.__call = ctx, call
+        self.__saved = call.saved_for_jvp or call.saved if in_jvp else call.saved
+        self.__dict__ = call.users
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for backward, as `saved_tensors`."""
+        self.__call.saved = self.__keep(self.__ctx.save_for_backward, tensors)
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for jvp, as `saved_tensors`."""
+        self.__call.saved_for_jvp = self.__keep(self.__ctx.save_for_forward, tensors)
+
+    def __keep(self, save: Any, tensors: Sequence[Any]) -> list[bool]:
+        values = [self.__call.plain(one) for one in tensors]
+        save(*values)
+        return [value is not one for value, one in zip(values, tensors, strict=True)]
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say that forward changed these inputs in place."""
+        self.__ctx.mark_dirty(*[self.__call.plain(one) for one in tensors])
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say that these outputs have no gradient."""
+        self.__ctx.mark_non_differentiable(*[self.__call.plain(one) for one in tensors])
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Choose what backward and jvp see for an undefined gradient or tangent."""
+        self.__ctx.set_materialize_grads(value)
+
+    @property
+    def needs_input_grad(self) -> tuple[bool, ...]:
+        """Which arguments need a gradient."""
+        return tuple(self.__ctx.needs_input_grad[1:])
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What was saved, in order.
+
+        Raises  as a FunctionCtx's
+        """
+        return tuple(self.__call.given(self.__ctx.saved_tensors, self.__saved))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__ctx, name)
+
+
+class OfBatch:
+    """The part of a Function that Note [Functions of a batch] tells of."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(call: CallOnBatch, *values: Any) -> Any:
+        """Run the user's forward, or rule, and return what its results hold."""
+        if has_rule_of_its_own(call.function):
+            return _by_the_users_rule(call, values)
+        with levels_as(call.open):
+            output = call.function.forward(*call.given(values, call.is_batch), **call.kwargs)
+            call.has_one_output = not isinstance(output, tuple)
+            outputs = (output,) if call.has_one_output else output
+            return tuple([call.held(one) for one in outputs])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        """Let the user's do that with batches."""
+        call, *values = inputs
+        ctx.call = call
+        outputs = call.each(output)
+        with levels_as(call.open):
+            call.function.setup_context(
+                CtxOfBatch(ctx, call),
+                tuple(call.given(values, call.is_batch)),
+                outputs[0] if call.has_one_output else tuple(outputs),
+            )
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Return the gradients of what the arguments hold."""
+        call = ctx.call
+        with levels_as(call.open):
+            found = call.function.backward(CtxOfBatch(ctx, call), *call.each(grads))
+            found = found if isinstance(found, tuple) else (found,)
+            if len(found) != len(call.is_batch):
+                return (None, *found)  # too many, or too few: the Node says so
+            return (None, *[call.gradient(g, i) for i, g in enumerate(found)])
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        """Return the tangents of what the results hold."""
+        call = ctx.call
+        with levels_as(call.open):
+            inner = CtxOfBatch(ctx, call, in_jvp=True)
+            found = call.function.jvp(inner, *call.given(tangents, call.is_batch))
+            found = found if isinstance(found, tuple) else (found,)
+            return tuple([call.held(one) for one in found])
+
+
+def apply_to_batch(
+    function: Any, of_batch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Return what a Function gives of arguments of which one is a batch, by its twin of_batch.
+
+    Raises  RuntimeError, a TransformError, for a Function that has no rule for batches, or two
+    """
+    _require_rule(function)
+    if level_of(kwargs.values()):
+        raise NotImplementedError(
+            f"vmap: {function.__name__}.apply was given a batch by a keyword; give tensors by place"
+        )
+    call = CallOnBatch(function, args, kwargs, level_of(args))
+    values = [call.plain(one) for one in args]
+    found = of_batch.apply(call, *values)
+    # What was changed in place comes back as the argument that it was.
+    arguments = {id(value): one for value, one in zip(values, args, strict=True)}
+    each = [arguments.get(id(one), made) for one, made in zip(found, call.each(found), strict=True)]
+    return each[0] if call.has_one_output else tuple(each)
+
+
+def is_missing(method: Any) -> Any:
+    """Mark a method of Function as one that a subclass may write."""
+    method.is_missing = True
+    return method
+
+
+def has_rule_of_its_own(function: Any) -> bool:
+    """Return whether the user wrote how a Function runs on a batch."""
+    return not getattr(function.vmap, "is_missing", False)
+
+
+def _require_rule(function: Any) -> None:
+    name, own = function.__name__, has_rule_of_its_own(function)
+    if own and function.generate_vmap_rule:
+        raise TransformError(
+            f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an "
+            "overriden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
+            "overriden vmap staticmethod to avoid ambiguity."
+        )
+    if not own and not function.generate_vmap_rule:
+        raise TransformError(
+            f"You tried to vmap over {name}, but it does not have vmap support. Please override "
+            "and implement the vmap staticmethod or set generate_vmap_rule=True."
+        )
+    if getattr(function.setup_context, "is_missing", False):
+        raise TransformError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+            "jacrev, ...), it must override the setup_context staticmethod: "
+            f"{name}.forward takes ctx"
+        )
+
+
+def _by_the_users_rule(call: CallOnBatch, values: Sequence[Any]) -> tuple[Any, ...]:
+    in_dims = tuple([0 if batch else None for batch in call.is_batch])
+    with levels_as(call.outer):
+        found = call.function.vmap(call.info, in_dims, *values, **call.kwargs)
+        if not isinstance(found, tuple) or len(found) != 2:
+            told = f"a tuple of {len(found)}" if isinstance(found, tuple) else f"{type(found)}"
+            raise TransformError(
+                "Expected the vmap staticmethod to have two returns, an output and out_dims with "
+                f"pytree structure compatible with the output. Got {told} instead"
+            )
+        output, out_dims = found
+        call.has_one_output = not isinstance(output, tuple)
+        outputs = (output,) if call.has_one_output else output
+        dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outputs)
+        if len(dims) != len(outputs):
+            raise TransformError(
+                f"{call.function.__name__}.vmap returned {len(outputs)} outputs and {len(dims)} "
+                "out_dims; expected one for each"
+            )
+        size = call.info.batch_size
+        return tuple([_along_first(one, d, size) for one, d in zip(outputs, dims, strict=True)])
+
+
+def _along_first(one: Any, dim: int | None, size: int) -> Any:
+    if not _is_tensor(one):
+        return one
+    return one.expand(size, *one.facts.shape) if dim is None else one.movedim(dim, 0)
+
+
+def _is_tensor(one: Any) -> bool:
+    return isinstance(one, Tensor)
