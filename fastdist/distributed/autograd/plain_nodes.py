@@ -56,7 +56,7 @@ def run_plain(
     if not info.needed:  # as no leaf is: what comes to it was captured
         return
     raw = [None if g is None else g.array for g in values]
-    if isinstance(node, OpNode) and node.facts.numel > LIGHT and (parts := _parts(node)):
+    if isinstance(node, OpNode) and (parts := _parts(node)):
         if not task.keep_graph:
             node.release()
         node, rest = parts
@@ -94,8 +94,10 @@ def run_plain(
 
 def _parts(node: OpNode) -> tuple[OpNode, OpNode] | None:
     """Return what a Node gives to other workers and what it gives here, to run in this order, or
-    None unless it has both. See Note [Gradients that others wait for].
+    None unless it has both, and one heavy result. See Note [Gradients that others wait for].
     """
+    if node.of.several or node.facts.numel <= LIGHT:
+        return None
     leaves = [node_of(edge).__class__ is RecvRpcBackward for edge in node.edges]
     if True not in leaves or node.way is None or node.way.gradients is None:
         return None

@@ -44,6 +44,12 @@ def of_several_outputs(x: Tensor, y: Tensor) -> Tensor:
     return cast(Tensor, (Both.apply(first)[1] + Both.apply(y)[0]).sum())
 
 
+def of_an_op_with_several_results(x: Tensor, y: Tensor) -> Tensor:
+    square = fastdist.outer(x, y) + fastdist.outer(y, y) + fastdist.eye(2)
+    q, r = fastdist.linalg.qr(square)
+    return cast(Tensor, (q[0] * r[1]).sum())
+
+
 def without_a_gradient(x: Tensor, y: Tensor) -> Tensor:
     return cast(Tensor, (OnlyFirst.apply(x, y * 3) + x.detach() * y.exp()).sum())
 
@@ -70,7 +76,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("graph", [meeting, of_several_outputs, without_a_gradient])
+@pytest.mark.parametrize(
+    "graph", [meeting, of_several_outputs, of_an_op_with_several_results, without_a_gradient]
+)
 def test_a_plain_pass_gives_the_gradients_of_the_engine_without_it(
     agent: FakeAgent,
     evaluated: list[str],
