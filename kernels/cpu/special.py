@@ -75,8 +75,9 @@ def digamma(x: float) -> float:
     if x < 0.0:
         if x == -math.inf or x == math.floor(x):
             return math.nan
-        # The angle is taken from the fraction: pi * x loses the digits that decide it.
-        reflected = -math.pi / math.tan(math.pi * (x - math.floor(x)))
+        # The angle is taken from the way to the nearest integer, which is exact: pi * x loses the
+        # digits that decide it, and x - floor(x) those of an x just below an integer.
+        reflected = -math.pi / math.tan(math.pi * (x - math.floor(x + 0.5)))
         x = 1.0 - x
     # Near the one positive root the recurrence cancels; the series about the root does not.
     # The root is held in two parts, so that the distance from it is exact to the last bit.

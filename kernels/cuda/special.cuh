@@ -30,10 +30,11 @@ __device__ __noinline__ double digamma_of(double x) {
     if (x == 0) return ::copysign(infinity<double>(), -x);
     double total = 0;
     if (x < 0) {
-        const double fraction = x - ::floor(x);
-        if (!(fraction > 0)) return not_a_number<double>();
-        // The angle is taken from the fraction: pi * x loses the digits that decide it.
-        total = -3.14159265358979323846 / ::tan(3.14159265358979323846 * fraction);
+        if (x == ::floor(x)) return not_a_number<double>();
+        // The angle is taken from the way to the nearest integer, which is exact: pi * x loses the
+        // digits that decide it, and x - floor(x) those of an x just below an integer.
+        const double beside = x - ::floor(x + 0.5);
+        total = -3.14159265358979323846 / ::tan(3.14159265358979323846 * beside);
         x = 1 - x;
     }
     for (; x < 10; x += 1) total -= 1 / x;

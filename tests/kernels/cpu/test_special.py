@@ -24,6 +24,20 @@ EULER_GAMMA = 0.5772156649015329
         (math.inf, math.inf),
         (-math.inf, math.nan),
         (math.nan, math.nan),
+        # Beside the poles, from mpmath with 60 digits.
+        (-1e-10, 9999999999.422785),
+        (-1e-15, 999999999999999.4),
+        (-1e-17, 1e17),
+        (-1e-20, 1e20),
+        (-1e-30, 1e30),
+        (-1e-308, 1e308),
+        (-5e-324, math.inf),
+        (-1 - 1e-9, 999999917.6824201),
+        (-1 + 1e-9, -1000000027.8591479),
+        (-3 - 1e-13, 10007999171935.691),
+        (-3 + 1e-13, -10007999171933.18),
+        (-7 - 2.0**-49, 562949953421314.0),
+        (-2.25, 4.158583564657972),
     ],
 )
 def test_digamma_knows_these_values(x: float, expected: float) -> None:
@@ -54,6 +68,10 @@ def test_digamma_keeps_its_recurrence(x: float) -> None:
         (2.0, -1e-300, math.inf),
         (1.0, -1e-5, 1e10 + math.pi**2 / 6 + 1e-5 * 2.404113806319188570799),
         (1.0, 1e-5, 1e10 + math.pi**2 / 6 - 1e-5 * 2.404113806319188570799),
+        (1.0, -1e-20, 1e40),
+        (1.0, -1 - 1e-9, 9.999998345192786e17),
+        (1.0, -1 + 1e-9, 1.0000000565638653e18),
+        (2.0, -3 - 1e-13, 2.0048033433894417e39),
         # As far below 0 as halves are told apart: nothing may go all that way step by step.
         (1.0, -(2.0**52) + 0.5, math.pi**2),
         (2.0, -(2.0**52) + 0.5, 0.0),
@@ -81,3 +99,18 @@ def test_erfinv_is_infinite_at_the_ends_and_nan_beyond(x: float, expected: float
 @pytest.mark.parametrize("x", [0.0, -0.0, -1.0, -7.0, math.inf, -math.inf, 1e306])
 def test_lgamma_is_infinite_at_poles_and_beyond_float64(x: float) -> None:
     assert lgamma(x) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (-1e-20, 46.051701859880914),
+        (-1 - 1e-9, 20.72326575378326),
+        (-1 + 1e-9, 20.72326586565113),
+        (-3 - 1e-13, 28.14264633712461),
+        (-7 - 2.0**-49, 25.4390504863719),
+        (-100.75, -365.7084850179313),
+    ],
+)
+def test_lgamma_knows_these_values_beside_its_poles(x: float, expected: float) -> None:
+    assert lgamma(x) == pytest.approx(expected, rel=1e-15)

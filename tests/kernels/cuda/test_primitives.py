@@ -26,6 +26,8 @@ OF_BOOL = {name for name in OF_BOOL if "shift" not in name} | {"eq", "ne", "wher
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, -2.5, 7.0, -3.0, 1e-30, 1e30, -1e30, 40.0]
+# Beside poles of digamma.
+EDGES += [-1e-30, -1e-10, -1 - 1e-6, -1 + 1e-6]
 REALS = [*EDGES, np.inf, -np.inf, np.nan, *np.linspace(-3.3, 3.4, 23)]
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13, "complex64": 2e-6, "complex128": 1e-13}
 OF_COMPLEX = LOGICAL | set(
