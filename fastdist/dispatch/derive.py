@@ -19,7 +19,7 @@ from ..core.dtypes import DType, bool_
 from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.tensor import Tensor, from_array
 from .constants import NUMBERS, as_operand, constant
-from .op import OPS
+from .op import OPS, Op
 
 _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
 
@@ -129,12 +129,18 @@ def _call(primitive: str, *args: Any) -> Any:
         if only:
             given = zip(op.tensors, args, strict=True)
             args = tuple([_as_tensor(arg, args) if name in only else arg for name, arg in given])
-        return op.public(*args)
+        return op.public(*(_with_integers(op, args) if op.attributes else args))
     from ..kernels.cpu.pointwise import kernel_for
 
     names = [f"x{i}" for i in range(len(args))]
     body = scalar.parse(f"{primitive}({', '.join(names)})", names)
     return kernel_for(body).small(*[np.asarray(arg, np.float64) for arg in args]).item()
+
+
+def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return args with integers where op takes such: a Node keeps them in the dtype of tensors."""
+    given = zip(op.parameters, args, strict=False)  # the last ones have defaults
+    return tuple([int(arg) if one.annotation == "int" else arg for one, arg in given])
 
 
 def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:

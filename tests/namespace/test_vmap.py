@@ -301,6 +301,18 @@ def test_a_jacobian_by_vmap_is_jacrev_s() -> None:
     close(found, jacrev(lambda x: (x * x).cumsum(0))(X[0]))
 
 
+def test_an_op_s_integer_stays_one_in_the_derivatives_of_each_call() -> None:
+    def of_one(x: Any) -> Any:
+        return (fd.special.polygamma(1, x.abs() + 1) ** 2).sum()
+
+    x = X.to(fd.float64)
+    with_graph = fd.stack([grad(of_one)(row) for row in x])
+    close(vmap(grad(of_one))(x), with_graph)
+    tangents = vmap(lambda row: jvp(of_one, (row,), (fd.ones_like(row),))[1])(x)
+    close(tangents, with_graph.sum(1))
+    close(vmap(grad(lambda row: grad(of_one)(row).sum()))(x)[0], hessian(of_one)(x[0]).sum(0))
+
+
 def test_tensors_of_a_batch_show_what_they_are() -> None:
     seen: list[Any] = []
 
