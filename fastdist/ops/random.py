@@ -210,11 +210,22 @@ def randint(
             f"randint(): argument 'size' must be a tuple of integers, not int {size!r}; "
             f"randint(high, size) and randint(low, high, size) take it last"
         )
+    _require_int64(low, high)
     wanted = int64 if dtype is None else dtype_of(dtype)
     shape = sizes_of((size,))
     source = generator_or_default(generator, device)
     how = (wanted, device, requires_grad, layout, pin_memory)
     return _integers(source, low, high, shape, *how)
+
+
+def _require_int64(low: int, high: Any) -> None:
+    """Raise ValueError, whatever the dtype, unless the ends of a range are numbers of int64."""
+    for what, value in (("from", low), ("to", high)):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise ValueError(
+                f"Overflow when unpacking long long: {what} is {value}, and the ends of a range of "
+                "random integers lie in -2**63 ... 2**63 - 1"
+            )
 
 
 def _integers(
@@ -351,6 +362,7 @@ def randint_like(
     """Return randint in input's shape, dtype and device."""
     if high is None:
         low, high = 0, low
+    _require_int64(low, high)
     wanted, where = like(input, dtype, device, "randint_like")
     source, order = generator_or_default(None, where), (input, memory_format)
     how = (wanted, where, requires_grad, layout, pin_memory)
@@ -459,6 +471,7 @@ def random_(
     if to is None and from_:
         from_, to = 0, from_
     dtype = self.facts.dtype
+    _require_int64(from_, 0 if to is None else to)
     if to is None:
         to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self.facts.device)

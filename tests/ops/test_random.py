@@ -178,15 +178,31 @@ def test_integers_that_the_dtype_does_not_hold_are_not_drawn(
 
 
 def test_integers_of_63_and_64_bits_are_drawn_by_the_first_call() -> None:
-    for low, high in ((0, 1 << 62), (0, (1 << 63) - 1), (-(1 << 63), (1 << 63) - 1), (0, 1 << 63)):
+    for low, high in ((0, 1 << 62), (0, (1 << 63) - 1), (-(1 << 63), (1 << 63) - 1)):
         found = fd.randint(low, high, (100,))
         least, most = found.min().item(), found.max().item()
         assert found.dtype is fd.int64 and low <= least < most < high
         assert most - least > (high - low) // 2
     assert fd.randint_like(found, 1 << 62).min() >= 0
     assert found.random_(0, 1 << 62).max() < 1 << 62
-    with pytest.raises(RuntimeError, match="to - 1 is out of bounds for int64"):
-        fd.randint(1 << 64, (2,))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: fd.randint(1 << 63, (2,)),
+        lambda: fd.randint(0, 1 << 63, (2,)),
+        lambda: fd.randint(-(1 << 63) - 1, 0, (2,)),
+        lambda: fd.randint(0, 1 << 63, (2,), dtype=fd.uint64),
+        lambda: fd.randint(0, 1 << 63, (2,), dtype=fd.float32),
+        lambda: fd.randint_like(fd.ones(2), 1 << 63),
+        lambda: fd.ones(2, dtype=fd.int64).random_(1 << 63),
+        lambda: fd.ones(2, dtype=fd.int64).random_(0, 1 << 64),
+    ],
+)
+def test_ends_of_a_range_are_numbers_of_int64_whatever_the_dtype(draw: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError, match=r"^Overflow when unpacking long long: (from|to) is -?\d+"):
+        draw()
 
 
 def test_integers_up_to_the_largest_of_the_dtype_are_drawn() -> None:
