@@ -191,6 +191,7 @@ _NAMES: Final = {
     "variance": "var",
     "vector_norm": "linalg_vector_norm",
     "windows": "unfold",
+    "without_axes": "squeeze",
     "xlog1py": "special_xlog1py",
     "zeta": "special_zeta",
 }

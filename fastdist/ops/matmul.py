@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
@@ -13,12 +13,16 @@ from ..dispatch.promotion import result_dtype
 from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp
 from ..dispatch.timing import to_be_timed, told
+from ..dispatch.view import view as view_op
 from ..graph.modes import modes
+from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
 
 # What a profile hears of around the product of matrices that stands for one of vectors.
 _of_vectors = object()
+# With an Ellipsis NumPy gives a 0-d view, never a scalar.
+_FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
 class MatmulOp(StructuredOp):
@@ -47,8 +51,11 @@ class MatmulOp(StructuredOp):
                 a: Any = input.unsqueeze(0) if row else input
                 b: Any = other.unsqueeze(1) if column else other
                 result = super().general((a, b), ())
-                result = result.squeeze(-1) if column else result
-                result = result.squeeze(-2 if not column else -1) if row else result
+                if column and len(a.facts.shape) == 2 == len(b.facts.shape):
+                    result = without_axes.public(result, 2 if row else 1)
+                else:
+                    result = result.squeeze(-1 if column else -2)
+                    result = result.squeeze(-1) if row and column else result
                 if out is None:
                     return result
                 from ..dispatch.output import write_out
@@ -111,6 +118,46 @@ def _(input: Tensor, other: Tensor) -> Plan:
 def _(node: Any) -> str:
     """Return PyTorch's name for a product of matrices, or of batches of them: of one class here."""
     return "MmBackward0" if len(node.facts.shape) == 2 else "BmmBackward0"
+
+
+@view_op("nowhere")
+def without_axes(input: Tensor, count: int) -> Tensor:
+    """Return the vector, or for a count of 2 the number, that a matrix of one column holds: what is
+    left of a product of vectors.
+    """
+
+
+@without_axes.array
+def _(backend: Any, array: Any, count: int) -> Any:
+    return array[_FIRST[count]]
+
+
+@without_axes.looking
+def _(layout: Layout, count: int) -> Any:
+    index = _FIRST[count]
+    return lambda array: array[index]
+
+
+@without_axes.raw_gradient
+def _(g: Any, layout: Layout, count: int) -> Any:
+    return g.reshape(layout.shape)
+
+
+@without_axes.vjp("input")
+def _(g: Tensor, input_layout: Layout) -> Tensor:
+    return g.reshape(input_layout.shape)
+
+
+@without_axes.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's name for the whole product, of which this Node is the last."""
+    return "MvBackward0" if node.facts.shape else "DotBackward0"
+
+
+@without_axes.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    (input,), (count,) = operands, attributes
+    return input.value.squeeze((1, 2)[-count:])
 
 
 @matmul.batches

@@ -176,3 +176,17 @@ def test_products_have_one_class_of_nodes_and_pytorchs_names() -> None:
     assert (flat.name(), batched.name()) == ("MmBackward0", "BmmBackward0")
     flat.release()
     assert repr(flat).startswith("<MmBackward0 object")
+
+
+def test_products_of_vectors_have_pytorchs_names() -> None:
+    a, v = fd.ones(3, 2, requires_grad=True), fd.ones(2, requires_grad=True)
+    made = {
+        "MvBackward0": [a @ v, a.mv(v), fd.mv(a, v), fd.ones(1, 2) @ v],
+        "DotBackward0": [v @ v, v.dot(v), fd.ones(1) @ v[:1], v.vdot(v)],
+        "SqueezeBackward0": [v @ a.t(), a.expand(4, 3, 2) @ v],
+    }
+    for name, products in made.items():
+        assert [one.grad_fn.name() for one in products if one.grad_fn] == [name] * len(products)
+    (a @ v).backward(fd.tensor([1.0, 2.0, 3.0]))
+    assert a.grad is not None and v.grad is not None
+    assert (a.grad.tolist(), v.grad.tolist()) == ([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [6.0, 6.0])

@@ -370,6 +370,7 @@ CHOOSERS = {
 CASES = {**PRODUCTS, **LOSSES, **CHOOSERS}
 COVERED_BY = {
     "linear_kernel": "linear",
+    "without_axes": "matmul",
     "nll_kernel": "nll_loss",
     "nll_gradient": "nll_loss",
     "cross_entropy_rows": "cross_entropy",

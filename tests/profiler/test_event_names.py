@@ -41,7 +41,7 @@ ROWS: dict[str, tuple[Callable[[], object], str]] = {
     "mm": (lambda: fd.mm(A, A), "mm"),
     "batches": (lambda: A.expand(2, 8, 8) @ A.expand(2, 8, 8), "expand expand bmm"),
     "mv": (lambda: fd.mv(A, V), "mv(unsqueeze mm squeeze)"),
-    "dot": (lambda: fd.dot(V, V), "dot(unsqueeze unsqueeze mm squeeze squeeze)"),
+    "dot": (lambda: fd.dot(V, V), "dot(unsqueeze unsqueeze mm squeeze)"),
     "conv2d": (lambda: F.conv2d(IMAGE, IMAGE), "conv2d(convolution)"),
     "cross_entropy": (
         lambda: F.cross_entropy(A, TARGET),
