@@ -330,7 +330,12 @@ class ShutdownBarrier:
         return members
 
     def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:
-        return {worker.name: self._reported.get(worker, _Report()) for worker in members}
+        # What is reported by one that is lost may be here before its end is told, or come after it:
+        # it stands for no other life.
+        return {
+            worker.name: _Report() if worker.is_dead else self._reported.get(worker, _Report())
+            for worker in members
+        }
 
 
 def _busy(reports: Mapping[str, _Report]) -> str:

@@ -450,3 +450,26 @@ def test_a_round_that_is_reported_again_may_come_behind_the_next_one() -> None:
     answers = [report(member, 1) for member in group]
     answers += [report(other, 2), report(other, 1), report(leader, 2)]
     assert all(answer.done() for answer in answers)
+
+
+def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_life() -> None:
+    leader, other, lost = group = make_group(3)
+    leader.workers.may_return = lambda life: life.is_dead
+
+    def report(member: Member) -> Answer:
+        words = {"round_number": 1, "under_way": 0, "begun": 0, "gives_up": False}
+        to = member.life_of(leader)
+        return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
+
+    answers = [report(lost), report(other)]
+    # Its calls end before those who wait for a loss are told: the leader comes here in between.
+    lost.dead = True
+    answers.append(report(leader))
+    assert not any(answer.done() for answer in answers)
+    # And what it had sent may be read after that.
+    leader.barrier._member_lost(leader.life_of(lost))
+    report(lost)
+    assert not any(answer.done() for answer in answers)
+    group[2] = Member(group, 2)
+    report(group[2])
+    assert all(answer.done() for answer in answers)
