@@ -62,9 +62,11 @@ class Verdict(NamedTuple):
 
 
 _STRANGER = Verdict(b"400", b"not a member of this job")
-# A passing refusal: libzmq hangs up on the peer, which tries again, and succeeds once a slot is
-# free.
+# Passing refusals: libzmq hangs up on the peer, which tries again. It succeeds once a slot is free,
+# or finds that nobody listens any more: libzmq may ask for a socket that was just closed, and who
+# comes then is no stranger.
 _TOO_MANY = Verdict(b"300", b"this member holds all the connections that it may")
+_CLOSED = Verdict(b"300", b"this socket has just been closed")
 
 # Guards the two names below; held while the thread starts or ends. The thread itself never takes
 # it.
@@ -219,8 +221,10 @@ def _judge(question: list[bytes]) -> Verdict:
         return _STRANGER
     version, _, domain, address, _, mechanism, public_key = question
     door = _doors.get(domain.decode(errors="replace"))
-    if version != b"1.0" or mechanism != b"CURVE" or door is None:
+    if version != b"1.0" or mechanism != b"CURVE":
         return _STRANGER
+    if door is None:
+        return _CLOSED
     user, host = door.lookup(public_key), address.decode(errors="replace")
     # First what has ended: a peer that comes back must not be counted twice.
     door.take_note()

@@ -48,12 +48,12 @@ def test_dismissing_twice_does_nothing() -> None:
     [
         ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"CURVE", b"member"], [b"200", b"user 5"]),
         ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"CURVE", b"stranger"], [b"400", b""]),
-        ([b"1.0", b"7", b"elsewhere", b"::1", b"", b"CURVE", b"member"], [b"400", b""]),
+        ([b"1.0", b"7", b"closed", b"::1", b"", b"CURVE", b"member"], [b"300", b""]),
         ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"NULL", b"member"], [b"400", b""]),
         ([b"1.0", b"7", b"DOMAIN", b"::1", b"", b"PLAIN", b"name", b"member"], [b"400", b""]),
         ([b"2.0", b"7", b"DOMAIN", b"::1", b"", b"CURVE", b"member"], [b"400", b""]),
         ([b"1.0", b"7"], [b"400", b""]),
-        ([b"1.0", b"7", b"\xff\xfe", b"", b"", b"CURVE", b"member"], [b"400", b""]),
+        ([b"1.0", b"7", b"\xff\xfe", b"", b"", b"CURVE", b"member"], [b"300", b""]),
     ],
 )
 def test_each_question_gets_one_verdict(question: list[bytes], verdict: list[bytes]) -> None:

@@ -16,8 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from fastdist.core.errors import AuthenticationError, StoreError, StoreLostError, StoreTimeoutError
-from fastdist.distributed.sockets import JobSecret, open_socket_names, runtime_directory
+from fastdist.distributed.sockets import (
+    JobSecret,
+    authenticator,
+    open_socket_names,
+    runtime_directory,
+)
 from fastdist.distributed.sockets import security as security_module
+from fastdist.distributed.sockets.authenticator import Verdict
 from fastdist.distributed.sockets.published_secret import publish_secret, read_published_secret
 from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store, waiting_line
 from fastdist.distributed.store.access import client_security
@@ -46,6 +52,34 @@ def test_another_job_id_is_refused(served: TCPStore, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FASTDIST_JOB_ID", "another job")
     with pytest.raises(AuthenticationError, match="FASTDIST_JOB_ID"):
         TCPStore("127.0.0.1", served.port, secret=secret)
+
+
+def test_who_comes_just_as_the_store_closes_is_not_told_that_its_secret_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served, port = host_store(secret=JobSecret.generate())
+    somebody_came, judge = threading.Event(), authenticator._judge
+
+    def judge_late(question: list[bytes]) -> Verdict:
+        if not somebody_came.is_set():
+            # As where the store has closed, and libzmq goes on with a handshake for a moment.
+            with monkeypatch.context() as patch:
+                patch.setattr(authenticator, "_doors", {})
+                verdict = judge(question)
+            somebody_came.set()
+            return verdict
+        deadline = time.monotonic() + 20
+        while authenticator._doors:
+            assert time.monotonic() < deadline
+        return judge(question)
+
+    monkeypatch.setattr(authenticator, "_judge", judge_late)
+    with ThreadPoolExecutor() as pool:
+        coming = pool.submit(TCPStore, "127.0.0.1", port, secret=served.job_secret, timeout=1)
+        assert somebody_came.wait(20)
+        served.close()
+        with pytest.raises(StoreTimeoutError, match="who listens there hangs up"):
+            coming.result(20)
 
 
 def test_a_plain_client_is_refused_by_a_secured_store(served: TCPStore) -> None:
