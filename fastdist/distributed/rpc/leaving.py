@@ -111,6 +111,8 @@ class _Report(NamedTuple):
     under_way: int = 0
     begun: int = 0
     gives_up: bool = False
+    # The lives that may be followed by others and have ended for sure, as it has seen.
+    over: tuple[str, ...] = ()
 
 
 class ShutdownBarrier:
@@ -133,6 +135,8 @@ class ShutdownBarrier:
         self._lock = threading.Lock()
         self._lost_at: dict[Worker, float] = {}
         self._reported: dict[Worker, _Report] = {}
+        # Of which lives a member has said that they are over.
+        self._over: set[str] = set()
         self._waiting: list[tuple[int, Future[Reply]]] = []  # (round, who waits for its sum)
 
     def register(self) -> None:
@@ -194,7 +198,8 @@ class ShutdownBarrier:
             leader = self._leader()
             left_s = deadline - time.monotonic()
             under_way, begun = self._counts.activity()
-            metadata = _Report(self._round, under_way, begun, left_s <= 0)._asdict()
+            over = self._seen_over()
+            metadata = _Report(self._round, under_way, begun, left_s <= 0, over)._asdict()
             # The others may come to their last round a little later than this worker.
             patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + late_s
             try:
@@ -216,6 +221,11 @@ class ShutdownBarrier:
             if reply is _REPORT_AGAIN:
                 continue
             return filled(_Verdict, reply.metadata, leader.id)
+
+    def _seen_over(self) -> tuple[str, ...]:
+        """Return the lives that have ended, which the leader may hear of later than this worker."""
+        lost = [worker for worker in self._workers.all() if self._workers.may_return(worker)]
+        return tuple(_life(worker) for worker in lost if worker.is_surely_over)
 
     def _leader(self) -> Worker:
         living = (worker for worker in self._workers.all() if not worker.is_dead)
@@ -268,6 +278,7 @@ class ShutdownBarrier:
             # What was reported again, to whoever leads now, may come behind the round that follows.
             if report.round_number >= self._reported.get(request.peer, report).round_number:
                 self._reported[request.peer] = report
+            self._over.update(report.over)
             self._waiting.append((report.round_number, answer))
         self._answer_full_rounds()
         return answer
@@ -330,12 +341,18 @@ class ShutdownBarrier:
         return members
 
     def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:
+        return {worker.name: self._report_of(worker) for worker in members}
+
+    def _report_of(self, member: Worker) -> _Report:
         # What is reported by one that is lost may be here before its end is told, or come after it:
         # it stands for no other life.
-        return {
-            worker.name: _Report() if worker.is_dead else self._reported.get(worker, _Report())
-            for worker in members
-        }
+        if member.is_dead or _life(member) in self._over:
+            return _Report()
+        return self._reported.get(member, _Report())
+
+
+def _life(worker: Worker) -> str:
+    return f"{worker.record.incarnation:x}"
 
 
 def _busy(reports: Mapping[str, _Report]) -> str:

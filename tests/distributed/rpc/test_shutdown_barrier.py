@@ -48,6 +48,8 @@ class Life:
     def __init__(self, member: Member, seen_by: Member) -> None:
         self.member, self.is_self = member, member is seen_by
         self.id, self.name = member.info.id, member.info.name
+        self.record = SimpleNamespace(incarnation=id(member))
+        self.is_surely_over = True  # where it is dead
 
     @property
     def is_dead(self) -> bool:
@@ -439,37 +441,57 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
     assert [member.error for member in group] == [None] * 3
 
 
+def report_to(leader: Member, member: Member, round_number: int = 1, *over: Member) -> Answer:
+    """Let a member report a round in which it has nothing under way, and who is over, as it saw."""
+    lives = tuple(f"{id(one):x}" for one in over)
+    quiet = {"under_way": 0, "begun": 0, "gives_up": False}
+    words = {"round_number": round_number, **quiet, "over": lives}
+    to = member.life_of(leader)
+    return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
+
+
 def test_a_round_that_is_reported_again_may_come_behind_the_next_one() -> None:
     leader, other = group = make_group(2)
-
-    def report(member: Member, round_number: int) -> Answer:
-        words = {"round_number": round_number, "under_way": 0, "begun": 0, "gives_up": False}
-        to = member.life_of(leader)
-        return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
-
-    answers = [report(member, 1) for member in group]
-    answers += [report(other, 2), report(other, 1), report(leader, 2)]
+    answers = [report_to(leader, member, 1) for member in group]
+    answers += [report_to(leader, *one) for one in ((other, 2), (other, 1), (leader, 2))]
     assert all(answer.done() for answer in answers)
 
 
 def test_what_a_member_reported_before_it_was_lost_does_not_stand_for_its_next_life() -> None:
     leader, other, lost = group = make_group(3)
     leader.workers.may_return = lambda life: life.is_dead
-
-    def report(member: Member) -> Answer:
-        words = {"round_number": 1, "under_way": 0, "begun": 0, "gives_up": False}
-        to = member.life_of(leader)
-        return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
-
-    answers = [report(lost), report(other)]
+    answers = [report_to(leader, lost), report_to(leader, other)]
     # Its calls end before those who wait for a loss are told: the leader comes here in between.
     lost.dead = True
-    answers.append(report(leader))
+    answers.append(report_to(leader, leader))
     assert not any(answer.done() for answer in answers)
     # And what it had sent may be read after that.
     leader.barrier._member_lost(leader.life_of(lost))
-    report(lost)
+    report_to(leader, lost)
     assert not any(answer.done() for answer in answers)
     group[2] = Member(group, 2)
-    report(group[2])
+    report_to(leader, group[2])
     assert all(answer.done() for answer in answers)
+
+
+def test_a_loss_that_a_member_knows_of_is_known_to_the_leader_with_its_report() -> None:
+    leader, other, lost = group = make_group(3)
+    leader.workers.may_return = lambda life: life.is_dead
+    # To the leader, which has not seen its end yet, it lives and has come.
+    answers = [report_to(leader, lost), report_to(leader, leader)]
+    answers.append(report_to(leader, other, 1, lost))
+    assert not any(answer.done() for answer in answers)
+    lost.dead = True
+    leader.barrier._member_lost(leader.life_of(lost))
+    assert not any(answer.done() for answer in answers)
+    group[2] = Member(group, 2)
+    report_to(leader, group[2])
+    assert all(answer.done() for answer in answers)
+
+
+def test_who_reports_tells_which_lives_are_over_that_others_may_follow() -> None:
+    group = make_group(3)
+    group[2].dead = True
+    group[1].workers.may_return = lambda life: life.is_dead
+    join(start(group[:2], 5.0))
+    assert group[0].barrier._over == {f"{id(group[2]):x}"}

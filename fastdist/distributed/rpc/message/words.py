@@ -54,6 +54,7 @@ _READERS: dict[Any, Callable[[Words, str, int], Any]] = {
     bool: flag,
     str: text,
     tuple[int, ...]: numbers,
+    tuple[str, ...]: texts,
 }
 
 
