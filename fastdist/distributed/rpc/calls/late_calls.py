@@ -15,7 +15,7 @@ from ..message.metadata import Value
 from ..message.tensors import Departure
 from ..message.types import MessageType
 from ..workers.worker import Worker
-from .outgoing import FutureCall, prepare_request
+from .outgoing import FutureCall, pack_request
 
 if TYPE_CHECKING:
     from .client import Client
@@ -112,7 +112,7 @@ class LateCalls:
         message = client.new_message(to, kind, tensors, metadata)
         call = LateCall(client, message, timeout_s, kind.name if what is None else what)
         client.number(call)
-        prepare_request(call, value)
+        pack_request(call, value)
         try:
             self._depart(call)
         except BaseException:

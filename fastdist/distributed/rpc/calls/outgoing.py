@@ -414,44 +414,29 @@ def whole_ms(timeout_s: float) -> int:
 
 
 def pack_request(
-    call: Call, value: Any, device_map_to: Callable[[Worker], Mapping[Device, Device]]
+    call: Call,
+    value: Any,
+    device_map_to: Callable[[Worker], Mapping[Device, Device]] | None = None,
 ) -> None:
-    """Fill in the frames of a call; value is (function, args, kwargs) where its type asks for it.
+    """Pack a call and fill in its frames, which without device_map_to are made later; value is
+    (function, args, kwargs) where its type asks for it.
 
-    Raises  as prepare_request; MessageError beyond the wire's limits; DeviceError
+    Raises  RpcError for what does not pickle; MessageError beyond the wire's limits; DeviceError;
+            TransformError where it is called in what does not go on there
     """
     message, peer = call.message, call.peer
     try:
         if value is not None:
             message.pack(value)
         interceptors.request_out(message)
-        call.frames = message.encode(peer.lender, device_map_to, limits=peer.record.limits)
-        message.body = b""  # the frames have it
+        if device_map_to is not None:
+            call.frames = message.encode(peer.lender, device_map_to, limits=peer.record.limits)
+            message.body = b""  # the frames have it
     except BaseException as error:
-        _undo(call, error)
+        message.was_lost()
+        if isinstance(error, TransformError):
+            raise TransformError(f"rpc: {call.describe()}: {error}") from None
         raise
-
-
-def prepare_request(call: Call, value: Any) -> None:
-    """Do of pack_request what comes before the frames.
-
-    Raises  RpcError for what does not pickle; TransformError where it is called in what does not
-            go on there
-    """
-    try:
-        if value is not None:
-            call.message.pack(value)
-        interceptors.request_out(call.message)
-    except BaseException as error:
-        _undo(call, error)
-        raise
-
-
-def _undo(call: Call, error: BaseException) -> None:
-    """Take back what packing did, and say of which call an error of a transform is."""
-    call.message.was_lost()
-    if isinstance(error, TransformError):
-        raise TransformError(f"rpc: {call.describe()}: {error}") from None
 
 
 def open_answer(answer: Message, call: Call) -> Any:
