@@ -51,7 +51,9 @@ class CallOnBatch:
 
     def held(self, one: Any) -> Any:
         """Return what a result holds, which all calls have if it is no batch."""
-        return value_at(one, self.level, size=self.info.batch_size) if _is_tensor(one) else one
+        return (
+            value_at(one, self.level, size=self.info.batch_size) if isinstance(one, Tensor) else one
+        )
 
     def given(self, values: Sequence[Any], is_batch: Sequence[bool]) -> list[Any]:
         """Return the arguments, batches again, of what they hold."""
@@ -62,12 +64,17 @@ class CallOnBatch:
 
     def each(self, values: Sequence[Any]) -> list[Any]:
         """Return the batches of what results hold."""
-        return [batched(one, self.level) if _is_tensor(one) else one for one in values]
+        return [batched(one, self.level) if isinstance(one, Tensor) else one for one in values]
+
+    def outputs(self, output: Any) -> tuple[Any, ...]:
+        """Return all of what forward returned, and note whether it was one alone."""
+        self.has_one_output = not isinstance(output, tuple)
+        return (output,) if self.has_one_output else output
 
     def gradient(self, g: Any, i: int) -> Any:
         """Return the gradient of what argument i holds, of that of the argument."""
         shape = self.shapes[i]
-        if not _is_tensor(g) or shape is None:
+        if not isinstance(g, Tensor) or shape is None:
             return g
         if g.facts.shape != shape:
             g = g.sum_to_size(shape)
@@ -144,9 +151,7 @@ class OfBatch:
             return _by_the_users_rule(call, values)
         with levels_as(call.open):
             output = call.function.forward(*call.given(values, call.is_batch), **call.kwargs)
-            call.has_one_output = not isinstance(output, tuple)
-            outputs = (output,) if call.has_one_output else output
-            return tuple([call.held(one) for one in outputs])
+            return tuple([call.held(one) for one in call.outputs(output)])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -247,8 +252,7 @@ def _by_the_users_rule(call: CallOnBatch, values: Sequence[Any]) -> tuple[Any, .
                 f"pytree structure compatible with the output. Got {told} instead"
             )
         output, out_dims = found
-        call.has_one_output = not isinstance(output, tuple)
-        outputs = (output,) if call.has_one_output else output
+        outputs = call.outputs(output)
         dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outputs)
         if len(dims) != len(outputs):
             raise TransformError(
@@ -260,10 +264,6 @@ def _by_the_users_rule(call: CallOnBatch, values: Sequence[Any]) -> tuple[Any, .
 
 
 def _along_first(one: Any, dim: int | None, size: int) -> Any:
-    if not _is_tensor(one):
+    if not isinstance(one, Tensor):
         return one
     return one.expand(size, *one.facts.shape) if dim is None else one.movedim(dim, 0)
-
-
-def _is_tensor(one: Any) -> bool:
-    return isinstance(one, Tensor)

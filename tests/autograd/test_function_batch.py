@@ -16,6 +16,16 @@ from fastdist.core.errors import GraphError, TransformError
 F64 = torch.float64
 
 
+class KeepsNothing(Function):
+    """A Function that runs on batches and needs nothing in backward."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+
 class Cubes(Function):
     """x**3, with a backward of 7 x**2 and a jvp of 5 x**2, which nothing else gives."""
 
@@ -161,16 +171,10 @@ def test_a_saved_output_is_differentiated_again() -> None:
 
 
 def test_a_gradient_that_is_no_batch_counts_once_for_each_call() -> None:
-    class Constant(Function):
-        generate_vmap_rule = True
-
+    class Constant(KeepsNothing):
         @staticmethod
         def forward(x: Any, w: Any) -> Any:
             return x + w
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            pass
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
@@ -181,16 +185,10 @@ def test_a_gradient_that_is_no_batch_counts_once_for_each_call() -> None:
 
 
 def test_a_gradient_of_a_broadcast_argument_is_summed_in_each_call() -> None:
-    class Added(Function):
-        generate_vmap_rule = True
-
+    class Added(KeepsNothing):
         @staticmethod
         def forward(x: Any, w: Any) -> Any:
             return x + w
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            pass
 
         @staticmethod
         def backward(ctx: Any, g: Any) -> Any:
@@ -378,16 +376,10 @@ def test_backward_hooks_of_a_module_see_the_batch() -> None:
 
 
 def test_draws_in_forward_are_each_calls_own() -> None:
-    class Noisy(Function):
-        generate_vmap_rule = True
-
+    class Noisy(KeepsNothing):
         @staticmethod
         def forward(x: Any) -> Any:
             return x + torch.rand(3, dtype=F64)
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            pass
 
     x = torch.zeros(2, 3, dtype=F64)
     different = func.vmap(Noisy.apply, randomness="different")(x)
