@@ -27,6 +27,8 @@ _FLAGS: Final = (
     "-U_FORTIFY_SOURCE",
     f"-I{_FOLDER}",
 )
+# The linker spends as long on the libraries as the compiler on a text; they are there already.
+_ALONE: Final = ("-shared", "-nostdlib", "-fno-use-linker-plugin")
 # Kept between runs; a text's name there is the hash of all that goes into its binary.
 _CACHE: Final = Path(tempfile.gettempdir()) / f"fastdist-fibres-{os.getuid()}"
 # What fibres.cpp fills shared memory with.
@@ -103,27 +105,26 @@ def _function(source: str, name: str) -> Any:
         "void** arguments, const unsigned int* geometry, size_t shared, unsigned long long seed)"
         f" {{\n    return fibres::launch({name}, arguments, geometry, shared, seed);\n}}\n"
     )
-    runtime = _compiled((_FOLDER / "fibres.cpp").read_text(), ".o", "-c")
+    _load_runtime()
     # Read once for all texts: half of what the compiler does for one.
     header = _compiled((_FOLDER / "fibres.hpp").read_text(), ".hpp.gch", language="c++-header")
-    library = _compiled(
-        f"{source}\n{entry}",
-        ".so",
-        "-shared",
-        "-include",
-        str(header.with_suffix("")),
-        link=runtime,
-    )
+    include = ("-include", str(header.with_suffix("")))
+    library = _compiled(f"{source}\n{entry}", ".so", *_ALONE, *include, link="-lgcc")
     function = ctypes.CDLL(str(library)).run_in_fibres
     function.restype = ctypes.c_char_p
     return function
 
 
-def _compiled(
-    source: str, suffix: str, *flags: str, language: str = "c++", link: Path | None = None
-) -> Path:
+@functools.cache
+def _load_runtime() -> None:
+    """Load the fibres, and with them the libraries of C and C++, where all texts find them."""
+    runtime = _compiled((_FOLDER / "fibres.cpp").read_text(), ".so", "-shared", "-O2", link="-lm")
+    ctypes.CDLL(str(runtime), ctypes.RTLD_GLOBAL)
+
+
+def _compiled(source: str, suffix: str, *flags: str, language: str = "c++", link: str = "") -> Path:
     inputs = (
-        *(source, *_FLAGS, *flags, language, str(link), _compiler()),
+        *(source, *_FLAGS, *flags, language, link, _compiler()),
         *map(Path.read_text, _headers()),
     )
     key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:24]
@@ -137,7 +138,7 @@ def _compiled(
         text = Path(folder) / "text"
         text.write_text(source, "utf-8")
         command = ["g++", "-x", language, *_FLAGS, *flags, str(text), "-o", str(made)]
-        command += ["-x", "none", str(link)] if link else []
+        command += ["-x", "none", link] if link else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"g++ refuses the text:\n{done.stderr[:4000]}")

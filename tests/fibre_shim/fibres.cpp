@@ -18,9 +18,6 @@
 #include <string>
 #include <vector>
 
-extern unsigned char __start_shared_memory[] __attribute__((weak));
-extern unsigned char __stop_shared_memory[] __attribute__((weak));
-
 dim3 gridDim, blockDim, blockIdx;
 
 namespace fibres {
@@ -30,21 +27,27 @@ constexpr size_t STACK_BYTES = 64 * 1024, GUARD_BYTES = 256;
 // NaN as half, float and double (signalling as double), a large number as an integer.
 constexpr unsigned long long PATTERN = 0x7ff4dead7fa4deadULL;
 
-struct Fibre {
-    dim3 thread;
-    int lane = 0, source = 0;  // source: of the shuffle in which it waits
-    int line = 0;              // of the barrier where it waits; 0 while it may run
-    unsigned int mask = 0;     // of the warp barrier where it waits; 0 at one of the block
-    bool done = false, started = false;
-    unsigned char sent[16], received[16];
-    bool asks_same = false;  // which lanes sent the same 8 bytes
-    unsigned int same = 0;
-    ucontext_t context;
+// What fibres run on, one after the other: to set one up costs two calls of the system.
+struct Stack {
+    char bytes[STACK_BYTES];
+    bool started = false;
     jmp_buf place;
 };
 
+struct Fibre {
+    dim3 thread;
+    Stack* stack;
+    int lane = 0, source = 0;  // source: of the shuffle in which it waits
+    int line = 0;              // of the barrier where it waits; 0 while it may run
+    unsigned int mask = 0;     // of the warp barrier where it waits; 0 at one of the block
+    bool done = false;
+    unsigned char sent[16], received[16];
+    bool asks_same = false;  // which lanes sent the same 8 bytes
+    unsigned int same = 0;
+};
+
 std::vector<Fibre> all;
-std::vector<std::unique_ptr<char[]>> stacks;
+std::vector<std::unique_ptr<Stack>> stacks;
 std::unique_ptr<unsigned char[]> dynamic;
 Fibre* current;
 jmp_buf scheduler;
@@ -53,21 +56,42 @@ std::string error;
 
 void fill(void* memory, size_t bytes) {
     auto* to = static_cast<unsigned char*>(memory);
-    for (size_t i = 0; i < bytes; ++i) to[i] = PATTERN >> 8 * (i % 8);
+    size_t i = 0;
+    for (; i + sizeof PATTERN <= bytes; i += sizeof PATTERN) memcpy(to + i, &PATTERN, sizeof PATTERN);
+    for (; i < bytes; ++i) to[i] = PATTERN >> 8 * (i % 8);
+}
+
+// Returns whether bytes that began as the pattern `from` bytes on still are.
+bool is_filled(const unsigned char* memory, size_t from, size_t bytes) {
+    for (size_t i = from; i < from + bytes; ++i)
+        if (memory[i] != static_cast<unsigned char>(PATTERN >> 8 * (i % 8))) return false;
+    return true;
+}
+
+void to_scheduler() {
+    if (_setjmp(current->stack->place) == 0) _longjmp(scheduler, 1);
 }
 
 void enter() {
-    body();
-    current->done = true;
-    _longjmp(scheduler, 1);
+    for (;;) {
+        body();
+        current->done = true;
+        to_scheduler();
+    }
 }
 
 void resume(Fibre& fibre) {
     current = &fibre;
+    Stack& stack = *fibre.stack;
     if (_setjmp(scheduler) != 0) return;
-    if (fibre.started) _longjmp(fibre.place, 1);
-    fibre.started = true;
-    setcontext(&fibre.context);
+    if (stack.started) _longjmp(stack.place, 1);
+    stack.started = true;
+    static ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack.bytes;
+    context.uc_stack.ss_size = sizeof stack.bytes;
+    makecontext(&context, enter, 0);
+    setcontext(&context);
 }
 
 // A barrier opens when everyone whom it names waits at the same line.
@@ -112,21 +136,17 @@ void describe_stuck() {
     for (auto& [state, count] : counts) error += " " + std::to_string(count) + " " + state + ";";
 }
 
-void prepare(size_t shared_bytes) {
+void prepare(Shared shared) {
     all.assign(blockDim.x * blockDim.y * blockDim.z, Fibre());
-    fill(dynamic.get(), shared_bytes + GUARD_BYTES);
-    if (__start_shared_memory)
-        fill(__start_shared_memory, __stop_shared_memory - __start_shared_memory);
+    fill(dynamic.get(), shared.dynamic_bytes + GUARD_BYTES);
+    fill(shared.begin, shared.end - shared.begin);
     for (unsigned int i = 0; i < all.size(); ++i) {
         Fibre& fibre = all[i];
         const unsigned int row = i / blockDim.x;
         fibre.thread = {i % blockDim.x, row % blockDim.y, row / blockDim.y};
         fibre.lane = i % warpSize;
-        if (stacks.size() <= i) stacks.emplace_back(new char[STACK_BYTES]);
-        getcontext(&fibre.context);
-        fibre.context.uc_stack.ss_sp = stacks[i].get();
-        fibre.context.uc_stack.ss_size = STACK_BYTES;
-        makecontext(&fibre.context, enter, 0);
+        if (stacks.size() <= i) stacks.emplace_back(new Stack);
+        fibre.stack = stacks[i].get();
     }
 }
 
@@ -143,8 +163,8 @@ void run_warp(Fibre* warp, int lanes, std::mt19937_64& random) {
     }
 }
 
-bool run_block(size_t shared_bytes, std::mt19937_64& random) {
-    prepare(shared_bytes);
+bool run_block(Shared shared, std::mt19937_64& random) {
+    prepare(shared);
     std::vector<size_t> warps;
     for (size_t i = 0; i < all.size(); i += warpSize) warps.push_back(i);
     do {
@@ -152,10 +172,11 @@ bool run_block(size_t shared_bytes, std::mt19937_64& random) {
         for (size_t i : warps)
             run_warp(&all[i], std::min<size_t>(warpSize, all.size() - i), random);
     } while (open_block());
-    if (std::any_of(all.begin(), all.end(), [](Fibre& f) { return !f.done; })) describe_stuck();
-    std::vector<unsigned char> untouched(shared_bytes + GUARD_BYTES);
-    fill(untouched.data(), untouched.size());
-    if (memcmp(&untouched[shared_bytes], &dynamic[shared_bytes], GUARD_BYTES) != 0)
+    if (std::any_of(all.begin(), all.end(), [](Fibre& f) { return !f.done; })) {
+        describe_stuck();
+        stacks.clear();  // some stand in the midst of the body
+    }
+    if (!is_filled(dynamic.get(), shared.dynamic_bytes, GUARD_BYTES))
         error = "a write past the end of dynamic shared memory";
     return error.empty();
 }
@@ -169,7 +190,7 @@ void* dynamic_shared() { return dynamic.get(); }
 void wait(int line, unsigned int mask) {
     Fibre* self = current;
     self->line = line, self->mask = mask;
-    if (_setjmp(self->place) == 0) _longjmp(scheduler, 1);
+    to_scheduler();
 }
 
 void exchange(unsigned int mask, void* value, size_t bytes, int source, int line) {
@@ -187,12 +208,12 @@ unsigned int same(unsigned int mask, unsigned long long value, int line) {
     return self->same;
 }
 
-const char* run(void (*thread_body)(), const unsigned int* geometry, size_t shared_bytes,
+const char* run(void (*thread_body)(), const unsigned int* geometry, Shared shared,
                 unsigned long long seed) {
     body = thread_body;
     gridDim = {geometry[0], geometry[1], geometry[2]};
     blockDim = {geometry[3], geometry[4], geometry[5]};
-    dynamic.reset(new unsigned char[shared_bytes + GUARD_BYTES]);
+    dynamic.reset(new unsigned char[shared.dynamic_bytes + GUARD_BYTES]);
     error.clear();
     std::mt19937_64 random(seed);
     std::vector<dim3> blocks;
@@ -202,7 +223,7 @@ const char* run(void (*thread_body)(), const unsigned int* geometry, size_t shar
     std::shuffle(blocks.begin(), blocks.end(), random);
     for (dim3& block : blocks) {
         blockIdx = block;
-        if (!run_block(shared_bytes, random)) break;
+        if (!run_block(shared, random)) break;
     }
     return error.c_str();
 }

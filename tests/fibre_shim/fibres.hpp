@@ -1,5 +1,8 @@
 // A CUDA block on one CPU thread, as a kernel's text sees it; fibres.cpp makes it run.
 #pragma once
+// Without Bessel and his kin, the larger part of what a compiler reads of <math.h>.
+#include <bits/c++config.h>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <math.h>
 #include <string.h>
 
@@ -12,14 +15,25 @@
 #define __noinline__
 // One section holds every shared variable of the text; the linker names its two ends.
 #define __shared__ static __attribute__((section("shared_memory"), used))
+#define END_OF_SECTION __attribute__((weak, visibility("hidden")))
+extern unsigned char __start_shared_memory[] END_OF_SECTION;
+extern unsigned char __stop_shared_memory[] END_OF_SECTION;
 
 struct dim3 {
     unsigned int x = 1, y = 1, z = 1;
 };
+
+// What one library has for all texts.
+#pragma GCC visibility push(default)
 extern dim3 gridDim, blockDim, blockIdx;
 constexpr int warpSize = 32;
 
 namespace fibres {
+
+struct Shared {
+    unsigned char *begin, *end;
+    size_t dynamic_bytes;
+};
 
 dim3 thread();
 int lane();
@@ -27,8 +41,9 @@ void wait(int line, unsigned int mask);  // mask 0: for the whole block
 void exchange(unsigned int mask, void* value, size_t bytes, int source, int line);
 unsigned int same(unsigned int mask, unsigned long long value, int line);
 void* dynamic_shared();
-const char* run(void (*body)(), const unsigned int* geometry, size_t shared_bytes,
+const char* run(void (*body)(), const unsigned int* geometry, Shared shared,
                 unsigned long long seed);
+#pragma GCC visibility pop
 
 template <typename... Args, size_t... I>
 void (*in_each_thread(void (*kernel)(Args...), void** arguments, std::index_sequence<I...>))() {
@@ -41,9 +56,10 @@ void (*in_each_thread(void (*kernel)(Args...), void** arguments, std::index_sequ
 // Returns an error or "". `arguments` are pointers to them, as for cuLaunchKernel.
 template <typename... Args>
 const char* launch(void (*kernel)(Args...), void** arguments, const unsigned int* geometry,
-                   size_t shared_bytes, unsigned long long seed) {
+                   size_t dynamic_bytes, unsigned long long seed) {
     auto body = in_each_thread(kernel, arguments, std::index_sequence_for<Args...>());
-    return run(body, geometry, shared_bytes, seed);
+    const Shared shared = {__start_shared_memory, __stop_shared_memory, dynamic_bytes};
+    return run(body, geometry, shared, seed);
 }
 
 template <typename T>
