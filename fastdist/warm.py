@@ -82,6 +82,7 @@ x == y
 x.detach().clone().add_(y, alpha=0.1)
 x.detach().clone().mul_(0.9)
 x.detach().clone().scatter_add_(1, i, y)
+torch.empty(1 << 20)
 torch.randn(256, 256)
 torch.rand(256, 256)
 i + i

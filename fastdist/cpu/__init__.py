@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.missing import explain_missing
+from ..kernels.cpu import memory
 from . import amp
 
 __all__ = [
     "amp",
     "current_device",
     "device_count",
+    "empty_cache",
     "is_available",
     "is_initialized",
     "set_device",
@@ -31,6 +33,11 @@ def is_initialized() -> bool:
 def device_count() -> int:
     """Return 1."""
     return 1
+
+
+def empty_cache() -> None:
+    """Give the system back what is kept of the memory of large tensors that are no more."""
+    memory.empty_cache()
 
 
 def current_device() -> str:

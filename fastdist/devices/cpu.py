@@ -15,6 +15,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from fastdist.core import philox
 from fastdist.core.errors import ShapeError
+from fastdist.kernels.cpu import memory
 from fastdist.kernels.cpu.halves import in_float32
 from fastdist.kernels.cpu.long_rows import repeat
 from fastdist.kernels.cpu.silence import silent
@@ -49,7 +50,8 @@ def keep_freed_memory() -> None:
 # mapped block that was freed (up to 32 MiB), and the second to twice that. So a block of 16 MiB
 # that nobody writes is freed here: it costs 64 us and no memory, and a heap keeps at most 32 MiB
 # that lie free at its end. Who sets MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ keeps the
-# bounds that these ask for; other allocators go on as they did.
+# bounds that these ask for; other allocators go on as they did. What is larger, or more, is kept by
+# kernels/cpu/memory.py.
 #
 # glibc also gives each thread a heap of its own, up to eight for each core, and a block goes back
 # to the heap that it came from. The requests of one job are run by whatever threads of a pool are
@@ -171,7 +173,8 @@ class CpuBackend:
     def empty(
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> np.ndarray:
-        return np.empty(shape, dtype)
+        made: np.ndarray = memory.empty(shape, dtype)
+        return made
 
     def from_numpy(
         self, array: np.ndarray, index: int | None = None, *, non_blocking: bool = False
@@ -245,7 +248,9 @@ class CpuBackend:
         *,
         of_any_layout: bool = False,
     ) -> Callable[..., Any]:
-        return filling(self, np.empty, kernel, results, numbers, reads)
+        one = len(results) == 1
+        empty = memory.maker_of(results[0].shape, results[0].dtype) if one else memory.empty
+        return filling(self, empty, kernel, results, numbers, reads)
 
     def current_stream(self, index: int | None = None) -> CpuStream:
         return _STREAM

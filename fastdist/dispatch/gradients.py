@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from ..core.errors import ShapeError
 from ..core.scalar import Body, Name
@@ -52,13 +50,6 @@ def gradient_array(
     if target.dtype is layout.dtype and target.device is layout.device:
         return found
     return cast_array(found, layout, target)
-
-
-def gradient_by_loop(loop: Callable[..., None], operands: Sequence[Any], layout: Layout) -> Any:
-    """Return the gradient that a compiled loop makes of plain arrays of one layout."""
-    found = np.empty(layout.shape, layout.dtype.numpy)
-    loop(operands, found)
-    return found
 
 
 def gathered(array: Any, target: Layout) -> Any:

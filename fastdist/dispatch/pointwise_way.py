@@ -13,12 +13,13 @@ from ..core.dtypes import bool_
 from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.halves import is_half
+from ..kernels.cpu.memory import maker_of
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.layout import Layout, memory_order
 from ..tensor.tensor import Tensor, layout_of
 from .broadcast import axes_to_sum
-from .gradients import CONDITIONS, gathered, gradient_array, gradient_by_loop, in_used_order
+from .gradients import CONDITIONS, gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
 from .way import NO_WAY, OnDevice, Way, noting_stream
 
@@ -137,7 +138,8 @@ def _writing(op: PointwiseForm, facts: Layout) -> Callable[..., Any]:
 
 @silent  # type: ignore[untyped-decorator]
 def _large(loop: Callable[..., None], layout: Layout) -> Callable[..., Any]:
-    shape, dtype, empty = layout.shape, layout.dtype.numpy, np.empty
+    shape, dtype = layout.shape, layout.dtype.numpy
+    empty = maker_of(shape, dtype)
 
     def run(*arrays: Any) -> Any:
         out = empty(shape, dtype)
@@ -242,15 +244,15 @@ def _uniform(
         return lambda g: gathered(g, target)
     kernel = op.gradient_kernel(i)
     small: Callable[..., Any] = kernel.small
-    loop = kernel.compute
+    large: Callable[..., Any] = _large(kernel.compute, facts)
     if target is facts:
         if facts.tiny:
             return small
-        return lambda *operands: gradient_by_loop(loop, operands, facts)
+        return large
     # The gradient of an operand that was broadcast must be summed.
     if facts.tiny:
         return lambda *operands: gathered(small(*operands), target)
-    return lambda *operands: gathered(gradient_by_loop(loop, operands, facts), target)
+    return lambda *operands: gathered(large(*operands), target)
 
 
 @functools.cache

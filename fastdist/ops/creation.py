@@ -29,6 +29,7 @@ from ..tensor.tensor import Tensor, from_array, from_users_array, layout_of, wra
 from .listed_numbers import array_of_lists, dtype_among, require_real
 
 F = TypeVar("F", bound=Callable[..., Any])
+_empty: Callable[..., np.ndarray[Any, Any]] = backend_of("cpu").empty
 
 
 def finish(
@@ -118,10 +119,10 @@ def _filled(
 
     def values() -> np.ndarray[Any, Any]:
         if number is None:
-            return np.empty(shape, dtype.numpy)
+            return _empty(shape, dtype.numpy)
         if number.__class__ is int and number == 0:
             return np.zeros(shape, dtype.numpy)  # the pages come with their first use
-        return np.full(shape, number, dtype.numpy)
+        return _laid_in(_empty(shape, dtype.numpy), number)
 
     def write(backend: Any, raw: Any) -> None:
         if number is not None:
@@ -240,9 +241,9 @@ def tensor(
         if data.facts.is_sparse:
             made: Any = data.detach().to(device=device or data.facts.device, dtype=dtype).clone()
             return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
-        array = np.array(data.to_numpy(), order="C")
+        array = _copied(data.to_numpy())
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
-        array = np.array(np.asarray(data), order="C")  # of another library's tensor, too
+        array = _copied(np.asarray(data))  # of another library's tensor, too
     else:
         array, named = array_of_lists(data, dtype)
         if dtype is None and named:
@@ -255,6 +256,15 @@ def tensor(
     if not isinstance(data, Tensor) and not hasattr(data, "__array__"):
         _require_held(array, wanted)
     return finish(rounded(array, wanted), device, requires_grad)
+
+
+def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return _laid_in(_empty(array.shape, array.dtype), array)
+
+
+def _laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
+    np.copyto(room, values, "unsafe")
+    return room
 
 
 def rounded(array: np.ndarray[Any, Any], wanted: DType) -> np.ndarray[Any, Any]:
@@ -403,11 +413,8 @@ def order_like(input: Tensor, memory_format: MemoryFormat | None = None) -> Sequ
 
 def laid_out(array: np.ndarray[Any, Any], order: Sequence[int]) -> np.ndarray[Any, Any]:
     """Return a copy whose axes lie in order in memory, from the slowest to the fastest."""
-    room: np.ndarray[Any, Any] = Result(array.shape, array.dtype, array.shape, order).made_by(
-        np.empty
-    )
-    room[...] = array
-    return room
+    room = Result(array.shape, array.dtype, array.shape, order).made_by(_empty)
+    return _laid_in(room, array)
 
 
 def _no_entries(input: Tensor, dtype: DType, device: Any, requires_grad: bool) -> Tensor:

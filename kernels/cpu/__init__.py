@@ -10,6 +10,9 @@ serves. `multi_tensor` runs several bodies over many tensors in one launch. `vec
 and its kin as `polynomials` that vectorise, `special` what NumPy and libm lack, `machine` the few
 LLVM instructions that Numba hides, `vectors` those on vectors, for loops that LLVM leaves.
 
+`memory` makes large arrays, which begin at a cache line, and `kept_blocks` what they are made of
+again after their end.
+
 What works along rows (softmax, norms, losses, sums over the last axes) stands in `row_steps`, of
 which `row_code` makes vectors of LLVM by `row_numbers`, and `column_code` for sums of columns;
 `row_loops` runs them on any number of threads, `long_rows` and `long_columns` choose them by the

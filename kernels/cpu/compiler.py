@@ -271,6 +271,17 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
     return found
 
 
+def compiled_callback(function: Callable[..., Any], signature: Any, what: str) -> Any:
+    """Return the C function of a signature, at its `address`; `what` it is in words."""
+    options = {"nopython": True, "error_model": "numpy"}
+    made = _CFunc(function, (signature.args, signature.return_type), {}, options)
+    if _has_places():
+        made._cache = _Cache(function)
+    with compiling(what):
+        made.compile()
+    return made
+
+
 class Loop:
     """A compiled inner loop, over gapless memory.
 
@@ -293,14 +304,8 @@ class Loop:
         what: str,
     ) -> None:
         self.elements_per_thread = elements_per_thread
-        signature = numba.void(numba.int64, numba.int64)
-        options = {"nopython": True, "error_model": "numpy"}
         # Kept: the code lives as long as its library.
-        self._callback = _CFunc(function, (signature.args, signature.return_type), {}, options)
-        if _has_places():
-            self._callback._cache = _Cache(function)
-        with compiling(what):
-            self._callback.compile()
+        self._callback = compiled_callback(function, numba.void(numba.int64, numba.int64), what)
         self.address: int = self._callback.address
         self.was_cached: bool = self._callback.cache_hits > 0
         self._sizes = np.array(itemsizes, np.int64)

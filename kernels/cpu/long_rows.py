@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .memory import maker_of
 from .silence import silent
 from .small import LIMIT, Facts, Run
 
@@ -98,7 +99,7 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
     if rows == 1 and n > 8 * _PART and whole is not None:
         make, array = whole, np.array
         return lambda x: array(make(x), dtype).reshape(final)
-    run, empty = loop_of(name, dtype), np.empty
+    run, empty = loop_of(name, dtype), maker_of(final, dtype)
 
     def reduce(x: Array) -> Array:
         out = empty(final, dtype)
@@ -199,10 +200,10 @@ def reduction_gradient(facts: Facts, name: str, a: float = 0.0) -> tuple[Run | N
     rows, n = found
     dtype, gapless = facts.dtype, np.ascontiguousarray
     shape: Any = facts.shapes[0]
-    run = loop_of(name, dtype)
+    run, empty = loop_of(name, dtype), maker_of(shape, dtype)
 
     def by_input(g: Array, *others: Array) -> Array:
-        made = np.empty(shape, dtype)
+        made = empty(shape, dtype)
         run((gapless(g), *map(gapless, others), made), rows, n, a)
         return made
 
@@ -222,8 +223,8 @@ def mapped(facts: Facts, name: str) -> Run | None:
     rows = _rows(facts)
     if rows is None:
         return None
-    shape, dtype, gapless, empty = facts.shape, facts.dtype, np.ascontiguousarray, np.empty
-    run = loop_of(name, dtype)
+    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    run, empty = loop_of(name, dtype), maker_of(shape, dtype)
 
     def many_rows(*arrays: Array) -> Array:
         made = empty(shape, dtype)
@@ -242,9 +243,10 @@ def layer_norm(facts: Facts) -> Run | None:
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
     run, column = loop_of("layer_norm", dtype), (shape[0], 1)
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
+    empty = maker_of(shape, dtype)
 
     def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
-        out, mean = np.empty(shape, dtype), np.empty(column, dtype)
+        out, mean = empty(shape, dtype), np.empty(column, dtype)
         deviation = np.empty(column, dtype)
         weight = gapless(weight) if weight_given else one
         bias = gapless(bias) if bias_given else nothing
@@ -261,11 +263,11 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return None
     shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     along, down = loop_of("layer_norm_gradient", dtype), loop_of("normal_columns", dtype)
-    add = loop_of("sum_of_columns", dtype)
+    add, empty = loop_of("sum_of_columns", dtype), maker_of(shape, dtype)
     one = np.ones(shape[1], dtype)
 
     def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
-        made = np.empty(shape, dtype)
+        made = empty(shape, dtype)
         weight = one if weight is None else gapless(weight)
         along((gapless(g), gapless(x), weight, *map(gapless, others), made), *shape)
         return made
@@ -290,10 +292,10 @@ def rms_norm(facts: Facts) -> Run | None:
         return None
     shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     eps, run, column = float(facts.numbers[0]), loop_of("rms_norm", dtype), (shape[0], 1)
-    one = np.ones(shape[1], dtype)
+    one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
 
     def many_rows(x: Array, weight: Any) -> tuple[Array, Array]:
-        out, scale = np.empty(shape, dtype), np.empty(column, dtype)
+        out, scale = empty(shape, dtype), np.empty(column, dtype)
         run((gapless(x), one if weight is None else gapless(weight), out, scale), *shape, eps)
         return out, scale
 
@@ -306,10 +308,10 @@ def rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return None
     shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     along, down = loop_of("rms_norm_gradient", dtype), loop_of("scaled_columns", dtype)
-    one = np.ones(shape[1], dtype)
+    one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
 
     def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
-        made, (scale,) = np.empty(shape, dtype), others
+        made, (scale,) = empty(shape, dtype), others
         weight = one if weight is None else gapless(weight)
         along((gapless(g), gapless(x), weight, gapless(scale), made), *shape)
         return made
@@ -329,10 +331,11 @@ def cross_entropy(facts: Facts) -> Run | None:
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     run, gapless, empty = loop_of("cross_entropy", dtype), np.ascontiguousarray, np.empty
     add, scale = loop_of("sum_of_rows", dtype), 1.0 / rows if reduction == 1 else 1.0
+    large = maker_of((rows, classes), dtype)
 
     def many_rows(x: Array, target: Array) -> tuple[Array, Array, Array]:
         losses, totals = empty(rows, dtype), empty(rows, dtype)
-        weights = empty((rows, classes), dtype)
+        weights = large((rows, classes), dtype)
         run((gapless(x), gapless(target), losses, weights, totals), rows, classes)
         if reduction == 0:
             return losses, weights, totals
@@ -349,10 +352,10 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
     run, gapless = loop_of("cross_entropy_gradient", dtype), np.ascontiguousarray
-    scale = 1.0 / rows if reduction == 1 else 1.0
+    scale, empty = 1.0 / rows if reduction == 1 else 1.0, maker_of((rows, classes), dtype)
 
     def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
-        made, (weights, totals) = np.empty((rows, classes), dtype), others
+        made, (weights, totals) = empty((rows, classes), dtype), others
         g = gapless(np.broadcast_to(g, (rows,)))
         run((g, gapless(target), gapless(weights), gapless(totals), made), rows, classes, scale)
         return made
