@@ -107,7 +107,7 @@ class Engine:
                     task, item, task.cpu_ready_queue if cpu_queue is None else cpu_queue
                 )
             except BaseException as error:
-                task.set_exception(error)
+                task.set_exception(error, item.node)
         if item.node is None:
             return
         task.add_outstanding(-1)
@@ -174,7 +174,12 @@ class Engine:
             # As the Node before it may have left them.
             tls.inline_pass = None
             set_grad_mode(task.create_graph)
-            onward = self._evaluate(task, onward, queue, here, mine)
+            node = onward.node
+            try:
+                onward = self._evaluate(task, onward, queue, here, mine)
+            except BaseException as error:
+                task.set_exception(error, node)
+                raise
 
     def _evaluate(
         self,

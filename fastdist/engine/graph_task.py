@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import Any
+from weakref import ref
 
 from ..core.future import Future
 from ..graph.forward_streams import after_pass
@@ -80,6 +81,8 @@ class GraphTask:
         self.lock = threading.Lock()
         self.outstanding = 0
         self.has_error = False
+        # Which Node raised the error, for those who tell of it.
+        self.failed_in: ref[Node] | None = None
         self._post_processed = False
         self.future: Future[list[Tensor | None]] = Future()
         self.final_callbacks: list[Callable[[], None]] = []
@@ -102,9 +105,12 @@ class GraphTask:
         """Return whether nothing is left to do, or an error ended the pass."""
         return self.outstanding == 0 or (self.exit_on_error and self.has_error)
 
-    def set_exception(self, error: BaseException) -> None:
-        """End the pass with an error; the first one counts."""
-        self.has_error = True
+    def set_exception(self, error: BaseException, node: Node | None = None) -> None:
+        """End the pass with an error, that of a Node if one is given; the first one counts."""
+        with self.lock:
+            if node is not None and not self.has_error:
+                self.failed_in = ref(node)
+            self.has_error = True
         self.future.try_complete(error=error)
 
     def forget_error(self) -> None:

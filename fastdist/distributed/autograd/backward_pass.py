@@ -65,6 +65,10 @@ class Failure(NamedTuple):
     at_ns: int
     is_own: bool  # it happened here; others heard of it
     words: str
+    # The Node that raised it, as long as somebody else holds that, and its name; none raised what
+    # came from elsewhere, or was found out by waiting.
+    node: ref[Node] | None = None
+    name: str = ""
 
 
 class BackwardPass:
@@ -167,7 +171,13 @@ class BackwardPass:
         """Keep the words of the error that ended it, the first one's alone."""
         if self.failure is None:
             came = self._is_given_up or has_origin(error)
-            self.failure = Failure(clock(), not came, words_of(error))
+            failure = Failure(clock(), not came, words_of(error))
+            task = self.task
+            raised_in = None if came or task is None else task.failed_in
+            node = None if raised_in is None else raised_in()
+            if node is not None:
+                failure = failure._replace(node=raised_in, name=node.name())
+            self.failure = failure
 
     def end(self) -> Future[None] | None:
         """Be over: let go of all but the counts, and return what to complete; None if it was."""

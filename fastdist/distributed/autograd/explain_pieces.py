@@ -12,8 +12,9 @@ from typing import NamedTuple
 # from a receive to its send. Who sends gradients on waits for all starts that lead to a receive;
 # the last of them to come is the one on the critical path. Where no pass has run the path with the
 # most Nodes stands for it. Of a pass that failed it is the way to the failure: to the hop that went
-# to a worker which was lost, or to what ran on the worker where it failed. Of roots that nobody
-# holds the Nodes are not known, but what left for them is: such a stretch has no Nodes.
+# to a worker which was lost, to what leads to the Node that raised, or, where the pass came to
+# rest, to a hop that no Node of it leads to. Of roots that nobody holds the Nodes are not known,
+# but what left for them is: such a stretch has no Nodes.
 
 ROOT = -1
 
@@ -29,6 +30,7 @@ class Stretch(NamedTuple):
     began: float | None  # seconds since the pass began where explain was asked for
     ended: float | None
     has_failed: bool = False
+    failed_in: str = ""  # the name of the Node that raised the error, if one did
 
 
 class Hop(NamedTuple):
@@ -40,6 +42,16 @@ class Hop(NamedTuple):
     left: float | None
     arrived: float | None
     is_unused: bool = False  # nothing follows from what was sent: word of that goes instead
+    made_by: str = ""  # the name of the Node whose result the message held first
+    is_unreached: bool = False  # the pass came to rest, for none of its Nodes leads to the receive
+
+
+class Failed(NamedTuple):
+    """Where and when a pass failed on a worker."""
+
+    at: float | None
+    failed_in: str = ""  # the name of the Node that raised, none where it was found out by waiting
+    starts: Sequence[int] = ()  # the starts above it
 
 
 Piece = Stretch | Hop
@@ -49,12 +61,12 @@ _Key = tuple[int, int]
 def critical_path(
     stretches: Sequence[Stretch],
     hops: Sequence[Hop],
-    failed: Mapping[int, float | None] | None = None,
+    failed: Mapping[int, Failed] | None = None,
     lost: Collection[int] = (),
 ) -> tuple[Piece, ...]:
     """Return what a pass waited for, from its beginning to its end; the longest way if none ran.
 
-    `failed` are the workers where a pass failed, and when, and `lost` those that were lost in it.
+    `failed` are the workers where a pass failed, and `lost` those that were lost in it.
     """
     timed = [one for one in stretches if one.began is not None]
     if not timed:
@@ -64,18 +76,38 @@ def critical_path(
     unanswered = [one for one in hops if one.to_worker in lost and one.arrived is None]
     if gone := [one for one in unanswered if one.left is not None]:
         return _path_to(max(gone, key=_left), timed, hops)
-    return _path_to(_where_it_failed(timed, hops, failed or {}), timed, hops)
+    failed = failed or {}
+    if not any(one.failed_in for one in failed.values()) and (at := _unreached(stretches, hops)):
+        return (at,)
+    return _path_to(_where_it_failed(timed, hops, failed), timed, hops)
 
 
 def _where_it_failed(
-    timed: Sequence[Stretch], hops: Sequence[Hop], failed: Mapping[int, float | None]
+    timed: Sequence[Stretch], hops: Sequence[Hop], failed: Mapping[int, Failed]
 ) -> Stretch | None:
-    """Return what began last, on a worker where the pass failed, of what it did not end."""
-    gone = {(hop.from_worker, hop.message_id) for hop in hops if hop.left is not None}
+    """Return what began last of what leads to the Node that raised, or, where that is not known, on
+    a worker where the pass failed of what it did not end.
+    """
     there = [one for one in timed if one.worker in failed]
-    open_ones = [one for one in there if one.leaves or not gone.issuperset(_ends(one))]
-    last = max(open_ones or there, key=_began, default=None)
-    return None if last is None else last._replace(ended=failed[last.worker], has_failed=True)
+    found = [one for one in there if one.start in failed[one.worker].starts]
+    if not found:
+        gone = {(hop.from_worker, hop.message_id) for hop in hops if hop.left is not None}
+        open_ones = [one for one in there if one.leaves or not gone.issuperset(_ends(one))]
+        found = open_ones or there
+    last = max(found, key=_began, default=None)
+    if last is None:
+        return None
+    at, failed_in, _ = failed[last.worker]
+    return last._replace(ended=at, has_failed=True, failed_in=failed_in)
+
+
+def _unreached(stretches: Sequence[Stretch], hops: Sequence[Hop]) -> Hop | None:
+    """Return the first hop to which no Node leads, where it is known to what the roots lead."""
+    if not any(one.start == ROOT and one.nodes for one in stretches):
+        return None
+    led_to = {key for one in stretches for key in _ends(one)}
+    hopeless = [o for o in hops if o.left is None and (o.from_worker, o.message_id) not in led_to]
+    return hopeless[0]._replace(is_unreached=True) if hopeless else None
 
 
 def _ends(stretch: Stretch) -> set[_Key]:

@@ -17,7 +17,7 @@ from .backward_pass import BackwardPass
 from .container import INVALID_CONTEXT_ID, get_instance
 from .context import DistAutogradContext
 from .explain_picture import Drawing
-from .explain_pieces import ROOT, Hop, Piece, Stretch, critical_path
+from .explain_pieces import ROOT, Failed, Hop, Piece, Stretch, critical_path
 from .message_autograd import context_guard
 from .recv_rpc_backward import RecvRpcBackward
 
@@ -58,7 +58,7 @@ class Explanation:
         seconds: float | None,
         failures: Mapping[int, str] | None = None,
         lost: Iterable[int] = (),
-        failed_at: Mapping[int, float | None] | None = None,
+        failed: Mapping[int, Failed] | None = None,
         leaves: Mapping[int, int] | None = None,
     ) -> None:
         self.context_id = context_id
@@ -71,8 +71,8 @@ class Explanation:
         self.lost = frozenset(lost)
         pieces = self.stretches, self.hops
         if state == "failed":
-            when = dict.fromkeys(self.failures) | dict(failed_at or {})
-            self.critical_path = critical_path(*pieces, when, self.lost)
+            unknown = dict.fromkeys(self.failures, Failed(None))
+            self.critical_path = critical_path(*pieces, unknown | dict(failed or {}), self.lost)
         else:
             self.critical_path = critical_path(*pieces)
         if leaves is None:
@@ -142,6 +142,8 @@ class Explanation:
             what = "word of no gradients" if piece.is_unused else "gradients"
             whom = self.names[piece.to_worker]
             never = f"; {whom} was lost" if piece.to_worker in self.lost else ""
+            if piece.is_unreached:
+                never += f"; no root depends on it, which {piece.made_by or 'something'} made there"
             way = f"{self.names[piece.from_worker]} -> {whom}"
             return f"{took}  {way}: {what} for message {id_text(piece.message_id)}{never}"
         start = "the roots" if piece.start == ROOT else f"message {id_text(piece.start)}"
@@ -151,7 +153,9 @@ class Explanation:
         to += [_count(piece.leaves, "leaf")] if piece.leaves else []
         # Of roots that nobody holds any more there is nothing to count.
         what = f"{_count(piece.nodes, 'Node')} " if piece.nodes else ""
-        what = f"failed among {what}" if piece.has_failed else what
+        if piece.has_failed:
+            where = f"in {piece.failed_in}, " if piece.failed_in else ""
+            what = f"failed {where}among {what}"
         return (
             f"{_between(piece.began, piece.ended)}  {self.names[piece.worker]}: "
             f"{what}from {start} to {' and '.join(to) or 'nothing'}"
@@ -265,22 +269,27 @@ def _report(context_id: int, pass_id: int | None) -> dict[str, Any]:
     if part is not None and (roots := [node for one in part.roots if (node := one()) is not None]):
         starts[ROOT] = roots
     leaves: set[Node] = set()
-    found["stretches"] = [(start, *_below(nodes, leaves)) for start, nodes in starts.items()]
+    below = {start: _below(nodes, leaves) for start, nodes in starts.items()}
+    found["stretches"] = [(start, len(seen), *rest) for start, (seen, *rest) in below.items()]
     found["leaves"] = len(leaves)
     found["workers"] = _known(context)
     found["lost"] = {worker.id: worker.name for worker in context.lost_workers()}
-    found["sends"] = {i: send.to_worker.id for i, send in context._send_functions().items()}
+    sends = context._send_functions().items()
+    found["sends"] = {i: node_of(of[0]).name() for i, send in sends if (of := send.edges)}
     receives = context._recv_functions()
     found["receives"] = {i: receive.from_worker.id for i, receive in receives.items()}
     if part is not None:
         by_message = dict(part.left_at), dict(part.arrived_at), sorted(part.unused)
         found["times"] = (part.began_at, part.settled_at, *by_message)
-        found["failure"] = None if part.failure is None else tuple(part.failure)
+        if (failure := part.failure) is not None:
+            raised_in = None if failure.node is None else failure.node()
+            above = [start for start, (seen, *_) in below.items() if raised_in in seen]
+            found["failure"] = (failure.at_ns, failure.is_own, failure.words, failure.name, above)
     return found
 
 
-def _below(nodes: Sequence[Node], all_leaves: set[Node]) -> tuple[int, int, list[int]]:
-    """Return how many Nodes and leaves are below a start, itself included, and which receives.
+def _below(nodes: Sequence[Node], all_leaves: set[Node]) -> tuple[set[Node], int, list[int]]:
+    """Return the Nodes below a start, itself included, how many leaves, and which receives.
 
     The leaves are put into `all_leaves`: several starts may lead to one.
     """
@@ -296,7 +305,7 @@ def _below(nodes: Sequence[Node], all_leaves: set[Node]) -> tuple[int, int, list
             if edge is not None and (below := node_of(edge)) not in seen:
                 seen.add(below)
                 stack.append(below)
-    return len(seen), leaves, sorted(ends)
+    return seen, leaves, sorted(ends)
 
 
 def _known(context: DistAutogradContext) -> dict[int, str]:
@@ -354,15 +363,7 @@ def _explanation(
     def since(at_ns: int | None) -> float | None:
         return None if at_ns is None else (at_ns - zero_ns) / 1e9
 
-    hops = [
-        Hop(
-            *(i, worker, sender),
-            since(times.left.get((worker, i))),
-            since(times.arrived.get((sender, i))),
-            (worker, i) in times.unused,
-        )
-        for i, worker, sender in receives
-    ]
+    hops = _hops(reports, receives, times, since)
     stretches: list[Stretch] = []
     for worker, one in reports.items():
         for start, nodes, leaves, ends in one["stretches"]:
@@ -380,14 +381,34 @@ def _explanation(
     seconds = None
     if failures:
         state = "failed"
-        failed = None if latest is None else latest.failure
-        seconds = None if failed is None else since(failed.at_ns)
+        first = None if latest is None else latest.failure
+        seconds = None if first is None else since(first.at_ns)
     elif state == "over" and times.settled:
         seconds = since(max(times.settled.values()))
     pieces = names, stretches, hops, seconds
-    failed_at = {at: since(times.failed[at]) for at in failures if at in times.failed}
+    told = {at: one["failure"] for at, one in reports.items() if at in failures}
+    failed = {at: Failed(since(times.failed[at]), *of[3:]) for at, of in told.items() if of}
     leaves = {worker: one["leaves"] for worker, one in reports.items()}
-    return Explanation(context_id, state, *pieces, failures, lost, failed_at, leaves)
+    return Explanation(context_id, state, *pieces, failures, lost, failed, leaves)
+
+
+def _hops(
+    reports: dict[int, dict[str, Any]],
+    receives: Sequence[tuple[int, int, int]],
+    times: _Times,
+    since: Callable[[int | None], float | None],
+) -> list[Hop]:
+    made_by = {(at, i): by for at, one in reports.items() for i, by in one["sends"].items()}
+    return [
+        Hop(
+            *(i, worker, sender),
+            since(times.left.get((worker, i))),
+            since(times.arrived.get((sender, i))),
+            (worker, i) in times.unused,
+            made_by.get((sender, i), ""),
+        )
+        for i, worker, sender in receives
+    ]
 
 
 def _with_forgotten_roots(
@@ -418,8 +439,8 @@ def _with_forgotten_roots(
 def _failures(reports: dict[int, dict[str, Any]]) -> dict[int, str]:
     """Return what failed, where it happened; of what happened elsewhere, what is known here."""
     told = {worker: one["failure"] for worker, one in reports.items() if one["failure"]}
-    own = {worker: words for worker, (_, is_own, words) in told.items() if is_own}
-    return own or {worker: words for worker, (_, _, words) in told.items()}
+    own = {worker: words for worker, (_, is_own, words, *_) in told.items() if is_own}
+    return own or {worker: words for worker, (_, _, words, *_) in told.items()}
 
 
 def _between(began: float | None, ended: float | None) -> str:

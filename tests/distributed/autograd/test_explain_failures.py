@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import fastdist
 import fastdist.distributed.autograd as da
 from fastdist import Tensor
 from fastdist.core.errors import WorkerLostError
@@ -86,7 +87,8 @@ def explain_a_failure() -> None:
     *_, last = found.critical_path
     assert isinstance(last, Stretch) and last.worker == 2 and last.has_failed
     assert last.ended == found.seconds or (last.ended or 0.0) > (last.began or 0.0)
-    assert "\nthe way to the failure:\n" in text and " ms  w2: failed among " in text
+    assert "\nthe way to the failure:\n" in text
+    assert f" ms  w2: failed in {last.failed_in}, among " in text and last.failed_in
     with da.context() as context_id:
         # The next pass has nothing of it.
         da.backward(context_id, [rpc.rpc_sync("w1", mix_at, (leaf(1), leaf(2), "w2")).sum()])
@@ -116,6 +118,23 @@ def explain_a_failure_at_home() -> None:
     (only,) = found.critical_path
     assert isinstance(only, Stretch)
     assert (only.worker, only.start, only.has_failed) == (0, ROOT, True)
+
+
+def explain_a_pass_at_rest() -> None:
+    before = rpc.get_rpc_timeout()
+    rpc.api._set_rpc_timeout(0.3)
+    with da.context() as context_id:
+        unused = rpc.rpc_sync("w1", fastdist.mul, (leaf(1), leaf(2)))
+        loss = rpc.rpc_sync("w1", fastdist.add, (leaf(1), leaf(2))).sum()
+        with pytest.raises(RuntimeError, match="came to rest without an end"):
+            da.backward(context_id, [loss], mode="fast")
+        found = da.explain(context_id)
+        asked = unused.grad_fn.message_id
+    rpc.api._set_rpc_timeout(before)
+    (last,) = found.critical_path
+    assert isinstance(last, Hop) and last.is_unreached and last.message_id == asked
+    line = f"w0 -> w1: gradients for message {id_text(asked)}; no root depends on it, which "
+    assert f"{line}MulBackward0 made there" in str(found)
 
 
 def explain_a_loss() -> None:
@@ -155,6 +174,12 @@ def test_a_pass_that_failed_is_told_with_its_error_and_where_it_happened(group: 
     group.run_all(join)
     group[0].run(explain_a_failure)
     group[0].run(explain_a_failure_at_home)
+    group.run_all(leave)
+
+
+def test_a_pass_that_came_to_rest_is_told_with_what_no_gradient_reached(group: Group) -> None:
+    group.run_all(join)
+    group[0].run(explain_a_pass_at_rest)
     group.run_all(leave)
 
 

@@ -17,7 +17,7 @@ MS = 1_000_000
 
 def report(name: str, stretches: list[Any], receives: dict[int, int], times: Any) -> dict[str, Any]:
     found = {"name": name, "stretches": stretches, "receives": receives, "times": times}
-    return {**found, "failure": None, "leaves": 2}
+    return {**found, "failure": None, "leaves": 2, "sends": {}}
 
 
 def test_what_happened_elsewhere_is_told_in_the_time_of_who_asks(
