@@ -23,7 +23,7 @@ from fastdist.distributed.rpc.calls.serving import Incoming
 from fastdist.distributed.rpc.message.layout import NO_INDEX, AutogradBlock
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.tensors import pack_tensors, unpack_tensors
-from fastdist.distributed.rpc.message.types import MessageType, call_type_of
+from fastdist.distributed.rpc.message.types import MessageType, call_type_of, remote_type_of
 from fastdist.distributed.rpc.metrics import CallCounts
 from fastdist.distributed.rpc.workers.callers import CallerLane
 from fastdist.distributed.rpc.workers.record import Record
@@ -104,6 +104,8 @@ def test_calls_of_ops_are_wrapped_for_tensors_that_require_grad_alone(
 def test_ops_travel_as_built_in_operators_and_other_functions_do_not() -> None:
     assert call_type_of(fastdist.add) == call_type_of(fastdist.matmul) == MessageType.SCRIPT_CALL
     assert call_type_of(leaf) == call_type_of(print) == MessageType.PYTHON_CALL
+    assert remote_type_of(fastdist.add) == MessageType.SCRIPT_REMOTE_CALL
+    assert remote_type_of(leaf) == MessageType.PYTHON_REMOTE_CALL
 
 
 @pytest.mark.parametrize(

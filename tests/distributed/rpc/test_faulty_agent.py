@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import fastdist
 from fastdist.core.errors import RpcError
 from fastdist.distributed import rpc
 from tests.distributed.workers import run_group
@@ -28,7 +29,7 @@ def init_faulty(**faults: Any) -> None:
 def calls_fail_and_are_late() -> None:
     is_first = os.environ["RANK"] == "0"
     init_faulty(
-        messages_to_fail=["PYTHON_REMOTE_CALL", "RREF_USER_DELETE"],
+        messages_to_fail=["PYTHON_REMOTE_CALL", "SCRIPT_REMOTE_CALL", "RREF_USER_DELETE"],
         messages_to_delay={"PYTHON_CALL": 0.2 if is_first else 60.0},
         num_fail_sends=1,
     )
@@ -38,6 +39,10 @@ def calls_fail_and_are_late() -> None:
         assert time.monotonic() - began >= 0.19
         rref = rpc.remote("w1", who)
         with pytest.raises(RpcError, match="failed on purpose"):
+            rref.to_here()
+        # One of our ops is a message of another type.
+        rref = rpc.remote("w1", fastdist.add, (1, 2))
+        with pytest.raises(RpcError, match=r"attempt of SCRIPT_REMOTE_CALL .* failed"):
             rref.to_here()
     else:
         with pytest.raises(RpcError, match="RPC ran for more than"):

@@ -298,7 +298,11 @@ def async_functions() -> None:
     assert rpc.rpc_sync("w1", add_later, ("w2", 1, 2, 3)) == 6
     assert rpc.rpc_async("w1", Holder.static_add, ("w2", 1, 2)).wait() == 3
     assert rpc.rpc_sync("w1", Holder.class_add, ("w2", 1, 2)) == 3
-    with pytest.raises(TypeError, match=r"^Functions decorated with @rpc\.functions\.async_exec"):
+    words = (
+        r"^Functions decorated with @rpc\.async_function must return a torch\.futures\.Future "
+        "object, but got int"
+    )
+    with pytest.raises(RuntimeError, match=words):
         rpc.rpc_sync("w1", not_async)
     with pytest.raises(TypeError) as raised:
         rpc.rpc_sync("w1", add_later, ("w2", 1, "x", 3))

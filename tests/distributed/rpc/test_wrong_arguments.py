@@ -195,6 +195,8 @@ def create_too_slowly() -> None:
         )
         with pytest.raises(RuntimeError, match=words):
             rref.to_here()
+        with pytest.raises(RuntimeError, match=words):
+            rpc.remote("w0", hold, (0.5,), timeout=0.05).to_here()
     rpc.shutdown()
 
 

@@ -33,7 +33,16 @@ from ..message.body import must_be_read
 from ..message.layout import INLINE_BYTES
 from ..message.message import Message, decode
 from ..message.remote_errors import UNREAD, pack_error
-from ..message.types import CALLS, KINDS, NOT_COUNTED, REQUEST, RESPONSE_OF, USER_WORK, MessageType
+from ..message.types import (
+    CALLS,
+    KINDS,
+    NOT_COUNTED,
+    REMOTE_CALLS,
+    REQUEST,
+    RESPONSE_OF,
+    USER_WORK,
+    MessageType,
+)
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
 from ..workers.inquiry import bytes_told, calls_asked_about, tell
@@ -108,7 +117,7 @@ class Incoming:
     def _drop(self) -> None:
         """Do what the end of a request that does not run asks for; see Note [Packing]."""
         message = self.message
-        is_remote = self.kind == MessageType.PYTHON_REMOTE_CALL
+        is_remote = self.kind in REMOTE_CALLS
         is_of_context = message.autograd is not None
         is_wanted = must_be_read(message.body, message.encoding)
         if not (is_remote or is_of_context or is_wanted):
@@ -236,15 +245,16 @@ def run_function(
 ) -> Any:
     """Run what a user wrote; return its value, or Later the Future of an async function.
 
-    Raises  whatever it raises; TypeError for an async function that returned no Future
+    Raises  whatever it raises; RpcError for an async function that returned no Future
     """
     result = function(*args, **kwargs)
     if not hasattr(function, "_wrapped_async_rpc_function"):
         return result
     if not isinstance(result, Future):
-        raise TypeError(
-            "Functions decorated with @rpc.functions.async_execution must return a "
-            f"fastdist.futures.Future object, but got {type(result).__name__}"
+        raise RpcError(
+            "Functions decorated with @rpc.async_function must return a torch.futures.Future "
+            f"object, but got {type(result).__name__}: return what rpc_async or then gives, or do "
+            "without @rpc.functions.async_execution"
         )
     return Later(result)
 

@@ -142,6 +142,7 @@ TOLD_IF_GIVEN_UP: Final = frozenset(
     {
         _T.SCRIPT_CALL,
         _T.PYTHON_CALL,
+        _T.SCRIPT_REMOTE_CALL,
         _T.PYTHON_REMOTE_CALL,
         _T.PYTHON_RREF_FETCH_CALL,
         _T.BACKWARD_AUTOGRAD_REQ,  # gradients come back in its answer
@@ -151,6 +152,7 @@ TOLD_IF_GIVEN_UP: Final = frozenset(
 KINDS: Final = frozenset(MessageType)
 # Calls whose result is the answer, and answers that hold a value.
 CALLS: Final = frozenset({_T.SCRIPT_CALL, _T.PYTHON_CALL})
+REMOTE_CALLS: Final = frozenset({_T.SCRIPT_REMOTE_CALL, _T.PYTHON_REMOTE_CALL})
 WITH_VALUE: Final = frozenset(
     {_T.SCRIPT_RET, _T.PYTHON_RET, _T.SCRIPT_RREF_FETCH_RET, _T.PYTHON_RREF_FETCH_RET}
 )
@@ -164,3 +166,9 @@ def call_type_of(function: object) -> MessageType:
     """
     is_op = getattr(function, "__module__", None) == "fastdist"
     return MessageType.SCRIPT_CALL if is_op else MessageType.PYTHON_CALL
+
+
+def remote_type_of(function: object) -> MessageType:
+    """Return how a call of function travels whose result stays with its owner."""
+    is_op = call_type_of(function) is MessageType.SCRIPT_CALL
+    return MessageType.SCRIPT_REMOTE_CALL if is_op else MessageType.PYTHON_REMOTE_CALL

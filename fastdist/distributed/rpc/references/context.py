@@ -40,7 +40,7 @@ from ..message.body import register_reducer
 from ..message.ids import RANK_SHIFT
 from ..message.message import Message, packing
 from ..message.remote_errors import UNREAD, tell_origin
-from ..message.types import MessageType
+from ..message.types import MessageType, remote_type_of
 from ..message.words import ids_of, lists_of, number, refuse
 from ..telling import RETRIES, Teller
 from ..workers.record import WorkerInfo
@@ -48,7 +48,7 @@ from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .forks import Forks
 from .owned import OwnedValues, remember
-from .rref import OwnedValue, RRef, above, copy_of, id_as_text
+from .rref import OwnedValue, RRef, above, copy_of, creation_error, id_as_text
 
 _logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class RRefContext:
         self._forks = Forks(self._teller, self.owned, self._hold_or_refuse)
         self.gave_up = self._forks.gave_up
         for kind, handler in (
+            (MessageType.SCRIPT_REMOTE_CALL, self._remote_call_came),
             (MessageType.PYTHON_REMOTE_CALL, self._remote_call_came),
             (MessageType.PYTHON_RREF_FETCH_CALL, self._fetch_came),
             (MessageType.RREF_USER_DELETE, self._delete_came),
@@ -105,7 +106,7 @@ class RRefContext:
         metadata = {"rref": rref_id, "fork": fork_id}
         value = (function, tuple(args), dict(kwargs))
         try:
-            kind = MessageType.PYTHON_REMOTE_CALL
+            kind = remote_type_of(function)
             creation = self.client.request(owner, kind, value, (), metadata, timeout_s, function)
         except BaseException as error:
             rref._is_deleted = True  # the owner has never heard of it
@@ -347,7 +348,7 @@ class RRefContext:
     def _creation_ended(self, owner: Worker, rref_id: int, fork_id: int, done: Future[Any]) -> None:
         error = done.exception()
         if error is not None:
-            self.owned.fail(rref_id, error)
+            self.owned.fail(rref_id, creation_error(error))
             self._forks.not_made(owner, rref_id)
         self._confirm(fork_id)
 

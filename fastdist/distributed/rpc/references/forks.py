@@ -29,7 +29,7 @@ from ..calls.outgoing import Call
 from ..handlers import Reply
 from ..message.message import Message
 from ..message.metadata import Value
-from ..message.types import MessageType
+from ..message.types import REMOTE_CALLS, MessageType
 from ..message.words import lists_of, numbers
 from ..telling import Teller
 from ..workers.worker import Worker
@@ -108,7 +108,7 @@ class Forks:
 
     def gave_up(self, call: Call) -> None:
         """Take note that this worker waits no more for a call whose answer has not come."""
-        is_remote = call.message.effective_type == MessageType.PYTHON_REMOTE_CALL
+        is_remote = call.message.effective_type in REMOTE_CALLS
         made = call.message.metadata.get("rref") if is_remote else None
         self._teller.soon(self._tell_given_up, call.peer, (call.message.message_id, made))
 

@@ -75,6 +75,16 @@ class OwnedValue:
         raise copy_of(error) from error.__cause__
 
 
+def creation_error(error: BaseException) -> BaseException:
+    """Return what is told of a value whose making has failed with an error."""
+    if not isinstance(error, RpcTimeoutError):
+        return error
+    return RpcTimeoutError(
+        "RRef creation via rpc.remote() timed out, and it is possible that the RRef on the owner "
+        f"node does not exist. {error}"
+    )
+
+
 def copy_of(error: BaseException) -> BaseException:
     """Return an error to be raised in the place of one that lives on, with its notes."""
     try:
@@ -214,13 +224,8 @@ class RRef(Generic[T]):
         """Raise the error of the call that should have made the value, if it is known."""
         creation = self._creation
         error = creation.exception() if creation is not None and creation.done() else None
-        if isinstance(error, RpcTimeoutError):
-            raise RpcTimeoutError(
-                "RRef creation via rpc.remote() timed out, and it is possible that the RRef on the "
-                f"owner node does not exist. {error}"
-            ) from error.__cause__
         if error is not None:
-            raise copy_of(error) from error.__cause__
+            raise copy_of(creation_error(error)) from error.__cause__
 
     def local_value(self) -> T:
         """Return the value itself, on its owner.
