@@ -347,6 +347,11 @@ class time_range:
         """Know more of what the range has, before it ends."""
         self._more |= more
 
+    @property
+    def is_left_open(self) -> bool:
+        """Whether the end of the block is no end."""
+        return self._thread is not None
+
     def leave_open(self) -> None:
         """Let the end of the block be no end: end_elsewhere is."""
         self._thread = threading.get_ident(), _thread.name_or_find()

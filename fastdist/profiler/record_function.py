@@ -39,9 +39,15 @@ class record_function:
         """Let the stretch end when a Future does, and not with the block; return a Future that is
         done behind that.
 
+        Raises  RuntimeError outside of the block, and the second time in it
         Note    what ends in another thread is asynchronous: nothing is inside of it
         """
-        opened = self._open[-1]
+        opened = self._open[-1] if self._open else None
+        if opened is None or opened.is_left_open:
+            raise RuntimeError(
+                "_call_end_callbacks_on_future can only be called once. It was called already in "
+                f"this block of record_function({self.name!r}), or outside of any"
+            )
         opened.leave_open()
 
         def end(done: Future[T]) -> T:

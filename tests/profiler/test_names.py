@@ -212,6 +212,18 @@ def test_a_stretch_ends_with_a_future_where_that_is_asked_for() -> None:
     assert [event.name for event in p.events()] == ["call"]
 
 
+def test_a_stretch_ends_with_one_future_alone() -> None:
+    future: Future[int] = Future()
+    again = r"^_call_end_callbacks_on_future can only be called once\."
+    with profile(), record_function("call") as stretch:
+        stretch._call_end_callbacks_on_future(future)
+        with pytest.raises(RuntimeError, match=again):
+            stretch._call_end_callbacks_on_future(future)
+    with pytest.raises(RuntimeError, match=again):
+        stretch._call_end_callbacks_on_future(future)
+    future.set_result(1)
+
+
 def test_what_is_not_done_is_refused_and_says_why(tmp_path: Path) -> None:
     for make in (profile, old.profile):
         with pytest.raises(NotImplementedError, match="Kineto, PyTorch's own recorder"):
