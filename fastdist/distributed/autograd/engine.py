@@ -335,7 +335,7 @@ class DistEngine:
                     else:
                         evaluate(task, NodeTask(task, *taken), queue)
                 except BaseException as error:
-                    task.set_exception(error)
+                    task.set_exception(error, taken[0])
         finally:
             # See Note [Ctrl-C and grad mode]
             tls.inline_pass = inline_before
@@ -438,20 +438,36 @@ def _elements(node: Node | None) -> int:
 
 
 def _on_node(error: BaseException) -> BaseException:
-    """Return error, its text led by the worker where it happened, unless it says that already."""
+    """Return error as a RuntimeError, as PyTorch's passes raise all that fails in them, its text
+    led by the worker where it happened, unless it says that already.
+    """
     text = str(error)
-    if text.startswith("Error on Node ") or not isinstance(error, Exception):
+    is_told = text.startswith("Error on Node ")
+    if not isinstance(error, Exception) or (is_told and isinstance(error, RuntimeError)):
         return error
     try:
-        worker_id = get_instance().worker_id
+        led = "" if is_told else f"Error on Node {get_instance().worker_id}: "
     except ContextError:  # RPC has shut down during the pass, and nobody asks where it was
         return error
     try:
-        named: Exception = error.__class__(f"Error on Node {worker_id}: {text}")
+        named: Exception = _as_runtime_error(error.__class__)(f"{led}{text}")
     except Exception:  # a class of the user's own may want other arguments
-        named = GraphError(f"Error on Node {worker_id}: {type(error).__name__}: {text}")
-    named.__cause__ = error
+        named = GraphError(text if is_told else f"{led}{type(error).__name__}: {text}")
+    if is_told:
+        named.__dict__.update(error.__dict__)
+    named.__cause__ = error.__cause__ if is_told else error
     return named
+
+
+def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
+    """Return a class of errors that are RuntimeErrors, and of a kind; they travel as of that."""
+    if issubclass(kind, RuntimeError):
+        return kind
+    if issubclass(GraphError, kind):
+        return GraphError
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    reduce = {"__reduce__": lambda error: (kind, error.args, error.__dict__)}
+    return type(kind.__name__, (kind, GraphError), names | reduce)
 
 
 _engine = DistEngine()
