@@ -10,7 +10,7 @@ from ..dispatch.batched_tensor import batched, levels, value_at
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
-from ..tensor.layout import Shape, count_elements
+from ..tensor.layout import Layout, Shape, count_elements
 from ..tensor.tensor import Tensor
 from .refusals import require_dtype_of_norm
 
@@ -107,6 +107,8 @@ def layer_norm(
 ) -> Tensor:
     """Return input with mean 0 and variance 1 over its last axes, times weight, plus bias."""
     shape = input.facts.shape
+    if weight is not None and _are_plain_rows(input.facts, normalized_shape, weight, bias):
+        return layer_norm_rows.public(input, weight, bias, eps)[0]  # type: ignore[no-any-return]
     last = _last_axes("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     require_dtype_of_norm(input.facts, weight, bias)
     if len(shape) == 2 and len(last) == 1:
@@ -115,6 +117,19 @@ def layer_norm(
     flat = [None if one is None else one.reshape(n) for one in (weight, bias)]
     matrix = input.reshape(rows, n)
     return layer_norm_rows.public(matrix, *flat, eps)[0].reshape(shape)  # type: ignore[no-any-return]
+
+
+def _are_plain_rows(layout: Layout, last: Any, weight: Tensor, bias: Tensor | None) -> bool:
+    """Return whether nothing is left to look for: the commonest call, in a tenth of its time."""
+    of_row, dtype = weight.facts, layout.dtype
+    return (
+        bias is not None
+        and bias.facts is of_row
+        and of_row.dtype is dtype
+        and dtype.is_floating_point
+        and len(layout.shape) == 2
+        and layout.shape[1:] == of_row.shape == tuple(last)
+    )
 
 
 def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor | None) -> Shape:

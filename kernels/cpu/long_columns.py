@@ -38,6 +38,7 @@ def sum(facts: Facts, *, is_mean: bool = False) -> Run | None:
         run((x, total), rows, n)
         if is_mean:
             divide(total, rows, total)
-        return total.astype(dtype, copy=False).reshape(final)
+        made = total.astype(dtype, copy=False)
+        return made if final == made.shape else made.reshape(final)
 
     return reduce

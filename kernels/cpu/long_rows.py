@@ -18,7 +18,7 @@ import numpy as np
 
 from .memory import maker_of
 from .silence import silent
-from .small import LIMIT, Facts, Run
+from .small import LIMIT, TERMS, Facts, Run, ones
 
 Array = np.ndarray[Any, Any]
 Launch = Callable[..., None]
@@ -115,7 +115,10 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
     run, add = loop_of("sum", facts.dtype), np.add.reduce
 
     def whole(x: Array) -> Any:
-        return add(_of_parts(run, x, (np.float64,), 0.0)[0]) * scale
+        parts = _of_parts(run, x, (np.float64,), 0.0)[0]
+        # When a loop has emptied the nearer caches, np.add.reduce takes 1.5 us and this 0.6.
+        few = parts.size <= TERMS
+        return (ones(parts.size, parts.dtype).dot(parts) if few else add(parts)) * scale
 
     return _one_number_a_row(facts, "sum_of_rows", scale, whole)
 
