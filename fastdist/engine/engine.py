@@ -12,7 +12,7 @@ from ..core.time_ranges import time_range, time_ranges
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
 from ..graph.modes import modes, set_grad_mode, tls
-from ..graph.node import Node, next_sequence_number, node_of, oldest, output_number
+from ..graph.node import Edge, Node, next_sequence_number, node_of, oldest, output_number
 from ..tensor.tensor import Tensor, layout_near, layout_of, wrap
 from . import hooks
 from .device_threads import DeviceThreads, current_device_queue
@@ -138,7 +138,7 @@ class Engine:
             state = None if task.thread_state is None else task.thread_state()
             if stream is None and state is None:
                 # Nearly always; an empty stack would cost as much as a small Node.
-                self._evaluate(task, item, queue)
+                self._evaluate(task, *item.taken(), queue)
                 return
             if stream is not None and state is None and len(task.streams) == 1:
                 with stream:
@@ -150,7 +150,7 @@ class Engine:
                 for manager in (state, *others, stream):
                     if manager is not None:
                         stack.enter_context(manager)
-                self._evaluate(task, item, queue, stream)
+                self._evaluate(task, *item.taken(), queue, stream)
         finally:
             # See Note [Ctrl-C and grad mode]
             tls.inline_pass = inline_pass
@@ -167,16 +167,16 @@ class Engine:
         the first one stands for them.
         """
         mine = current_device_queue()
-        onward = self._evaluate(task, item, queue, here, mine)
+        onward = self._evaluate(task, *item.taken(), queue, here, mine)
         while onward is not None:
             if task.has_error:
                 return
             # As the Node before it may have left them.
             tls.inline_pass = None
             set_grad_mode(task.create_graph)
-            node = onward.node
+            node = onward[0]
             try:
-                onward = self._evaluate(task, onward, queue, here, mine)
+                onward = self._evaluate(task, *onward, queue, here, mine)
             except BaseException as error:
                 task.set_exception(error, node)
                 raise
@@ -184,20 +184,16 @@ class Engine:
     def _evaluate(
         self,
         task: GraphTask,
-        item: NodeTask,
+        node: Node,
+        inputs: InputBuffer,
         queue: ReadyQueue,
         here: Any = None,
         mine: ReadyQueue | None = None,
-    ) -> NodeTask | None:
+    ) -> tuple[Node, InputBuffer] | None:
         """Run one Node: hooks, captures, the Node itself, and hand its results on. The stream
         `here` of its device is the calling thread's current one; of what goes into the queue `mine`
         on that stream, the one that would be taken next is returned instead.
         """
-        node, inputs = item.node, item.inputs
-        assert node is not None
-        assert inputs is not None
-        # Those below hold the item of a chain's first Node until its end, and would its gradients.
-        item.inputs = None
         grads: tuple[Any, ...] = tuple(inputs.values)
         if node.hooks is not None and grads:
             grads = hooks.run_tensor_hooks(node, grads)
@@ -295,42 +291,47 @@ class Engine:
         queue: ReadyQueue,
         here: Any,
         mine: ReadyQueue | None,
-    ) -> NodeTask | None:
-        onward: NodeTask | None = None
+    ) -> tuple[Node, InputBuffer] | None:
+        onward: tuple[Node, InputBuffer] | None = None
         if len(results) != len(node.edges):
             raise GraphError(
                 f"{node.name()} returned an incorrect number of gradients (expected "
                 f"{len(node.edges)}, got "
                 f"{len(results)})"
             )
-        for edge, g in zip(node.edges, results, strict=True):
+        streams, exec_info = task.streams, task.exec_info
+        own = None if here is None else device_of(node)
+        for edge, g in zip(node.edges, results):
             if edge is None:
                 continue
-            next_node = node_of(edge)
-            if task.exec_info:
-                info = task.exec_info.get(next_node)
+            next_node = edge.node if edge.__class__ is Edge else edge
+            if exec_info:
+                info = exec_info.get(next_node)
                 if info is None or not info.should_execute():
                     continue
-            stream = stream_of(task, next_node) if task.streams else None
-            if stream is None or (stream is here and _is_made_for(g, next_node)):
+            stream = stream_of(task, next_node) if streams else None
+            # A stream is of one device: what comes after it on `here` is on this Node's.
+            if stream is None or (stream is here and (g is None or g.facts.device is own)):
                 buffer = _arrive(task, edge, next_node, g, fresh)
             else:
                 if g is not None and g.facts.device.index is not None:
-                    own = g.facts.device is device_of(next_node)
-                    hand_over(g, stream if own else task.streams[g.facts.device])
+                    is_there = g.facts.device is device_of(next_node)
+                    hand_over(g, stream if is_there else streams[g.facts.device])
                 with stream:
                     buffer = _arrive(task, edge, next_node, g, fresh)
             if buffer is None:
                 continue
-            ready = NodeTask(task, next_node, buffer)
-            # A stream is of one device, which has one thread.
+            # A device has one thread.
             if onward is None and mine is not None and stream is here and not next_node.waits:
-                onward = ready
+                onward = next_node, buffer
             else:
-                self.ready_queue(next_node, queue).push(ready)
-        if onward is None or mine is None or mine.would_give(onward):
+                self.ready_queue(next_node, queue).push(NodeTask(task, next_node, buffer))
+        if onward is None or mine is None or not mine.heap:
             return onward
-        mine.push(onward)
+        ready = NodeTask(task, *onward)
+        if mine.would_give(ready):
+            return onward
+        mine.push(ready)
         return None
 
     def ready_queue(self, node: Node, cpu_queue: ReadyQueue) -> ReadyQueue:
@@ -339,11 +340,6 @@ class Engine:
         if device is None or node.waits:
             return cpu_queue
         return self.device_threads.queue_of(device)
-
-
-def _is_made_for(g: Tensor | None, node: Node) -> bool:
-    """Return whether a gradient is of a Node's device, or none."""
-    return g is None or g.facts.device is device_of(node)
 
 
 def _timed(node: Any, grads: tuple[Tensor | None, ...]) -> time_range:

@@ -46,6 +46,16 @@ class NodeTask:
         """The pass; None if nobody holds it any more."""
         return None if self._graph_task is None else self._graph_task()
 
+    def taken(self) -> tuple[Node, InputBuffer]:
+        """Return the Node and its gradients, which are not held here any more: whoever runs the
+        task may hold it longer than they are needed.
+        """
+        node, inputs = self.node, self.inputs
+        assert node is not None
+        assert inputs is not None
+        self.inputs = None
+        return node, inputs
+
     def order(self) -> tuple[int, int]:
         """Return the place in the queue: shutdown first, then nested passes, then the deepest
         Node.
@@ -98,8 +108,6 @@ class ReadyQueue:
 
     def would_give(self, task: NodeTask) -> bool:
         """Return whether a task that were pushed now would be popped next."""
-        if not self.heap:
-            return True
         order = task.order()
         with self._lock:
             return not self.heap or order < self.heap[0][0]

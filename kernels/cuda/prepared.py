@@ -126,8 +126,10 @@ class PreparedTable(dict[Any, Prepared]):
 _NumpyArray: Final = np.ndarray
 
 
-def key_of(given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return all that launches depend on: layouts, what is a number, and alignment."""
+def key_of(given: Sequence[Any], outs: Sequence[Any] = ()) -> tuple[Any, ...]:
+    """Return all that launches depend on: layouts, what is a number, and alignment; of outs, whose
+    layouts are the same at each call, alignment alone.
+    """
     # At each call of an op: no global's attribute, and no list[Any](), which takes 0.3 us.
     key: list[Any] = []
     places = 0
@@ -139,6 +141,8 @@ def key_of(given: Sequence[Any]) -> tuple[Any, ...]:
         else:
             places |= array.data.ptr
             key += array.dtype, array.shape, array.strides
+    for array in outs:
+        places |= array.data.ptr
     key.append(places & 15 == 0)
     return tuple(key)
 

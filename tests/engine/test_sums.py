@@ -16,7 +16,7 @@ from fastdist.engine.backward import modes_engine
 from fastdist.engine.engine import engine
 from fastdist.engine.graph_task import Capture, ExecInfo, GraphTask
 from fastdist.engine.input_buffer import InputBuffer
-from fastdist.engine.ready_queue import NodeTask, ReadyQueue
+from fastdist.engine.ready_queue import ReadyQueue
 
 
 class Both(Function):
@@ -170,7 +170,7 @@ def test_who_captures_hears_whether_the_gradient_is_the_passes_own() -> None:
     for fresh in (False, True):
         buffer = InputBuffer(1)
         buffer.add(0, fd.ones(2) * 2.0, fresh)
-        engine()._evaluate(task, NodeTask(task, x.edge, buffer), task.cpu_ready_queue)
+        engine()._evaluate(task, x.edge, buffer, task.cpu_ready_queue)
     assert heard == [([2.0, 2.0], False), ([2.0, 2.0], True)]
 
 

@@ -33,7 +33,7 @@ def making(
 
     def fill(arrays: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         given = (*arrays, *outs)
-        key = key_of(given) if of_any_layout else is_aligned(given)
+        key = key_of(arrays, outs) if of_any_layout else is_aligned(given)
         if heeds:
             key = key, determinism.is_waived
         ready = found.get(key)

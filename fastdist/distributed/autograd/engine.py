@@ -314,7 +314,6 @@ class DistEngine:
         cost as much as a small one.
         """
         engine, context_id = local_engine(), task.part.terms.context_id
-        evaluate = engine._evaluate_in_context if task.streams else engine._evaluate
         plain = is_plain(task)
         outbox_before, context_before = set_current_outbox(outbox), current_context_id()
         grad_before, inline_before = tls.grad, tls.inline_pass
@@ -332,8 +331,10 @@ class DistEngine:
                 try:
                     if plain:
                         run_plain(engine, task, *taken, queue)
+                    elif task.streams:
+                        engine._evaluate_in_context(task, NodeTask(task, *taken), queue)
                     else:
-                        evaluate(task, NodeTask(task, *taken), queue)
+                        engine._evaluate(task, *taken, queue)
                 except BaseException as error:
                     task.set_exception(error, taken[0])
         finally:

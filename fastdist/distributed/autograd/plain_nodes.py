@@ -18,7 +18,6 @@ from __future__ import annotations
 from ...dispatch.node_writer import OpNode
 from ...engine.engine import Engine, _arrive, _device_of_array
 from ...engine.input_buffer import InputBuffer
-from ...engine.ready_queue import NodeTask
 from ...graph.anomaly import anomaly
 from ...graph.modes import modes
 from ...graph.node import Edge, Node, node_of
@@ -43,7 +42,7 @@ def run_plain(
     Thread  the queue's
     """
     if node.hooks is not None or modes.special or anomaly.enabled:
-        engine._evaluate(task, NodeTask(task, node, inputs), queue)
+        engine._evaluate(task, node, inputs, queue)
         return
     values, exec_info = inputs.values, task.exec_info
     info = exec_info.get(node)

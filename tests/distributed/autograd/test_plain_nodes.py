@@ -68,9 +68,9 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     evaluate = Engine._evaluate
 
-    def note(self: Engine, task: Any, item: Any, queue: Any, here: Any = None) -> None:
-        names.append(item.node.name())
-        evaluate(self, task, item, queue, here)
+    def note(self: Engine, task: Any, node: Any, *given: Any) -> None:
+        names.append(node.name())
+        evaluate(self, task, node, *given)
 
     monkeypatch.setattr(Engine, "_evaluate", note)
     return names
