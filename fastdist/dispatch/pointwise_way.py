@@ -14,6 +14,7 @@ from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.halves import is_half
 from ..kernels.cpu.memory import maker_of
+from ..kernels.cpu.numpy_pointwise import writes_anywhere
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.layout import Layout, memory_order
@@ -126,8 +127,9 @@ def _on_device(
 def _writing(op: PointwiseForm, facts: Layout) -> Callable[..., Any]:
     """Return what writes into memory of facts' shape and dtype."""
     kernel, is_half = kernel_for(op.run_body), facts.dtype.is_half
-    if facts.numel <= kernel.limit and isinstance(kernel.small, np.ufunc) and not is_half:
-        return kernel.small  # whose last positional argument is `out`
+    small: Callable[..., Any] = kernel.small
+    if facts.numel <= kernel.limit and writes_anywhere(small) and not is_half:
+        return small  # whose last positional argument is `out`
     run = kernel.run if is_half else kernel.compute
 
     def write(*arrays: Any) -> None:

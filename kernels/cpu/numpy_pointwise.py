@@ -124,7 +124,7 @@ class _Writer:
                     self._take_constants(node, text)
                 args = [text[arg] for arg in node.args]
                 last = node is self._tree
-                if into and last and isinstance(function, np.ufunc):
+                if into and last and writes_anywhere(function):
                     lines.append(f"_{node.primitive}({', '.join(args)}, out=out, casting='unsafe')")
                     return lines
                 lent = (
@@ -199,6 +199,18 @@ class _Constants(dict[Any, tuple[Any, ...]]):
 def gives_bool(node: Node) -> bool:
     """Say whether node is a comparison or its like."""
     return isinstance(node, Call) and PRIMITIVES[node.primitive].result == "bool"
+
+
+def writes_anywhere(function: Any) -> bool:
+    """Say whether function is a ufunc that writes what it should into an out of any strides.
+
+    Note    NumPy 2.4 writes these predicates of floats into the wrong places of an out with gaps,
+            without a word
+    """
+    return isinstance(function, np.ufunc) and function not in _OF_CONTIGUOUS_OUT
+
+
+_OF_CONTIGUOUS_OUT: Final = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
 
 
 def _number(value: float) -> str:

@@ -329,3 +329,14 @@ def test_powers_of_one_number_are_powers_on_both_sides(
         wanted = np.where(np.abs(wanted) > np.finfo(dtype).max, np.sign(wanted) * np.inf, wanted)
     usual = np.isfinite(wanted)
     np.testing.assert_allclose(large[usual], wanted[usual], rtol=tolerance, atol=least)
+
+
+@pytest.mark.parametrize("name", ["isfinite", "isinf", "isnan", "signbit"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_predicates_write_into_an_out_with_gaps(name: str, dtype: str) -> None:
+    x = np.array([[-1.0, 2.0, -3.0] * 5] * 7)
+    if dtype != "int32":
+        x[0, 3:6], x[5, 2] = (np.nan, np.inf, -np.inf), np.nan
+    given, out = x.astype(dtype), np.ones((7, 45), bool)[:, ::3]
+    kernel_for(parse(f"{name}(x)", ["x"])).run([given], out)
+    np.testing.assert_array_equal(out, getattr(np, name)(given))
