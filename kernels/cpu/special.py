@@ -324,7 +324,7 @@ def _large_gamma(a: float, x: float, side: float) -> float:
     """Return Q(a, x) of side 1 or P(a, x) of side -1 by the first terms of Temme's expansion."""
     d = (x - a) / a
     if d == -1.0:
-        return 0.5 - 0.5 * side
+        return 0.5 + 0.5 * side
     eta = math.copysign(math.sqrt(2.0 * abs(d - math.log1p(d))), d)
     slope = 1.0 / d - 1.0 / eta if abs(d) > 1e-3 else -1.0 / 3.0 + d / 12.0
     rest = math.exp(-0.5 * a * eta * eta) / math.sqrt(6.283185307179586 * a) * slope

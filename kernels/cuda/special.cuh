@@ -158,7 +158,7 @@ __device__ __noinline__ double upper_fraction(double a, double x) {
 // Q(a, x) of side 1 or P(a, x) of side -1 by the first terms of Temme's expansion.
 __device__ __noinline__ double large_gamma(double a, double x, double side) {
     const double d = (x - a) / a;
-    if (d == -1) return 0.5 - 0.5 * side;
+    if (d == -1) return 0.5 + 0.5 * side;
     const double eta = ::copysign(::sqrt(2 * ::fabs(d - ::log1p(d))), d);
     const double slope = ::fabs(d) > 1e-3 ? 1 / d - 1 / eta : -1.0 / 3 + d / 12;
     const double rest = ::exp(-0.5 * a * eta * eta) / ::sqrt(6.283185307179586 * a) * slope;

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from fastdist.kernels.cpu.special import digamma, erfinv, lgamma, polygamma
+from fastdist.kernels.cpu.special import digamma, erfinv, igamma, igammac, lgamma, polygamma
 
 EULER_GAMMA = 0.5772156649015329
 
@@ -114,3 +114,8 @@ def test_lgamma_is_infinite_at_poles_and_beyond_float64(x: float) -> None:
 )
 def test_lgamma_knows_these_values_beside_its_poles(x: float, expected: float) -> None:
     assert lgamma(x) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize(("a", "x"), [(1e20, 501.0), (1e17, 1.0), (1e300, 1e-300)])
+def test_incomplete_gamma_far_below_a_large_a_is_nothing(a: float, x: float) -> None:
+    assert (igamma(a, x), igammac(a, x)) == (0.0, 1.0)
