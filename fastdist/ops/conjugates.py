@@ -29,9 +29,8 @@ def conj_physical(input: Tensor) -> Tensor:
 @composite()
 def conj_physical_(input: Tensor) -> Tensor:
     """Conjugate complex numbers in place."""
-    if input.facts.dtype.is_complex:
-        input.copy_(conjugate(input))
-    return input
+    # A real number is its own conjugate, and written all the same: who saved it learns of it.
+    return input.copy_(conjugate(input))
 
 
 @composite()

@@ -33,8 +33,12 @@ def reduction_code(reduction: str) -> int:
 
 
 def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return what PyTorch's old arguments say, or reduction where they are not given."""
+    """Return what PyTorch's old arguments say, or reduction where they are not given.
+
+    Raises  ValueError for an unknown one, before anything else is looked at
+    """
     if size_average is None and reduce is None:
+        reduction_code(reduction)
         return reduction
     averages = size_average is None or bool(size_average)
     said = "none" if reduce is not None and not reduce else "mean" if averages else "sum"

@@ -337,7 +337,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     return return_types.linalg_lu(*_unpacked(compact, rows))
 
 
-@composite(name="lu")
+@composite(name="lu", takes_out=True)
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
     found = _factor("lu", A, pivot)

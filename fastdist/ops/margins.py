@@ -141,12 +141,14 @@ def multi_margin_loss(
 
 
 def _rows(input: Any) -> Any:
-    """Return a matrix, or a vector as one of one row.
+    """Return a matrix, or a vector as one of one row; a single number is a vector of one class.
 
     Raises  ShapeError for what has other axes, or no classes
     """
     shape = input.facts.shape
-    if len(shape) not in (1, 2) or not shape[-1]:
+    if not shape:
+        return input.reshape(1, 1)
+    if len(shape) > 2 or not shape[-1]:
         raise ShapeError(
             "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(shape)}"

@@ -62,7 +62,7 @@ def arange(
         start, end, step = int(start), int(end), int(step)
         whole = True
         if step == 0:
-            raise RuntimeError("step must be nonzero: int64 makes 0 of it")
+            raise ValueError("step must be nonzero: int64 makes 0 of it")
     # Whole numbers are counted without a fraction, which would be off beyond 2**53.
     count = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not wanted.is_floating_point:

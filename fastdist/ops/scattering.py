@@ -100,7 +100,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _written(input, src, lambda copy: copy.select(dim, index))
 
 
-@composite()
+@composite(takes_out=True)
 def slice_scatter(
     input: Tensor,
     src: Tensor,

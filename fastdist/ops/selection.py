@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.device import CPU
 from ..dispatch.batched_tensor import level_of, value_at
 from ..dispatch.batching import pointwise as in_one_shape
+from ..dispatch.constants import held
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 
@@ -28,6 +30,17 @@ def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
 )
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """Return input with value (a number or a 0-d tensor) where mask holds."""
+
+
+@masked_fill.refusal
+def _(dtypes: Any, operands: Any) -> None:
+    # A tensor's number is asked on the CPU alone: a device would have to be waited for.
+    value = operands[2]
+    if not isinstance(value, Tensor) or dtypes[2] is dtypes[0] or value.facts.shape:
+        return
+    if value.facts.device is CPU and not level_of((value,)):
+        number = value.array.item()
+        held(number if number.imag else number.real, dtypes[0])
 
 
 @masked_fill.batches

@@ -88,7 +88,7 @@ def solve_triangular(
     return triangular.public(A.mT, B.mT, not upper, unitriangular).mT  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(takes_out=True)
 def triangular_solve(
     input: Tensor,
     A: Tensor,

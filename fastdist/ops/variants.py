@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import WORDS, bool_, complex128, float64, float_limits, int64, uint8
-from ..core.errors import DTypeError, NoKernelError
+from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
 from ..dispatch.copy_inplace import inplace_of
@@ -300,6 +300,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     channel.
     """
     shape = input.facts.shape
+    if len(weight.facts.shape) > 1:
+        raise ShapeError(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
+            f"{len(weight.facts.shape)}"
+        )
     if weight.facts.numel != 1:
         channels = shape[1] if len(shape) > 1 else 1
         if weight.facts.numel != channels:

@@ -222,7 +222,7 @@ def test_arange_of_an_integer_dtype_steps_by_integers() -> None:
     assert fd.arange(0, 2.5, 0.5, dtype=fd.int32).tolist() == [0, 0, 0, 0, 0]
     assert fd.arange(0.5, 3, dtype=fd.int64).tolist() == [0, 1, 2]
     assert fd.arange(0, 5, 1.5, dtype=fd.int64).tolist() == [0, 1, 2, 3, 4]
-    with pytest.raises(RuntimeError, match=r"^step must be nonzero"):
+    with pytest.raises(ValueError, match=r"^step must be nonzero"):
         fd.arange(0, 1, 0.1, dtype=fd.int64)
 
 

@@ -340,3 +340,28 @@ def test_a_power_of_0_has_a_gradient_of_0() -> None:
 
 def test_vander_of_one_number_is_a_matrix_of_one_row() -> None:
     assert LA.vander(fd.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
+
+
+def test_lu_writes_into_out() -> None:
+    out = (fd.empty(3, 3), fd.empty(3, dtype=fd.int32))
+    with_out, plain = fd.lu(PAIR[1], out=out), fd.lu(PAIR[1])
+    assert with_out[0] is out[0] and with_out[1] is out[1]
+    assert out[0].equal(plain[0]) and out[1].equal(plain[1])
+
+
+@pytest.mark.parametrize("norm", [0.5, 3.0, 30.0])
+def test_matrix_exp_loses_little_in_single_precision(norm: float) -> None:
+    A = fd.linspace(-1.0, 1.0, 25, dtype=fd.float64).reshape(5, 5).cos()
+    A = (A * (norm / A.abs().sum(-1).amax())).float()
+    exact = LA.matrix_exp(A.double())
+    assert ((LA.matrix_exp(A) - exact).abs().amax() / exact.abs().amax()).item() < 3e-6
+
+
+def test_triangular_solve_and_slice_scatter_write_into_out() -> None:
+    triangle, right = fd.tensor([[2.0, 1.0], [0.0, 4.0]]), fd.tensor([[4.0], [8.0]])
+    out = (fd.empty(2, 1), fd.empty(2, 2))
+    assert fd.triangular_solve(right, triangle, out=out)[0] is out[0]
+    assert out[0].tolist() == [[1.0], [2.0]] and out[1].equal(triangle)
+    into = fd.empty(2, 2)
+    assert fd.slice_scatter(triangle, right, 1, 1, 2, out=into) is into
+    assert into.tolist() == [[2.0, 4.0], [0.0, 8.0]]

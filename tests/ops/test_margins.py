@@ -111,3 +111,18 @@ def test_gumbel_softmax_draws_in_proportion_and_is_differentiable_when_hard() ->
     assert logits.grad.abs().sum().item() > 0
     soft = F.gumbel_softmax(logits, tau=0.5)
     np.testing.assert_allclose(soft.sum(1).detach().numpy(), 1.0, rtol=1e-5)
+
+
+def test_one_score_without_axes_is_a_row_of_one_class() -> None:
+    x, first = fd.tensor(3.0, requires_grad=True), fd.tensor(0)
+    for loss in (F.multi_margin_loss, F.multilabel_margin_loss):
+        found = loss(x, first, reduction="none")
+        assert found.shape == () and found.item() == 0.0
+    F.multi_margin_loss(x, first).backward()
+    assert x.grad is not None and x.grad.item() == 0.0
+
+
+@pytest.mark.parametrize("loss", [F.multi_margin_loss, F.multilabel_margin_loss])
+def test_an_unknown_reduction_is_told_before_a_dtype(loss: Callable[..., fd.Tensor]) -> None:
+    with pytest.raises(ValueError, match="abc is not a valid value for reduction"):
+        loss(fd.ones(2, 3), fd.ones(2, 3), reduction="abc")

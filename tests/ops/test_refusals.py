@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -330,3 +331,32 @@ def test_what_pytorch_takes_is_taken_in_its_dtype() -> None:
     found = F.cosine_similarity(INTEGERS, FLOATS, dim=0)
     assert found.item() == pytest.approx(1.0)
     assert F.gaussian_nll_loss(INTEGERS, FLOATS, 2.5).item() == pytest.approx(0.4581453)
+
+
+def test_prelu_takes_no_matrix_of_weights() -> None:
+    with pytest.raises(RuntimeError, match="to be a scalar or 1D tensor, but got: ndim = 2"):
+        F.prelu(fd.ones(2, 8, 3), fd.ones(2, 4))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [(fd.int8, 300), (fd.int64, 1j), (fd.float32, 1j), (fd.int32, math.nan), (fd.float32, 1e300)],
+)
+def test_masked_fill_takes_no_tensor_whose_number_its_dtype_does_not_hold(
+    dtype: Any, value: Any
+) -> None:
+    given = fd.tensor(value, dtype=fd.float64) if isinstance(value, float) else fd.tensor(value)
+    with pytest.raises(
+        RuntimeError, match=r"value cannot be converted to type .* without overflow"
+    ):
+        fd.ones(2, dtype=dtype).masked_fill(BOOLS, given)
+    with pytest.raises(
+        RuntimeError, match=r"value cannot be converted to type .* without overflow"
+    ):
+        fd.ones(2, dtype=dtype).masked_fill_(BOOLS, given)
+
+
+def test_masked_fill_takes_a_tensor_whose_number_fits() -> None:
+    assert INTEGERS.masked_fill(BOOLS, fd.tensor(7.5)).tolist() == [7, 4]
+    assert FLOATS.masked_fill(BOOLS, fd.tensor(2 + 0j)).tolist() == [2.0, 4.0]
+    assert FLOATS.masked_fill(BOOLS, fd.tensor(-math.inf).double()).tolist() == [-math.inf, 4.0]
