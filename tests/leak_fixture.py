@@ -137,6 +137,8 @@ def _stem(name: str) -> str:
 
 
 def _children() -> Iterator[int]:
+    if (workers := sys.modules.get("tests.distributed.templates")) is not None:
+        yield from workers.unended()  # forked by a template, whose children they are
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -152,10 +154,12 @@ def _children() -> Iterator[int]:
 
 
 def _trackers() -> set[int]:
-    """Return the helpers that multiprocessing keeps until the interpreter ends."""
+    """Return the helpers, multiprocessing's and ours, that are kept until the interpreter ends."""
     tracker = sys.modules.get("multiprocessing.resource_tracker")
     server = sys.modules.get("multiprocessing.forkserver")
+    workers = sys.modules.get("tests.distributed.templates")
     return {
+        *(workers.templates() if workers else ()),
         getattr(getattr(tracker, "_resource_tracker", None), "_pid", None) or 0,
         getattr(getattr(server, "_forkserver", None), "_forkserver_pid", None) or 0,
     }

@@ -17,10 +17,10 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from bench.kept_port import KeptPort
+from tests.distributed import templates
 
 DEADLINE_S = 60.0
 _MODULE = "functions_of_the_test"
-_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 class WorkerFailed(AssertionError):
@@ -34,12 +34,7 @@ class Worker:
         self.rank = rank
         self._file = os.path.abspath(file)
         self._here, there = Pipe()
-        arguments = [sys.executable, os.path.abspath(__file__), file, str(there.fileno())]
-        self.process = subprocess.Popen(
-            [*arguments, str(rank)],
-            pass_fds=[there.fileno()],
-            env={**os.environ, "PYTHONPATH": _ROOT, **environment},
-        )
+        self.process = templates.begin(file, rank, there.fileno(), environment)
         there.close()
 
     def start(self, function: Callable[..., Any], *args: Any) -> None:
@@ -237,4 +232,8 @@ if __name__ == "__main__":
     faulthandler.enable()
     # The folder of this file must not hide modules of the standard library or the project.
     sys.path[:] = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]
-    _live(sys.argv[1], Connection(int(sys.argv[2])))
+    if len(sys.argv) == 2:
+        its_file, its_connection = templates.serve(int(sys.argv[1]))
+    else:
+        its_file, its_connection = sys.argv[1], int(sys.argv[2])
+    _live(its_file, Connection(its_connection))

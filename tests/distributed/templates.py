@@ -1,0 +1,232 @@
+"""Processes that fork the workers of tests: what each worker imports is imported once a rank.
+
+A worker takes half a second of a core to begin, nearly all of it imports, and a run of all tests
+begins some two thousand. A template has done that and waits; it has used nothing of what it
+imported. Each rank has one of its own, so that hashes and addresses differ between workers, as they
+do between processes that were started.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_WORKERS = os.path.join(_HERE, "workers.py")
+_ROOT = os.path.dirname(os.path.dirname(_HERE))
+_PRELOADED = ("pytest", "fastdist.distributed.autograd", "tests.distributed.members")
+# More ranks than this share: a template has the memory of a worker.
+NUM_TEMPLATES = 4
+# What is read when it is needed, as all that is ours is; the core is chosen by the first import.
+# What else an environment has of its own may be meant for a process that is started.
+_READ_LATE = (
+    *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
+    "OPENBLAS_CORETYPE",
+)
+_STATUS = struct.Struct("i")
+_MOST_BYTES = 1 << 20  # of a request, which holds an environment
+
+
+class TemplateError(AssertionError):
+    """A template is gone."""
+
+
+class ForkedWorker:
+    """A process that a template forked; it has the words of subprocess.Popen."""
+
+    def __init__(self, args: list[str], pid: int, descriptor: int, status: int) -> None:
+        self.args, self.pid = args, pid
+        self.returncode: int | None = None
+        self._descriptor, self._status = descriptor, status
+        _unended.add(self)
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while the process runs."""
+        return self._ended_within(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end, and return the exit code.
+
+        Raises  subprocess.TimeoutExpired
+        """
+        code = self._ended_within(timeout)
+        if code is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return code
+
+    def send_signal(self, kind: int) -> None:
+        """Send a signal, if the process has not been found ended."""
+        if self.poll() is None:
+            signal.pidfd_send_signal(self._descriptor, kind)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def _ended_within(self, timeout_s: float | None) -> int | None:
+        if self.returncode is None:
+            poll = select.poll()
+            poll.register(self._status, select.POLLIN)
+            if not poll.poll(None if timeout_s is None else timeout_s * 1000):
+                return None
+            told = os.read(self._status, _STATUS.size)
+            if not told:
+                raise TemplateError(f"the template of {self.args} is gone: how it ended is unknown")
+            (self.returncode,) = _STATUS.unpack(told)
+            os.close(self._status)
+            os.close(self._descriptor)
+            _unended.discard(self)
+        return self.returncode
+
+
+Process = ForkedWorker | subprocess.Popen[bytes]
+
+_unended: set[ForkedWorker] = set()
+_templates: dict[tuple[int, int], Template] = {}
+_templates_lock = threading.Lock()
+
+
+def unended() -> Iterator[int]:
+    """Yield the processes that were forked and have not been waited for."""
+    yield from [worker.pid for worker in _unended]
+
+
+def templates() -> Iterator[int]:
+    """Yield the templates, which live as long as this process."""
+    yield from [template.process.pid for template in list(_templates.values())]
+
+
+def begin(file: str, rank: int, connection: int, environment: Mapping[str, str]) -> Process:
+    """Begin a worker of a file of tests, which has the descriptor `connection` and this environment
+    besides that of the run. It is forked unless that might be meant for a process that is started.
+    """
+    whole = {**os.environ, "PYTHONPATH": _ROOT, **environment}
+    if _early(whole) != _USUAL:
+        command = [sys.executable, _WORKERS, file, str(connection), str(rank)]
+        return subprocess.Popen(command, pass_fds=[connection], env=whole)
+    key = (os.getpid(), rank % NUM_TEMPLATES)
+    with _templates_lock:
+        if key not in _templates:
+            _templates[key] = Template()
+        return _templates[key].fork((file, rank, whole, os.getcwd()), connection)
+
+
+def _early(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in _READ_LATE and not name.startswith("FASTDIST_")
+    }
+
+
+_USUAL = _early({**os.environ, "PYTHONPATH": _ROOT})
+
+
+@atexit.register
+def _end_templates() -> None:
+    for (process, _), template in _templates.items():
+        if process == os.getpid():
+            template.end()
+
+
+class Template:
+    """A template, as who asks it for workers sees it."""
+
+    def __init__(self) -> None:
+        self._ask, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with there:
+            self.process = subprocess.Popen(
+                [sys.executable, _WORKERS, str(there.fileno())],
+                pass_fds=[there.fileno()],
+                env=_USUAL,
+            )
+
+    def fork(self, words: tuple[Any, ...], connection: int) -> ForkedWorker:
+        status, there = os.pipe()
+        try:
+            # Tests catch what is written: the streams are those of this moment.
+            socket.send_fds(self._ask, [pickle.dumps(words)], [connection, there, 0, 1, 2])
+            told, descriptors, _, _ = socket.recv_fds(self._ask, _STATUS.size, 1)
+            pid = _STATUS.unpack(told)[0]
+        except (OSError, struct.error) as error:
+            code = self.process.wait(10)
+            self._ask.close()
+            os.close(status)
+            raise TemplateError(f"a template of workers ended with code {code}") from error
+        finally:
+            os.close(there)
+        return ForkedWorker(list(map(str, words[:2])), pid, descriptors[0], status)
+
+    def end(self) -> None:
+        self._ask.close()
+        self.process.wait()
+
+
+def serve(descriptor: int) -> tuple[str, int]:
+    """Be a template until nobody asks any more. Return in each process that it forks, with the
+    file and the connection of that worker.
+    """
+    ask = socket.socket(fileno=descriptor)
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # or the first collection of each worker would copy all that it looks at
+    # The threads are OpenBLAS's, which ends them before a fork and starts others when needed.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    forked: dict[int, tuple[int, int]] = {}  # by a descriptor of each: itself, and who hears of it
+    poll = select.poll()
+    poll.register(ask, select.POLLIN)
+    while True:
+        for ready, _ in poll.poll():
+            if ready in forked:
+                poll.unregister(ready)
+                os.close(ready)
+                process, status = forked.pop(ready)
+                code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+                with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+                    os.write(status, _STATUS.pack(code))
+                os.close(status)
+                continue
+            words, descriptors, _, _ = socket.recv_fds(ask, _MOST_BYTES, 5)
+            if not words:
+                os._exit(0)  # with nothing of what a worker does at its end
+            connection, status, *streams = descriptors
+            process = os.fork()
+            if process == 0:
+                others = [each for watch, (_, other) in forked.items() for each in (watch, other)]
+                for each in (status, *others):
+                    os.close(each)
+                ask.close()
+                return _be_worker(pickle.loads(words), streams), connection
+            for each in (connection, *streams):
+                os.close(each)
+            forked[watch := os.pidfd_open(process)] = process, status
+            poll.register(watch, select.POLLIN)
+            socket.send_fds(ask, [_STATUS.pack(process)], [watch])
+
+
+def _be_worker(words: tuple[str, int, dict[str, str], str], streams: Sequence[int]) -> str:
+    file, rank, environment, folder = words
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv[1:] = [file, str(rank)]
+    return file

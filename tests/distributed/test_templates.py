@@ -1,0 +1,108 @@
+"""The claim that a worker which is forked is to a test what one that is started was."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests import leak_fixture
+from tests.distributed import templates
+from tests.distributed.workers import Group, Worker, WorkerFailed, run_group
+from tests.leak_fixture import hold, left
+
+
+def environment_and_parent() -> tuple[dict[str, str], int, str]:
+    return dict(os.environ), os.getppid(), os.getcwd()
+
+
+def hash_of_a_word() -> int:
+    return hash("a word")
+
+
+def write_at_exit(path: str) -> None:
+    atexit.register(lambda: Path(path).write_text("ended"))
+
+
+def print_a_word() -> None:
+    sys.stdout.write("a word\n")
+    sys.stdout.flush()
+
+
+def exit_with(code: int) -> None:
+    os._exit(code)
+
+
+def threads_and_children() -> tuple[int, list[str]]:
+    return threading.active_count(), Path("/proc/thread-self/children").read_text().split()
+
+
+def test_the_environment_is_the_runs_with_the_workers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FASTDIST_OF_THIS_TEST", "1")
+    [(found, parent, folder)] = run_group(
+        environment_and_parent, 1, environment={"FASTDIST_OF_THIS_GROUP": "2"}
+    )
+    expected = {**os.environ, "FASTDIST_OF_THIS_GROUP": "2", "RANK": "0", "WORLD_SIZE": "1"}
+    expected["PYTHONPATH"] = found["PYTHONPATH"]  # where `tests` is
+    assert expected.items() <= found.items() and folder == os.getcwd()
+    assert parent in set(templates.templates())
+
+
+def test_what_may_be_meant_for_a_process_that_is_started_starts_one() -> None:
+    [(found, parent, _)] = run_group(
+        environment_and_parent, 1, environment={"OMP_NUM_THREADS": "1"}
+    )
+    assert (found["OMP_NUM_THREADS"], parent) == ("1", os.getpid())
+
+
+def test_hashes_differ_between_ranks() -> None:
+    assert len(set(run_group(hash_of_a_word, templates.NUM_TEMPLATES))) == templates.NUM_TEMPLATES
+
+
+def test_it_begins_with_one_thread_and_no_children() -> None:
+    assert run_group(threads_and_children, 2) == [(1, [])] * 2
+
+
+def test_it_ends_as_a_program_does(tmp_path: Path) -> None:
+    run_group(write_at_exit, 1, str(tmp_path / "word"))
+    assert (tmp_path / "word").read_text() == "ended"
+
+
+def test_what_it_writes_goes_where_this_process_writes(capfd: pytest.CaptureFixture[str]) -> None:
+    run_group(print_a_word, 1)
+    assert capfd.readouterr().out == "a word\n"
+
+
+def test_exit_codes_and_signals_are_told() -> None:
+    group = Group(__file__, 2)
+    try:
+        with pytest.raises(WorkerFailed, match="worker 0 ended with code 7"):
+            group[0].run(exit_with, 7)
+        with pytest.raises(subprocess.TimeoutExpired):
+            group[1].process.wait(0.01)
+        assert group[1].process.poll() is None
+        group[1].kill(signal.SIGTERM)
+        assert (group[1].process.wait(20), group[0].process.poll()) == (-signal.SIGTERM, 7)
+        group[1].kill()  # of a process that has ended: nothing, as subprocess has it
+    finally:
+        group.kill()
+
+
+def test_one_that_runs_on_is_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leak_fixture, "PATIENCE_S", 0.01)
+    before, worker = hold(), Worker(__file__, 0, {})
+    found = left(before, wider=False)
+    assert worker.end() == 0 and left(before, wider=False) == []
+    assert [words.split(" ")[:2] for words in found] == [["process", str(worker.process.pid)]]
+
+
+def test_a_template_that_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(templates.TemplateError, match="ended with code 1"):
+        templates.Template().fork((__file__, 0, {}, os.getcwd()), 0)
