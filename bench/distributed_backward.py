@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from .harness import Row
-from .rpc import compare_couples, serve
+from .rpc import compare_couples, serve, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
 # case: (what, turns a sample, ratio to reach)
@@ -66,6 +66,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
         from torch.distributed import autograd, rpc
 
         torch.set_num_threads(1)
+        warn_nobody()
         ones: Callable[..., Any] = torch.ones
     else:
         import fastdist
@@ -75,6 +76,8 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
     if rank == 0:
         serve(_works(rpc, autograd, ones), connection)
+    else:
+        stand_by()
     rpc.shutdown()
 
 

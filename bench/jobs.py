@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 
 from .harness import Case, Row, compare, peer_torch
-from .rpc import Couple
+from .rpc import Couple, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
 WORLD_SIZE = 4
@@ -83,12 +81,8 @@ class Crew(Couple):
 def _live(library: str, rank: int, connection: Connection) -> None:
     if library == "fastdist":
         importlib.import_module("fastdist").install_as_torch()
-        # By its names, here and in trees of other commits.
-        for name in ("workers.shutdown_notice", "shutdown_notice"):
-            logging.getLogger(f"fastdist.distributed.rpc.{name}").setLevel(logging.ERROR)
     else:
-        importlib.import_module("torch")
-        warnings.simplefilter("ignore")  # after torch, which asks for those of its own
+        warn_nobody()
     importlib.import_module("torch").set_num_threads(1)
     steps = importlib.import_module("bench.job_steps")
     # torch has one thread for each call that waits: of 16, a pipeline of 16 parts takes all.
@@ -96,6 +90,8 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     steps.rpc.init_rpc(f"w{rank}", rank=rank, world_size=WORLD_SIZE, rpc_backend_options=options)
     if rank == 0:
         _serve(steps.MAKERS, connection)
+    else:
+        stand_by()
     steps.rpc.shutdown()
 
 

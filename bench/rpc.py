@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection, Pipe
@@ -104,6 +105,7 @@ class Couple:
                     "MASTER_PORT": str(self._kept.number),
                 },
                 pass_fds=[there.fileno()],
+                stdin=subprocess.PIPE,  # whose end tells who calls nobody to come to an end
             )
             for rank in range(size)
         ]
@@ -159,6 +161,9 @@ class Couple:
         self._signal(signal.SIGCONT)
         if self._processes[0].poll() is None:
             self._here.send(("end", 0))
+        for process in self._processes:
+            if process.stdin is not None:
+                process.stdin.close()
         for process in self._processes:
             try:
                 process.wait(20)
@@ -225,6 +230,7 @@ def _live(library: str, rank: int, connection: Connection) -> None:
         from torch.distributed import rpc
 
         torch.set_num_threads(1)
+        warn_nobody()
         rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
         zeros: Callable[[int], Any] = torch.zeros
     else:
@@ -235,7 +241,20 @@ def _live(library: str, rank: int, connection: Connection) -> None:
         zeros = fastdist.zeros
     if rank == 0:
         serve(_works(rpc, zeros), connection)
+    else:
+        stand_by()
     rpc.shutdown()
+
+
+def warn_nobody() -> None:
+    """Let what torch warns of, most of it its own, not stand in the tables."""
+    # No filter would do: it asks for some of these warnings each time.
+    warnings.showwarning = lambda *_, **__: None
+
+
+def stand_by() -> None:
+    """Be there for calls of others until the couple ends: who shuts down waits for the others."""
+    sys.stdin.read()
 
 
 def serve(works: dict[str, Callable[[int], None]], connection: Connection) -> None:

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from .harness import Case, Row, Stopwatch, compare, peer_torch, stopwatch
-from .rpc import compare_couples, serve
+from .rpc import compare_couples, serve, stand_by, warn_nobody
 
 NEEDS = ("zmq",)
 ROWS, WIDTH = 200_000, 64
@@ -131,11 +131,14 @@ def _live(library: str, rank: int, connection: Connection) -> None:
     _library = importlib.import_module(library)
     if library == "torch":
         _library.set_num_threads(1)
+        warn_nobody()
     rpc = importlib.import_module(f"{library}.distributed.rpc")
     autograd = importlib.import_module(f"{library}.distributed.autograd")
     rpc.init_rpc(f"w{rank}", rank=rank, world_size=2)
     if rank == 0:
         serve(_works(rpc, autograd), connection)
+    else:
+        stand_by()
     rpc.shutdown()
 
 
