@@ -57,7 +57,7 @@ class EndsEverywhere(ABC):
         """Return those of other workers that are known here, by owner."""
 
     def tell_end(self, workers: Collection[Worker], number: int) -> None:
-        """Let workers hear, in a few milliseconds, that one is over.
+        """Let workers hear soon that one is over.
 
         Never raises: where a message does not arrive, the lease on the owner's life does the rest.
         """

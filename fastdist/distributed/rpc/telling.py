@@ -27,7 +27,10 @@ from .workers.worker import Worker
 _logger = logging.getLogger(__name__)
 
 NAME: Final = "fastdist-rpc-telling"
-TOGETHER_S: Final = 0.005
+# What is told is kept so much longer where it lives: for some steps of a few milliseconds, a small
+# part of a long one. With 5 ms a step of jobs over four processes took 5 to 10 % more processor
+# time.
+TOGETHER_S: Final = 0.02
 _FLUSH_S: Final = 5.0
 _MOST: Final = 1000  # what one message may hold
 # What is told may be told twice, so it is repeated when it could not be told.

@@ -17,6 +17,7 @@ from fastdist.distributed import autograd as da
 from fastdist.distributed import rpc
 from fastdist.distributed.autograd.container import get_instance
 from fastdist.distributed.rpc.functions import async_execution
+from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.references.rref import RRef
 from tests.distributed.rpc.simulated_calls import BUSY_S, HORIZON_S, Calls, try_seeds
 from tests.distributed.rpc.simulated_fixtures import group_ends, machine  # noqa: F401
@@ -168,6 +169,14 @@ def give_later(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
 
 
 @async_execution
+def give_much_later(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
+    answer: Future[Any] = Future()
+    world = scenarios[-1].world
+    world.at(world.now + seconds, here(), answer.set_result, None)
+    return answer
+
+
+@async_execution
 def pass_on(seconds: float, *rrefs: RRef[Any]) -> Future[Any]:
     agent, ranks = here().agent, scenarios[-1].group.ranks()
     to = agent.get_worker_info(ranks[(ranks.index(here().rank) + 1) % len(ranks)])
@@ -287,6 +296,77 @@ def _fetch(rref: RRef[Any]) -> None:
         rref.to_here(timeout=1.0)
     except RpcError:
         logging.getLogger(__name__).info("a fetch failed", exc_info=True)
+
+
+def note_kinds(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that fills with the kinds of what a worker asks by its shared lanes."""
+    kinds: list[str] = []
+    client = worker.agent.client
+    request = client.request
+
+    def note(to: Any, kind: MessageType, *rest: Any) -> Future[Any]:
+        kinds.append(kind.name)
+        return request(to, kind, *rest)
+
+    monkeypatch.setattr(client, "request", note)
+    return kinds
+
+
+@pytest.mark.parametrize("do", [drop, keep])
+def test_an_owner_hears_of_a_reference_only_if_it_does_not_end_at_once(
+    do: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = References(0, quiet=True)
+    scenarios[:] = [scenario]
+    world, (owner, sender, receiver) = scenario.world, scenario.group.workers
+    told = note_kinds(receiver, monkeypatch)
+    made: list[RRef[Any]] = []
+
+    def hand_on() -> None:
+        made.append(rpc.remote("w0", Value))
+        rpc.rpc_async("w2", do, (0.0, *made))
+
+    world.soon(sender, hand_on)
+    world.run_until(world.now + 1.0)
+    assert told == ["RREF_FORK_REQUEST"] * (do is keep) + ["RREF_CHILD_ACCEPT"]
+    (value,) = owner.agent.rrefs.owned.values()
+    assert len(value.users) == 1 + (do is keep)
+    assert sender.agent.rrefs.get_debug_info()["num_pending_children"] == "0"
+    made.clear()
+    gc.collect()
+    world.run_until(world.now + 1.0)
+    assert [len(one.users) for one in owner.agent.rrefs.owned.values()] == [1] * (do is keep)
+    scenario.kept.clear()
+    world.run_until(world.now + 1.0)
+    assert scenario.is_clean(owner) and scenario.is_clean(sender) and scenario.is_clean(receiver)
+
+
+def test_who_is_answered_knows_that_a_reference_to_its_value_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = References(0, quiet=True)
+    scenarios[:] = [scenario]
+    world, (owner, receiver, _) = scenario.world, scenario.group.workers
+    told = note_kinds(receiver, monkeypatch)
+    world.soon(owner, lambda: rpc.rpc_async("w1", keep, (0.0, new())))
+    world.run_until(world.now + 1.0)
+    assert told == [] and len(owner.agent.rrefs.owned.values()) == 1
+    assert owner.agent.rrefs.get_debug_info()["num_pending_children"] == "0"
+    scenario.kept.clear()
+    world.run_until(world.now + 1.0)
+    assert told == ["RREF_USER_DELETE"] and scenario.is_clean(owner) and scenario.is_clean(receiver)
+
+
+def test_a_value_goes_with_its_last_reference_though_the_call_goes_on() -> None:
+    scenario = References(0, quiet=True)
+    scenarios[:] = [scenario]
+    world, (owner, *_) = scenario.world, scenario.group.workers
+    answers: list[Future[Any]] = []
+    world.soon(owner, lambda: answers.append(rpc.rpc_async("w1", give_much_later, (9.0, new()))))
+    world.run_until(world.now + 1.0)
+    assert owner.agent.rrefs.owned.values() == [] and not answers[0].done()
+    world.run_until(world.now + 9.0)
+    assert answers[0].done()
 
 
 @pytest.mark.parametrize("ask", ["a fetch", "a call"])

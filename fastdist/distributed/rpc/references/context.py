@@ -4,13 +4,14 @@
 # The owner keeps a value while somebody refers to it: an RRef object here, or a user (a fork) that
 # it has been told of. A user of remote() is known by the call itself. When a reference travels, it
 # forks: the receiver gets a reference of its own, and until the owner knows of it the sender keeps
-# its own alive ("pending child": forks.py). The receiver tells the owner (RREF_FORK_REQUEST),
-# then the sender (RREF_CHILD_ACCEPT). If the sender is the owner, it registers the fork when it
-# packs the message. Where a call takes it home, to the owner, the answer says that it has come, and
-# the sender names the owner itself as who is to be told. A reference that is not confirmed yet is
-# kept alive here ("pending user"), so that its end (RREF_USER_DELETE) is never told before its
-# beginning. Whoever dies or leaves holds nothing any more: its users and the children that went to
-# it are dropped.
+# its own alive ("pending child": forks.py). The receiver tells the owner (RREF_FORK_REQUEST), then
+# the sender (RREF_CHILD_ACCEPT). It does so a moment later: most references are arguments, and of
+# one that has ended by then the sender alone need hear. If the sender is the owner, it registers
+# the fork when it packs the message. Then, and where a call takes it home, to the owner, the answer
+# to the call says that it has come, and nobody need be told. A reference is kept alive while its
+# owner is being told of it ("pending user"), so that its end (RREF_USER_DELETE) is never told
+# before its beginning. Whoever dies or leaves holds nothing any more: its users and the children
+# that went to it are dropped; those that came from it live on if their owners have heard of them.
 #
 # Others may ask the owner for a value before its maker's call has come. It must know when that will
 # not come any more, and an id has the rank of its maker alone, which may be another life's by now.
@@ -52,6 +53,9 @@ from .rref import OwnedValue, RRef, above, copy_of, creation_error, id_as_text
 
 _logger = logging.getLogger(__name__)
 
+# Of a reference whose sender is not to be told that it has come: it knows.
+_NOBODY = -1
+
 
 class RRefContext:
     """All RRefs of one agent.
@@ -70,6 +74,9 @@ class RRefContext:
         self._pending_users: dict[int, RRef[Any]] = {}
         self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
         self._refused: dict[int, None] = {}  # the latest forks that are not to come any more
+        # References here of which their owners were not told yet, and the ranks of who sent them.
+        # Without the lock, for they end in finalizers: whoever takes one out has it.
+        self._untold: dict[int, int] = {}
         self._forks = Forks(self._teller, self.owned, self._hold_or_refuse)
         self.gave_up = self._forks.gave_up
         for kind, handler in (
@@ -129,8 +136,12 @@ class RRefContext:
         return self.client.begin(rref._owner, kind, None, words, timeout, _Fetch(rref)).wait()
 
     def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
-        """Tell the owner, soon, that a reference here has ended."""
-        self._teller.soon(self._tell_delete, owner, (rref_id, fork_id))
+        """Tell the owner, soon, that a reference here has ended, if it has heard of it at all."""
+        parent = self._untold.pop(fork_id, None)
+        if parent is None:
+            self._teller.soon(self._tell_delete, owner, (rref_id, fork_id))
+        else:
+            self._teller.soon(self._tell_accept, parent, fork_id)
 
     def owned_died(self, owned: OwnedValue) -> None:
         """Look, soon, whether a value that lives here is needed any more."""
@@ -150,7 +161,7 @@ class RRefContext:
             users = list(self._users.values())
         for rref in users:
             rref._is_deleted = True
-            self._teller.soon(self._tell_delete, rref._owner, (rref._id, rref._fork_id))
+            self.user_died(rref._owner, rref._id, rref._fork_id)
         self._teller.flush()
 
     def close(self) -> None:
@@ -158,6 +169,7 @@ class RRefContext:
         with self._lock:
             gone, self._pending_users = self._pending_users, {}
         del gone
+        self._untold.clear()
         self.owned.clear()
         self._forks.clear()
 
@@ -171,7 +183,7 @@ class RRefContext:
         with self._lock:
             return {
                 **self.owned.get_debug_info(),
-                "num_pending_users": str(len(self._pending_users)),
+                "num_pending_users": str(len(self._pending_users) + len(self._untold)),
                 "num_pending_children": str(len(self._forks)),
                 "num_users": str(len(self._users)),
             }
@@ -189,10 +201,10 @@ class RRefContext:
         fork_id = self._new_id()
         if rref._owned is not None and message is not None and not message.peer.is_self:
             self.owned.add_user(rref._owned, fork_id, message.peer)
-        owner = rref._owner
-        goes_home = message is not None and message.peer is owner and not message.is_answer
-        self._forks.leave(fork_id, rref, message, is_told=not goes_home)
-        parent = owner.id if goes_home else self.me.id
+        owner, parent = rref._owner, self.me.id
+        if message is not None and not message.is_answer and owner in (self.me, message.peer):
+            parent = _NOBODY
+        self._forks.leave(fork_id, rref, message, is_told=parent != _NOBODY)
         words = owner.id, rref._id, fork_id, parent, owner.record.incarnation
         return (*words, rref._maker) if rref._maker else words
 
@@ -215,18 +227,15 @@ class RRefContext:
             self._accept(parent, fork_id)
             return rref
         rref = RRef._make(self, owner, rref_id, fork_id, maker=maker)
-        self._add_pending_user(rref)
+        with self._lock:
+            self._users[fork_id] = rref
         self._require_wanted(rref, fork_id)
-        if parent == owner_id:
-            self._confirm(fork_id)
+        if parent in (owner_id, _NOBODY):
+            rref._confirmed = True
             self._accept(parent, fork_id)
-            return rref
-        metadata = {"rref": rref_id, "fork": fork_id}
-        if maker:
-            metadata["maker"] = maker
-        kind = MessageType.RREF_FORK_REQUEST
-        told = self.client.send(owner, kind, (), metadata, retries=RETRIES)
-        told.when_done(lambda done: self._fork_acknowledged(owner, parent, fork_id, done))
+        else:
+            self._untold[fork_id] = parent
+            self._teller.soon(self._tell_forks, owner, fork_id)
         return rref
 
     def _hold_or_refuse(self, fork_ids: Iterable[int]) -> list[int]:
@@ -249,26 +258,54 @@ class RRefContext:
                 f"{rref} comes too late: its sender has given up the call that brings it"
             )
 
-    def _fork_acknowledged(
-        self, owner: Worker, parent: int, fork_id: int, done: Future[Any]
+    def _tell_forks(self, owner: Worker, fork_ids: Sequence[int]) -> None:
+        """Tell the owner of references that have come here, and have not ended since."""
+        parents: dict[int, int] = {}
+        rrefs: list[RRef[Any]] = []
+        for fork_id in fork_ids:
+            parent = self._untold.pop(fork_id, None)
+            if parent is None:
+                continue
+            with self._lock:
+                rref = self._users.get(fork_id)
+                if rref is not None:
+                    self._pending_users[fork_id] = rref
+            if rref is None:
+                self._accept(parent, fork_id)
+            else:
+                rrefs.append(rref)
+                parents[fork_id] = parent
+        if not rrefs:
+            return
+        metadata = {
+            "rref": tuple([rref._id for rref in rrefs]),
+            "fork": (*parents,),
+            "maker": tuple([rref._maker for rref in rrefs]),
+        }
+        kind = MessageType.RREF_FORK_REQUEST
+        told = self.client.send(owner, kind, (), metadata, retries=RETRIES)
+        told.when_done(lambda done: self._forks_acknowledged(owner, parents, done))
+
+    def _forks_acknowledged(
+        self, owner: Worker, parents: Mapping[int, int], done: Future[Any]
     ) -> None:
-        self._confirm(fork_id)
-        # A dead owner needs no telling, and its values are gone.
-        if done.exception() is None or owner.is_dead:
-            self._accept(parent, fork_id)
+        for fork_id, parent in parents.items():
+            self._confirm(fork_id)
+            # A dead owner needs no telling, and its values are gone.
+            if done.exception() is None or owner.is_dead:
+                self._accept(parent, fork_id)
 
     def _accept(self, parent: int, fork_id: int) -> None:
-        if parent == self.me.id:
-            self._forks.accepted([fork_id])
-            return
-        sender = self._workers.find(parent)
-        if sender is not None:
-            self._teller.soon(self._tell_accept, sender, fork_id)
+        if parent != _NOBODY:
+            self._teller.soon(self._tell_accept, parent, fork_id)
 
-    def _tell_accept(self, parent: Worker, fork_ids: Sequence[int]) -> None:
-        metadata = {"fork": tuple(fork_ids)}
-        kind, failure = MessageType.RREF_CHILD_ACCEPT, "references were not accepted"
-        self._teller.tell(parent, kind, metadata, failure=failure)
+    def _tell_accept(self, parent: int, fork_ids: Sequence[int]) -> None:
+        if parent == self.me.id:
+            self._forks.accepted(fork_ids)
+        elif (sender := self._workers.find(parent)) is not None:
+            metadata = {"fork": tuple(fork_ids)}
+            kind, failure = MessageType.RREF_CHILD_ACCEPT, "references were not accepted"
+            self._teller.tell(sender, kind, metadata, failure=failure)
 
     # ---- what others ask -----------------------------------------------------------------------
 
@@ -319,18 +356,16 @@ class RRefContext:
         return owned.future.then(lambda done: ValueReply(owned.value()))
 
     def _delete_came(self, request: Message) -> None:
-        rref_ids, fork_ids = lists_of(request, "rref", "fork")
-        if len(rref_ids) != len(fork_ids):
-            refuse(request.metadata, "fork", request.peer.id, "as many ids as in 'rref'")
-        self.owned.end_uses(list(zip(rref_ids, fork_ids, strict=True)))
+        rows = _of_one_length(request, lists_of(request, "rref", "fork"))
+        self.owned.end_uses([*zip(*rows, strict=True)])
+        self._forks.accepted(rows[1])  # the call that brought them may have no answer yet
 
     def _fork_came(self, request: Message) -> None:
-        rref_id, fork_id = ids_of(request)
-        words = request.metadata
-        maker = number(words, "maker", request.peer.id) if "maker" in words else 0
-        owned = self.owned.hear_of(rref_id, maker)
-        self.owned.add_user(owned, fork_id, request.peer)
-        self.owned.fail_if_unborn(owned)
+        rows = _of_one_length(request, lists_of(request, "rref", "fork", "maker"))
+        for rref_id, fork_id, maker in zip(*rows, strict=True):
+            owned = self.owned.hear_of(rref_id, maker)
+            self.owned.add_user(owned, fork_id, request.peer)
+            self.owned.fail_if_unborn(owned)
 
     def _accept_came(self, request: Message) -> None:
         self._forks.accepted(*lists_of(request, "fork"))
@@ -363,6 +398,12 @@ class RRefContext:
         metadata = {"rref": rref_ids, "fork": fork_ids}
         kind, failure = MessageType.RREF_USER_DELETE, "references were not ended"
         self._teller.tell(owner, kind, metadata, failure=failure)
+
+
+def _of_one_length(request: Message, rows: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+    if len({*map(len, rows)}) != 1:
+        refuse(request.metadata, "fork", request.peer.id, "as many ids as in the words beside it")
+    return rows
 
 
 class _Fetch:
