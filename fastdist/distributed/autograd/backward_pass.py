@@ -88,6 +88,7 @@ class BackwardPass:
         "came",
         "done",
         "failure",
+        "follow",
         "left_at",
         "lost_before",
         "num_received",
@@ -112,6 +113,8 @@ class BackwardPass:
         self.done: Future[None] = Future()
         # Gradients that came for sends which have not handed them on; None where nothing follows.
         self.came: dict[Node, tuple[Tensor | None, ...] | None] = {}
+        # Of those that came on devices: what lets a thread's current streams wait for them.
+        self.follow: dict[Node, Callable[[], None]] = {}
         # Without whom it began. See Note [Workers that are lost before a pass].
         self.lost_before: frozenset[Worker] = frozenset()
         # The workers that its context has reached; none once that is over.
@@ -188,6 +191,7 @@ class BackwardPass:
             self._awaited, self._outstanding = {}, []
             self.record = None
         self.came.clear()
+        self.follow.clear()
         done, self.done = self.done, Future()
         return done
 

@@ -241,7 +241,7 @@ class DistEngine:
     ) -> list[Node]:
         """Give gradients to their sends, and return those that are to run now."""
         starts: list[Node] = []
-        for message_id, tensors, recorded, devices, _ in came:
+        for message_id, tensors, recorded, devices, _, follow in came:
             function = context.retrieve_send_function(message_id)
             if recorded != NOT_RECORDED:
                 receive_recorded(context, recorded, function.to_worker, tensors or ())
@@ -250,7 +250,7 @@ class DistEngine:
             if tensors is None:
                 function.set_unused(part)
             else:
-                function.set_grads(part, tuple(tensors), fresh, devices)
+                function.set_grads(part, tuple(tensors), fresh, devices, follow)
             starts.append(function)
         return starts
 

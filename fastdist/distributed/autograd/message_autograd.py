@@ -27,7 +27,7 @@ from .container import (
     released_inside,
 )
 from .context import DistAutogradContext
-from .outbox import NOT_RECORDED
+from .outbox import NOT_RECORDED, goals_of
 from .recv_rpc_backward import RecvRpcBackward
 from .send_rpc_backward import SendRpcBackward
 from .sparse_parts import carried_parts, rebuild_recorded
@@ -85,6 +85,8 @@ class AutogradInterceptor:
             )
         kind = request.effective_type
         if kind not in _WRAPPED:
+            if kind == MessageType.BACKWARD_AUTOGRAD_REQ:
+                request.goals = goals_of(request)
             return
         if modes.tracers:
             note_answer(_CALLED[MessageType(kind)], request.tensors, request.peer.name)
@@ -121,6 +123,8 @@ class AutogradInterceptor:
         """Wrap a response to a wrapped request, if a gradient may come back for it."""
         block = request.autograd
         if block is None:
+            if request.effective_type == MessageType.BACKWARD_AUTOGRAD_REQ:
+                answer.goals = goals_of(answer)
             return
         context = get_instance().find_context(block.context_id)
         if context is None:

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from ...core.device import CPU
+from ...core.device import CPU, Device
 from ...core.future import Future
 from ...devices.staging import HostCopies, wait_for
 from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent
 from ..rpc.message.metadata import Value
+from ..rpc.message.tensors import arrival_of
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import Words, numbers, refuse, texts
 from .abort import abort_everywhere
 from .backward_pass import BackwardPass
-from .sparse_parts import SPARSE, apart, together
+from .sparse_parts import SPARSE, apart, spread, together
 
 if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
+    from ..rpc.message.message import Message
     from ..rpc.workers.worker import Worker
 
 # Note [Gradients that wait a little]
@@ -66,6 +68,8 @@ class Gradients(NamedTuple):
     devices: Sequence[str] = ()
     # By which the tensors come to the CPU, where they do: to be waited for before they are read.
     copies: HostCopies | None = None
+    # What lets a thread's current streams wait for those that travel, or came, on devices.
+    follow: Callable[[], None] | None = None
 
 
 class Parcel:
@@ -80,7 +84,7 @@ class Parcel:
 
     def content(self) -> tuple[list[Tensor], dict[str, Value]]:
         """Return all tensors, one message after the other, and the words by which the other side
-        knows which belong to which message. Waits for those of devices.
+        knows which belong to which message. Waits for those that come to the CPU.
 
         Raises  what failed on a device
         """
@@ -89,9 +93,11 @@ class Parcel:
         copies = [one.copies for one in self.gradients if one.copies is not None]
         if copies:
             wait_for(copies)
-        for message_id, tensors, _, places, _ in self.gradients:
+        for message_id, tensors, _, places, _, follow in self.gradients:
             numbers += (message_id, UNUSED if tensors is None else len(tensors))
             devices += places or [""] * len(tensors or ())
+            if follow is not None:
+                follow()
         found, told = apart([one for sent in self.gradients for one in sent.tensors or ()])
         words: dict[str, Value] = {MESSAGES: numbers}
         if told:
@@ -191,11 +197,28 @@ class Outbox:
         return tensors, {**self.part.terms._asdict(), **words}
 
 
+def goals_of(message: Message) -> Sequence[Device]:
+    """Return where those gradients of a message belong that travel on devices, among all that it
+    carries; nothing where none does.
+    """
+    words: Any = message.metadata
+    if DEVICES not in words or all(tensor.facts.device is CPU for tensor in message.tensors):
+        return ()
+    devices = spread(words[DEVICES], words.get(SPARSE, ()))
+    on_cpu = [""] * (len(message.tensors) - len(devices))  # tangents, behind them
+    return [
+        CPU if tensor.facts.device is CPU else Device(name)
+        for tensor, name in zip(message.tensors, [*devices, *on_cpu], strict=True)
+    ]
+
+
 def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradients]:
     """Return the gradients of a message; behind them its tensors may have brought tangents.
 
+    Thread  the one that opened the message
     Raises  MessageError where the numbers do not fit the tensors
     """
+    follow = arrival_of(tensors)
     pairs = numbers(words, MESSAGES, sender)
     tensors = together(_own_memory(tensors), words, sender)
     counts = pairs[1::2]
@@ -216,7 +239,7 @@ def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradien
             found.append(Gradients(message_id, None))
             continue
         end = at + count
-        found.append(Gradients(message_id, tensors[at:end], own, devices[at:end]))
+        found.append(Gradients(message_id, tensors[at:end], own, devices[at:end], None, follow))
         at = end
     return found
 

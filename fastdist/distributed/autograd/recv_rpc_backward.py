@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import ref
 
@@ -15,10 +15,12 @@ from ...dispatch.tangents import levels_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...ops.copying import move
+from ...ops.creation import zeros
 from ...ops.sparse import sparse_tensor
 from ...tensor.layout import Layout
 from ...tensor.tensor import Tensor, layout_near, layout_of, wrap
 from ..rpc.message.ids import id_text
+from ..rpc.message.tensors import arrival_of
 from .backward_pass import BackwardPass, DistGraphTask
 from .outbox import NOT_RECORDED, Gradients, Outbox, current_outbox
 
@@ -101,10 +103,12 @@ class RecvRpcBackward(Node):
             self._send(part, Gradients(self.message_id, None))
             return ()
         recorded, record = NOT_RECORDED, part.record
-        grads, copies = _on_their_way(came, self.facts, has_history=record is not None)
+        ways = (self._stays_on_device, record is not None)
+        grads, copies = _on_their_way(came, self.facts, *ways)
         if record is not None:
             recorded = record(grads, self.from_worker)
-        self._send(part, Gradients(self.message_id, grads, recorded, self._places(), copies))
+        places, follow = self._places(), arrival_of(grads)
+        self._send(part, Gradients(self.message_id, grads, recorded, places, copies, follow))
         return ()
 
     def _pass_here(self) -> BackwardPass:
@@ -127,6 +131,13 @@ class RecvRpcBackward(Node):
             outbox.add(self.from_worker, sent)
             outbox.flush()
 
+    def _stays_on_device(self, device: Device) -> bool:
+        """Return whether gradients go from a device of this worker to the sender's directly."""
+        lender, there = self.from_worker.lender, self.device_map.get(device)
+        if there is None or lender is None or lender.devices is None:
+            return False
+        return bool(lender.devices.is_open(device, there))
+
     def _places(self) -> list[str]:
         """Return on which devices of the sender gradients belong; none where no map leads there."""
         if not self.device_map:
@@ -139,25 +150,40 @@ class RecvRpcBackward(Node):
         return "torch::distributed::autograd::RecvRpcBackward"
 
 
-def _zeros(layout: Layout) -> Tensor:
-    array = np.zeros(layout.shape, layout.dtype.numpy)
-    return wrap(array, layout_of(array, CPU))
+# Note [Gradients between GPUs]
+# Where tensors go from GPU to GPU (rpc/message/cuda_ipc.py), gradients do, by the device map of the
+# receive, which need not be that of the calls to its sender: the message says where each belongs
+# (`goals`). They stay where they are until it is packed; `follow`, made where they were given, lets
+# the streams of whoever packs it wait for them, and another one those of the pass to which they
+# come. All else comes to the CPU: sparse ones, and those that have a history or tangents, for which
+# a copy is a Node of its own.
 
 
 def _on_their_way(
-    came: Sequence[Tensor | None], layouts: Sequence[Layout], *, has_history: bool = False
+    came: Sequence[Tensor | None],
+    layouts: Sequence[Layout],
+    stays_on_device: Callable[[Device], bool],
+    has_history: bool,
 ) -> tuple[list[Tensor], HostCopies | None]:
     """Return gradients on the CPU, to be read when the copies, if there are any, have been waited
-    for: by whoever sends them, at once for all that leave together. With a history sparse ones
-    become dense, for it to go on at the other side.
+    for: by whoever sends them, at once for all that leave together; or on devices, where they stay.
+    With a history sparse ones become dense, for it to go on at the other side.
     """
-    grads = [
-        _zeros(layout) if grad is None else grad for grad, layout in zip(came, layouts, strict=True)
-    ]
-    if has_history:
-        grads = [grad.to_dense() if grad.facts.is_sparse else grad for grad in grads]
-    # The send puts them on the devices of the tensors that were sent, whatever the device maps say.
-    away = [i for i, grad in enumerate(grads) if grad.facts.device is not CPU]
+    grads: list[Tensor] = []
+    away: list[int] = []
+    for i, (grad, layout) in enumerate(zip(came, layouts, strict=True)):
+        stays = not has_history and layout.device is not CPU and stays_on_device(layout.device)
+        if grad is None:
+            grad = zeros(layout.shape, dtype=layout.dtype, device=layout.device if stays else CPU)
+        elif grad.facts.is_sparse and has_history:
+            grad = grad.to_dense()
+        grads.append(grad)
+        # The send puts them on the devices of the tensors that were sent, whatever the maps say.
+        stays = stays and grad.facts.device is layout.device
+        if grad.facts.device is not CPU and (
+            not stays or grad.facts.is_sparse or levels_of((grad,))
+        ):
+            away.append(i)
     if not away:
         return grads, None
     parts = [_arrays_of(grads[i]) for i in away]

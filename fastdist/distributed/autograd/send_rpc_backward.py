@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...core.device import CPU
@@ -45,9 +45,10 @@ class SendRpcBackward(Node):
         grads: tuple[Tensor | None, ...],
         fresh: bool = False,
         devices: Sequence[str] = (),
+        follow: Callable[[], None] | None = None,
     ) -> None:
         """Take the gradients of one message, for a pass; if they are fresh, nobody else holds
-        their memory.
+        their memory. `follow` lets a thread's current streams wait for those that came on devices.
 
         Raises  MessageError if there is not one for every tensor that was sent, where that was
         """
@@ -63,6 +64,12 @@ class SendRpcBackward(Node):
                     f"a gradient of shape {grad.facts.shape} came from worker "
                     f"{self.to_worker.id} for a tensor of shape {layout.shape}"
                 )
+            # By a device map that leads back, or by the CPU.
+            if grad is not None and grad.facts.device not in (CPU, layout.device):
+                raise MessageError(
+                    f"a gradient on {grad.facts.device} came from worker {self.to_worker.id} for "
+                    f"a tensor that was sent from {layout.device}"
+                )
         for device, layout in zip(devices, self.facts, strict=False):
             if device and device != str(layout.device):
                 raise MessageError(
@@ -71,6 +78,8 @@ class SendRpcBackward(Node):
                 )
         # First: they may be handed on from here.
         self._is_fresh = fresh
+        if follow is not None:
+            part.follow[self] = follow
         part.came[self] = grads
 
     def set_unused(self, part: BackwardPass) -> None:
@@ -100,6 +109,8 @@ class SendRpcBackward(Node):
         assert len(grads) == len(self.edges), "a send ran before its gradients came"
         assert all(grad is not None for grad in grads), "a send was given an undefined gradient"
         # Here and not where they came: what is copied must be there on the stream of the pass.
+        if part is not None and (follow := part.follow.pop(self, None)) is not None:
+            follow()
         placed = _on_devices_of(self.facts, grads)
         return tuple([as_taken(g, edge) for g, edge in zip(placed, self.edges)])
 

@@ -62,6 +62,16 @@ def together(tensors: Sequence[Tensor], words: Words, sender: int) -> Sequence[T
     return [*found, *tensors[taken:]]
 
 
+def spread(names: Sequence[str], told: Sequence[int]) -> list[str]:
+    """Return one name for each tensor of a message that leaves, of one for each gradient."""
+    found, at = [*names], 0
+    while at < len(told):
+        first, _, axes = told[at : at + 3]
+        found.insert(first, found[first])
+        at += 3 + axes
+    return found
+
+
 def carried_parts(tensor: Tensor, *, has_history: bool = False) -> tuple[Any, ...]:
     """Return what rebuild_recorded makes a sparse tensor of; its values have its tangents, and its
     history if that is to be known.

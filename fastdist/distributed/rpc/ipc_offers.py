@@ -17,6 +17,7 @@ from fastdist.devices.backend import backend_of
 from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.arena.lender import Lender, offer_ids
 
+from .debug_log import debug_log
 from .handlers import Reply, register_handler, unregister_handler
 from .message.cuda_ipc import (
     CameOnDevice,
@@ -83,7 +84,7 @@ class IpcOffers:
 
     def _offer_soon(self, pair: GpuLender, host: Lender, worker: Worker) -> None:
         if not self._agent.submit_uncounted(self._offer, pair, host, worker):
-            pair.refuse("the agent shuts down")
+            self._refuse(pair, worker, "the agent shuts down")
 
     def _offer(self, pair: GpuLender, host: Lender, worker: Worker) -> None:
         arena = host.arena()
@@ -91,7 +92,7 @@ class IpcOffers:
             if (why := host.why_refused) is None:
                 pair.offer_again()  # once the arena, which was offered by now, is common
             else:
-                pair.refuse(f"the arena is not common: {why}")
+                self._refuse(pair, worker, f"the arena is not common: {why}")
             return
         proof, offer_id = os.urandom(_PROOF_BYTES), next(offer_ids)
         mine, theirs = pair.mine.index or 0, pair.theirs.index or 0
@@ -99,7 +100,7 @@ class IpcOffers:
             array = backend_of("cuda").from_numpy(np.frombuffer(proof, np.uint8), mine)
             lent = lend_arrays(mine, [array], host, offer_id)
             if lent is None:
-                pair.refuse(f"{pair.mine} has no memory for other processes")
+                self._refuse(pair, worker, f"{pair.mine} has no memory for other processes")
                 return
             piece, (start,) = lent
             words: dict[str, Value] = {
@@ -112,7 +113,7 @@ class IpcOffers:
             answered = self._agent.send(worker, kind, (), words, OFFER_TIMEOUT_S)
         except FastdistError as error:
             host.end(offer_id)
-            pair.refuse(str(error))
+            self._refuse(pair, worker, str(error))
             return
 
         def look(done: Future[Reply]) -> None:
@@ -121,13 +122,21 @@ class IpcOffers:
             if isinstance(error, RpcTimeoutError):
                 pair.offer_again()
             elif error is not None:
-                pair.refuse(str(error))
+                self._refuse(pair, worker, str(error))
             elif done.value().metadata.get("proof") == proof:
                 pair.open(arena)
+                self._tell(pair, worker)
             else:
-                pair.refuse(str(done.value().metadata.get("refused")))
+                self._refuse(pair, worker, str(done.value().metadata.get("refused")))
 
         answered.add_done_callback(look)
+
+    def _refuse(self, pair: GpuLender, worker: Worker, why: str) -> None:
+        pair.refuse(why)
+        self._tell(pair, worker)
+
+    def _tell(self, pair: GpuLender, worker: Worker) -> None:
+        debug_log.worker(self._agent.me.rank, "rank %d, %s", worker.id, pair.describe())
 
     def _offer_came(self, request: Message) -> Reply:
         try:

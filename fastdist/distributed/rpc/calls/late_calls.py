@@ -135,7 +135,9 @@ class LateCalls:
         if any(tensor.facts.device is not CPU for tensor in message.tensors):
             device_map = self._client.device_map_to(call.peer)
             call.departure = Departure(
-                message.tensors, device_map, call.peer.lender, message.message_id, is_late=True
+                *(message.tensors, device_map, call.peer.lender, message.message_id),
+                goals=message.goals,
+                is_late=True,
             )
             if call.departure.waits:
                 return

@@ -333,15 +333,19 @@ class GpuLenders:
         self, mine: Device, theirs: Device, arrays: Sequence[Any], message_id: int
     ) -> tuple[LentPiece, list[int]] | None:
         """Return as lend_arrays, for one pair; None while it is not open."""
-        if mine.type != "cuda" or mine.index is None or theirs.type != "cuda":
+        if mine.index is None or not self.is_open(mine, theirs):
             return None
+        return lend_arrays(mine.index, arrays, self.host, message_id)
+
+    def is_open(self, mine: Device, theirs: Device) -> bool:
+        """Return whether one pair is open; if nobody has offered it yet, it is offered now."""
+        if mine.type != "cuda" or theirs.type != "cuda":
+            return False
         pair = self._pairs.get((mine, theirs))
         if pair is None:
             made = GpuLender(mine, theirs, self._offer)
             pair = self._pairs.setdefault((mine, theirs), made)
-        if not pair.is_open:
-            return None
-        return lend_arrays(mine.index, arrays, self.host, message_id)
+        return pair.is_open
 
     def describe(self) -> str:
         """Return by which way tensors of GPUs go."""

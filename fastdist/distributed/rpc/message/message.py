@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from fastdist.core.device import Device
 from fastdist.core.errors import MessageError
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
@@ -82,6 +83,8 @@ class Message:
     metadata: dict[str, Value] = field(default_factory=dict)
     tangents: Sequence[TangentEntry] = ()
     autograd: AutogradBlock | None = None
+    # On the way out: where its tensors belong, if not where the device map of the call says.
+    goals: Sequence[Device] = ()
     # On arrival: whether the sender's tensor required grad. Empty on the way out.
     requires_grad: Sequence[bool] = ()
     # How much of it is not in its frames.
@@ -216,7 +219,9 @@ class Message:
                 entries, buffers = departure.finish()
             elif tensors:
                 device_map = device_map_to(self.peer) if device_map_to is not None else None
-                entries, buffers = pack_tensors(tensors, device_map, lender, self.message_id)
+                entries, buffers = pack_tensors(
+                    *(tensors, device_map, lender, self.message_id), goals=self.goals
+                )
             return self._with_tables(entries, buffers, lender, limits)
         except BaseException:
             if lender is not None:
@@ -366,7 +371,7 @@ def decode(
     message.body, message.lent_bytes, message.is_read = b"", 0, False
     message.tensors, message.metadata = [], {}
     message.tangents = message.requires_grad = message.entries = message.buffers = ()
-    message.if_lost = message.if_read = ()
+    message.if_lost = message.if_read = message.goals = ()
     message.autograd = message.refusal = None
     if header_alone:
         return message

@@ -34,9 +34,11 @@ def pack_tensors(
     device_map: DeviceMap | None = None,
     lender: Lender | None = None,
     message_id: int = NO_CALL,
+    *,
+    goals: Sequence[Device] = (),
 ) -> tuple[list[TensorEntry], list[Buffer]]:
     """Return table and buffers of tensors; those that share memory share a buffer. What the lender
-    takes of GPUs for the message stays there.
+    takes of GPUs for the message stays there. They go to `goals`, by the map where there are none.
 
     Raises  DeviceError for a tensor on a device that the map does not name
     """
@@ -45,7 +47,7 @@ def pack_tensors(
     arrays: list[np.ndarray[Any, Any]] = []
     for tensor in tensors:
         if tensor.facts.device is not CPU:
-            return Departure(tensors, device_map, lender, message_id).finish()
+            return Departure(tensors, device_map, lender, message_id, goals=goals).finish()
         arrays.append(tensor.array)
     placed, buffers = place(arrays)
     entries = []
@@ -77,10 +79,11 @@ class Departure:
         lender: Lender | None,
         message_id: int,
         *,
+        goals: Sequence[Device] = (),
         is_late: bool = False,
     ) -> None:
         self._tensors = tensors
-        self._goals = [destination(tensor.facts.device, device_map) for tensor in tensors]
+        self._goals = goals or [destination(one.facts.device, device_map) for one in tensors]
         self._lent = _lend(tensors, self._goals, lender, message_id)
         self._here = [i for i, tensor in enumerate(tensors) if tensor.facts.device is CPU]
         self._away = [

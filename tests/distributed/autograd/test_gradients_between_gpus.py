@@ -1,0 +1,290 @@
+"""The claim: gradients go from GPU to GPU as the tensors did, or through the CPU, and are right."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import fastdist
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.device import CPU, Device
+from fastdist.core.errors import MessageError
+from fastdist.distributed import rpc
+from fastdist.distributed.autograd import recv_rpc_backward
+from fastdist.distributed.autograd.backward_pass import BackwardPass
+from fastdist.distributed.autograd.outbox import DEVICES, goals_of
+from fastdist.distributed.autograd.pass_words import Terms
+from fastdist.distributed.autograd.send_rpc_backward import SendRpcBackward
+from fastdist.distributed.autograd.sparse_parts import SPARSE, spread
+from fastdist.distributed.rpc.message import cuda_ipc
+from fastdist.distributed.rpc.message.message import Message
+from fastdist.distributed.rpc.message.types import MessageType
+from fastdist.tensor.layout import Layout
+from tests.device_kinds import kind_here, told
+from tests.distributed.lives import life
+from tests.distributed.members import init
+from tests.distributed.workers import DEADLINE_S, Group
+
+
+def join() -> None:
+    assert kind_here() == "cuda"
+    maps = {"w1": {"cuda:0": "cuda:1"}} if os.environ["RANK"] == "0" else {}
+    init(rpc_timeout=60, device_maps=maps)
+    count_copies()
+    logger = logging.getLogger("fastdist.distributed.rpc.workers")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(_lines)
+
+
+class _Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.kept.append(record.getMessage())
+
+
+_lines = _Lines()
+# How many gradients of GPUs have been given to copies to the CPU.
+_copied: list[int] = []
+_waits: list[Any] = []
+
+
+def count_copies() -> None:
+    """Take note of gradients that go through the CPU here, and of waits of its threads."""
+    from tests.fibre_shim.installed import waits
+
+    copies = recv_rpc_backward.HostCopies
+
+    def counted(given: Any) -> Any:
+        _copied.append(len(given))
+        return copies(given)
+
+    recv_rpc_backward.HostCopies = counted  # type: ignore[assignment,misc]
+    _waits.append(waits(pytest.MonkeyPatch()))
+
+
+def counted() -> tuple[int, int]:
+    """Return how many gradients went through the CPU, and how often it waited for a GPU, since."""
+    waits = sum(name in ("asnumpy", "Device.synchronize") for name in _waits[0])
+    found = sum(_copied), waits
+    _copied.clear()
+    _waits[0].clear()
+    return found
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    group = Group(__file__, 2, told("cuda"))
+    try:
+        yield group
+    finally:
+        group.kill()
+
+
+@pytest.fixture
+def members(group: Group) -> Iterator[Group]:
+    group.run_all(join)
+    yield group
+    group.run_all(rpc.shutdown)
+    assert group.end() == [0, 0]
+
+
+def how() -> str:
+    name = "agent.cuda_ipc.w" + str(1 - int(os.environ["RANK"]))
+    return rpc._get_debug_info().get(name, "")
+
+
+def mix(x: Tensor, y: Tensor, unused: Tensor) -> tuple[Tensor, Tensor]:
+    assert str(x.device) == "cuda:1"
+    return x * y, x + y
+
+
+def there_and_back(scale: float = 1.0) -> None:
+    """Run a pass over both workers, and hold what it finds."""
+    x = fastdist.full((5, 3), 2.0 * scale, device="cuda:0", requires_grad=True)
+    y = fastdist.full((3,), 5.0, device="cuda:0", requires_grad=True)
+    unused = fastdist.ones(4, device="cuda:0", requires_grad=True)
+    with da.context() as context_id:
+        product, total = rpc.rpc_sync("w1", mix, (x, y, unused))
+        again, _ = rpc.rpc_sync("w1", mix, (product, total, unused))
+        da.backward(context_id, [(again * 3).sum()])
+        found = da.get_gradients(context_id)
+        assert {str(one.device) for one in found.values()} == {"cuda:0"}
+        # 3 x y (x + y), by x and by y.
+        by_x, by_y = 3 * 5.0 * (4 * scale + 5.0), 3 * 2.0 * scale * (2 * scale + 10.0) * 5
+        assert found[x].cpu().tolist() == [[by_x] * 3] * 5
+        assert found[y].cpu().tolist() == [by_y] * 3
+        assert found[unused].cpu().tolist() == [0.0] * 4
+
+
+def until(is_enough: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not is_enough():
+        assert time.monotonic() < deadline, how()
+        there_and_back()
+
+
+def agree() -> None:
+    until(lambda: "by cuda_ipc" in how())
+
+
+def settle(group: Group) -> None:
+    """Let both directions be proved: results and gradients."""
+    group[0].run(agree)
+    deadline = time.monotonic() + DEADLINE_S
+    while "cuda:1 to cuda:0 by cuda_ipc" not in group[1].run(how):
+        assert time.monotonic() < deadline
+        group[0].run(there_and_back)
+    group[0].run(there_and_back)
+
+
+def wait_for_slabs() -> int:
+    """Return how many bytes are lent, once all has come back that does."""
+    deadline, never = time.monotonic() + 20, threading.Event()
+    while True:
+        lent = sum(bytes_out for bytes_out, _ in cuda_ipc.usage().values())
+        if lent == 0 or time.monotonic() > deadline:
+            return lent
+        never.wait(0.01)
+
+
+def test_no_gradient_goes_through_the_cpu_and_nobody_waits_for_a_gpu(members: Group) -> None:
+    settle(members)
+    members[0].run(counted)
+    members[1].run(counted)
+    members[0].run(passes_without_a_look)
+    assert members[0].run(counted) == members[1].run(counted) == (0, 0)
+    assert members[0].run(wait_for_slabs) == members[1].run(wait_for_slabs) == 0
+    assert any("cuda:0 by cuda_ipc" in line for line in members[1].run(said))
+
+
+def passes_without_a_look() -> None:
+    for _ in range(3):
+        x = fastdist.full((1 << 16,), 2.0, device="cuda:0", requires_grad=True)
+        with da.context() as context_id:
+            product, total = rpc.rpc_sync("w1", mix, (x, x * 2, x))
+            da.backward(context_id, [(product + total).sum()])
+            da.get_gradients(context_id)
+
+
+def said() -> list[str]:
+    return _lines.kept
+
+
+def test_what_finds_no_piece_goes_through_the_cpu(members: Group) -> None:
+    settle(members)
+    members[1].run(lend_all)
+    for _ in range(3):
+        members[0].run(there_and_back)
+    assert members[1].run(give_back) == 0
+
+
+_taken: list[Any] = []
+
+
+def lend_all() -> None:
+    ring = cuda_ipc.ring_of(1)
+    ring.most_bytes = ring.usage()[1]
+    while (piece := ring.take(1)) is not None:
+        _taken.append(piece)
+
+
+def give_back() -> int:
+    from fastdist.devices import backend_of
+
+    for piece in _taken:
+        piece.event.event.record(backend_of("cuda").current_stream(1))
+        cuda_ipc.ring_of(1).drop(piece)
+    return wait_for_slabs()
+
+
+def refuse_handles() -> None:
+    from tests.fibre_shim import cupy
+
+    def refused(handle: bytes, flags: int = 1) -> int:
+        raise cupy.cuda.runtime.CUDARuntimeError(201)
+
+    cupy.cuda.runtime.ipcOpenMemHandle = refused
+
+
+def test_a_pair_that_is_not_proved_goes_through_the_cpu_and_says_why(members: Group) -> None:
+    members[0].run(refuse_handles)
+    members[0].run(agree)
+    deadline = time.monotonic() + DEADLINE_S
+    while not any("by cuda_basic ('w0' says" in line for line in members[1].run(said)):
+        assert time.monotonic() < deadline
+        members[0].run(there_and_back)
+    line = next(line for line in members[1].run(said) if "by cuda_basic ('w0' says" in line)
+    assert line.startswith("rank 1: rank 0, cuda:1 to cuda:0 by cuda_basic") and "201" in line
+    members[1].run(counted)
+    members[0].run(there_and_back)
+    assert members[1].run(counted)[0] > 0
+
+
+def test_a_peer_that_dies_during_a_pass_ends_it_and_gives_all_back(group: Group) -> None:
+    group.run_all(join)
+    settle(group)
+    group[1].run(die_at_gradients)
+    assert group[0].run(lose_a_pass)
+    group[1].process.wait(20)
+    assert group[0].run(wait_for_slabs) == 0
+    group[0].run(leave_at_once)
+    assert group[0].end() == 0
+
+
+def die_at_gradients() -> None:
+    """Let this worker end when its part of a pass has gradients to send."""
+    from fastdist.distributed.autograd.outbox import Parcel
+
+    def content(parcel: Parcel) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Parcel.content = content  # type: ignore[method-assign]
+
+
+def lose_a_pass() -> bool:
+    try:
+        there_and_back()
+    except Exception as error:
+        return "lost" in str(error) or "connection" in str(error)
+    return False
+
+
+def leave_at_once() -> None:
+    rpc.shutdown(graceful=False)
+
+
+# ---- what a message says -------------------------------------------------------------------------
+
+
+def test_each_part_of_a_sparse_gradient_belongs_where_it_does() -> None:
+    told = (1, 1, 1, 4, 4, 0, 2, 5, 6)  # the second of four gradients is sparse, and the last
+    assert spread(["a", "b", "c", "d"], told) == ["a", "b", "b", "c", "d", "d"]
+
+
+def test_a_message_on_the_cpu_has_no_goals() -> None:
+    message = Message(MessageType.BACKWARD_AUTOGRAD_REQ)
+    message.tensors, message.metadata = [fastdist.ones(2)], {DEVICES: ["sim:0"]}
+    assert goals_of(message) == ()
+    message.tensors = [fastdist.ones(2), fastdist.ones(2, device="sim:1"), *[fastdist.ones(1)] * 3]
+    message.metadata = {DEVICES: ["", "sim:0", "sim:2"], SPARSE: [2, 1, 1, 4]}
+    assert goals_of(message) == [CPU, Device("sim:0"), CPU, CPU, CPU]
+
+
+def test_a_gradient_on_another_device_than_the_tensor_s_is_refused() -> None:
+    part = BackwardPass(Terms(1, 1))
+    for where, came in (("cpu", "sim:0"), ("sim:0", "sim:1")):
+        layout = Layout.of(fastdist.float32, Device.parse(where), (2,))
+        send = SendRpcBackward((None,), (layout,), life(3))
+        with pytest.raises(MessageError, match=f"on {came} came .* that was sent from {where}"):
+            send.set_grads(part, (fastdist.ones(2, device=came),))
