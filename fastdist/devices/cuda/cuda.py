@@ -22,7 +22,7 @@ from ..find_kernel import find_kernel
 from ..host_ring import HostRing
 from .library import cupy, device_errors, raise_as_ours
 from .making import making
-from .memory import Allocator, hold_for
+from .memory import Allocator, give_back_lent, hold_for
 from .pinned import copied_in, copied_out, forget_all, hold_until, is_pinned, pinned_empty
 from .stream import CudaEvent, CudaStream, event_of_handle, shared_event
 from .waiting import sync_debug_mode
@@ -356,7 +356,8 @@ class CudaBackend:
             return int(cupy().get_default_memory_pool().total_bytes())
 
     def free_reserved(self) -> None:
-        """Give what the pool holds and nobody uses back to the devices."""
+        """Give back to the devices what nobody uses of the pool; of what is lent, soon."""
+        give_back_lent()
         for index in range(self._device_count):
             with self._device(index), device_errors():
                 cupy().get_default_memory_pool().free_all_blocks()

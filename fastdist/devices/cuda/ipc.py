@@ -41,12 +41,12 @@ class Slab:
     Raises  KernelError where the GPU has no more, or gives no handle out
     """
 
-    __slots__ = ("_memory", "handle", "size")
+    __slots__ = ("_index", "_memory", "handle", "size")
 
     def __init__(self, index: int, size: int) -> None:
-        self.size = size
+        self.size, self._index = size, index
         with cupy().cuda.Device(index), device_errors():
-            self._memory = cupy().cuda.Memory(size)
+            self._memory: Any = cupy().cuda.Memory(size)
             self.handle = bytes(cupy().cuda.runtime.ipcGetMemHandle(self._memory.ptr))
 
     def put(
@@ -57,6 +57,11 @@ class Slab:
             packed = backend.packed(array)
             place = cupy().cuda.MemoryPointer(self._memory, start)
             place.copy_from_device_async(packed.data, packed.nbytes, stream.native)
+
+    def free(self) -> None:
+        """Give it back to its GPU, when nobody has it open and nothing is on its way to it."""
+        with cupy().cuda.Device(self._index), device_errors():
+            self._memory = None
 
 
 class OpenedSlab:
@@ -120,6 +125,15 @@ class OpenedSlab:
             is_last = self._is_closed and not self._readers
         if is_last:
             self._unmap()
+
+    def close_if_idle(self) -> bool:
+        """Unmap it unless a copy reads it; return whether it is closed."""
+        with self._lock:
+            if self._is_closed or self._readers:
+                return self._is_closed
+            self._is_closed = True
+        self._unmap()
+        return True
 
     def close(self) -> None:
         """Unmap it, now or when the last copy is done; once."""

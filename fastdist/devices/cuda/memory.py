@@ -204,6 +204,16 @@ def hold_for(array: Any, stream: CudaStream) -> None:
     block.streams.add(stream)
 
 
+# What is called when memory is to be freed, for each that lends some to other processes.
+lent: list[Callable[[], None]] = []
+
+
+def give_back_lent() -> None:
+    """Let those who lend memory to other processes give back what lies idle; waits for nobody."""
+    for give_back in [*lent]:
+        give_back()
+
+
 def _count_blocks(is_wanted: bool) -> None:
     global _make_block
     _make_block = _counted_block if is_wanted else _Block

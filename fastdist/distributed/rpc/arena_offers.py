@@ -47,7 +47,7 @@ class ArenaOffers:
 
     def __init__(self, agent: RpcAgent, *, is_wanted: bool, by_ipc: bool) -> None:
         self._agent = agent
-        self._ipc = IpcOffers(agent, self._arena_of, is_wanted=is_wanted and by_ipc)
+        self._ipc = IpcOffers(agent, self._arena_of, _lives, is_wanted=is_wanted and by_ipc)
         self._me = agent.me
         self._is_wanted = is_wanted
         # Guards the three below it.

@@ -19,6 +19,7 @@ from fastdist.distributed.arena.lender import Lender, offer_ids
 
 from .debug_log import debug_log
 from .handlers import Reply, register_handler, unregister_handler
+from .ipc_release import SlabRelease
 from .message.cuda_ipc import (
     CameOnDevice,
     GpuLender,
@@ -36,6 +37,7 @@ from .message.words import number
 
 if TYPE_CHECKING:
     from .agent import RpcAgent
+    from .workers.record import Record
     from .workers.worker import Worker
 
 OFFER_TIMEOUT_S = 30.0
@@ -45,30 +47,41 @@ _PROOF_BYTES = 32
 class IpcOffers:
     """What this worker's GPUs lend to others', and whose memory its own may read.
 
-    `arena_of(worker)` returns the id of the arena that a worker lends from, None if there is none.
+    `arena_of(worker)` returns the id of the arena that a worker lends from, None if there is none;
+    `lives(record)` tells whether a worker's process is there.
 
     Thread  any
     """
 
     def __init__(
-        self, agent: RpcAgent, arena_of: Callable[[Worker], int | None], *, is_wanted: bool
+        self,
+        agent: RpcAgent,
+        arena_of: Callable[[Worker], int | None],
+        lives: Callable[[Record], bool],
+        *,
+        is_wanted: bool,
     ) -> None:
         self._agent, self._arena_of = agent, arena_of
         self._is_wanted = is_wanted
+        self._release = SlabRelease(agent, arena_of, lives)
 
     def register(self) -> None:
         """Take offers from now on."""
         register_handler(MessageType.IPC_OFFER_REQ, self._offer_came)
+        self._release.register()
 
     def close(self) -> None:
         """Take no offers any more."""
         unregister_handler(MessageType.IPC_OFFER_REQ)
+        self._release.close()
 
     def lenders_to(self, worker: Worker, host: Lender) -> GpuLenders | None:
         """Return what lends GPUs' memory to a worker, which has the arena of `host`."""
         if not self._is_wanted:
             return None
-        return GpuLenders(host, lambda pair: self._offer_soon(pair, host, worker))
+        made = GpuLenders(host, lambda pair: self._offer_soon(pair, host, worker))
+        self._release.lends_to(worker, made)
+        return made
 
     def get_debug_info(self) -> dict[str, str]:
         """Return what is lent, and by which way tensors of GPUs go to whom."""
@@ -96,6 +109,7 @@ class IpcOffers:
             return
         proof, offer_id = os.urandom(_PROOF_BYTES), next(offer_ids)
         mine, theirs = pair.mine.index or 0, pair.theirs.index or 0
+        self._release.listen()
         try:
             array = backend_of("cuda").from_numpy(np.frombuffer(proof, np.uint8), mine)
             lent = lend_arrays(mine, [array], host, offer_id)
@@ -103,6 +117,7 @@ class IpcOffers:
                 self._refuse(pair, worker, f"{pair.mine} has no memory for other processes")
                 return
             piece, (start,) = lent
+            host.devices.opened.add(piece.slab)
             words: dict[str, Value] = {
                 "block": piece.descriptor,
                 "size": len(piece),

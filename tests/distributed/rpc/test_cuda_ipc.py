@@ -171,6 +171,43 @@ def num_opened() -> int:
     return len(ipc.opened) - len(ipc.closed)
 
 
+def test_what_lies_idle_goes_back_to_the_gpu_when_memory_is_to_be_freed(group: Group) -> None:
+    group.run_all(join)
+    for _ in range(2):  # and is lent anew
+        group[0].run(use_ipc_there_and_back)
+        assert group.run_all(slab_bytes) == [(0, 64 << 20)] * 2
+        assert group.run_all(free) == [0, 0]
+        assert group.run_all(num_opened) == [0, 0]
+    group[0].run(use_ipc)
+    group[1].run(release_nothing)
+    group[0].run(lend_and_lose, True)
+    assert group[0].run(free) == 64 << 20  # pieces are out
+    group[1].kill(signal.SIGKILL)
+    assert group[0].run(free_of_the_lost) == 0
+    group[0].run(leave_at_once)
+    assert group[0].end() == 0
+
+
+def free() -> int:
+    """Return how many bytes of slabs there are, once those have gone back of which none is out."""
+    fastdist.cuda.empty_cache()
+    deadline, never = time.monotonic() + 20, threading.Event()
+    while True:
+        rings = cuda_ipc.rings()
+        there = sum(ring.usage()[1] for ring in rings)
+        if not any(ring._aside for ring in rings) or time.monotonic() > deadline:
+            return there
+        never.wait(0.01)
+
+
+def free_of_the_lost() -> int:
+    assert slab_bytes()[0] == 0
+    deadline, never = time.monotonic() + 20, threading.Event()
+    while free() and time.monotonic() < deadline:  # until its end is known
+        never.wait(0.01)
+    return free()
+
+
 def test_what_finds_no_piece_goes_through_the_cpu(members: Group) -> None:
     members[0].run(use_ipc)
     assert members[0].run(send_more_than_there_is) == 5
@@ -433,3 +470,13 @@ def test_a_peer_may_have_so_many_slabs_and_events_open_and_all_are_closed_with_i
     assert events.get(0, b"a") is events.get(0, b"a") is not events.get(1, b"a")
     with pytest.raises(DeviceError, match="more than 2 events of one worker"):
         events.get(0, b"b")
+
+
+def test_a_slab_that_is_being_read_is_not_given_back() -> None:
+    peer: Any = cuda_ipc.PeersSlabs()
+    idle = [False]
+    peer._slabs[b"h"] = type("Opened", (), {"close_if_idle": lambda _: idle[0]})()
+    assert not peer.release(b"h") and peer.num_slabs() == 1
+    idle[0] = True
+    assert peer.release(b"h") and peer.num_slabs() == 0
+    assert peer.release(b"h")  # asked once more

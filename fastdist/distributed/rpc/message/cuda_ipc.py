@@ -26,8 +26,9 @@
 # the piece, and the slab, as CUDA sees it, within memory of a GPU; a peer has MOST_SLABS and
 # MOST_PIECES at most. What does not fit is a MessageError to who reads the message.
 #
-# Ends: a peer's slabs are unmapped when it is lost or leaves, each behind the last copy from it.
-# Its own slabs a process keeps until it ends.
+# Ends: a peer's slabs are unmapped when it is lost or leaves, each behind the last copy from it, or
+# when it asks for them. Its own slabs a process keeps until it ends, or memory is to be freed
+# (ipc_release.py).
 
 from __future__ import annotations
 
@@ -62,10 +63,11 @@ MOST_SLABS: Final = 64
 class LentPiece:
     """In the place of a buffer on its way out: bytes of a GPU, and what describes their block."""
 
-    __slots__ = ("descriptor", "size")
+    __slots__ = ("descriptor", "size", "slab")
 
-    def __init__(self, descriptor: bytes, size: int) -> None:
-        self.descriptor, self.size = descriptor, size
+    def __init__(self, descriptor: bytes, size: int, slab: bytes) -> None:
+        # `slab` is the handle of what it is part of.
+        self.descriptor, self.size, self.slab = descriptor, size, slab
 
     def __len__(self) -> int:
         return self.size
@@ -114,8 +116,14 @@ def ring_of(index: int) -> SlabRing:
 def usage() -> dict[int, tuple[int, int]]:
     """Return, by GPU, how many bytes of slabs are lent, and how many there are."""
     with _rings_lock:
-        rings = {index: ring for index, (_, ring) in _rings.items()}
-    return {index: ring.usage() for index, ring in rings.items()}
+        known = {index: ring for index, (_, ring) in _rings.items()}
+    return {index: ring.usage() for index, ring in known.items()}
+
+
+def rings() -> list[SlabRing]:
+    """Return what this process lends of all GPUs."""
+    with _rings_lock:
+        return [ring for _, ring in _rings.values()]
 
 
 def lend_arrays(
@@ -147,7 +155,7 @@ def lend_arrays(
         return None
     _, slot, generation, _ = ARENA_BLOCK.unpack(descriptor)
     ring.was_lent(piece, arena, slot, generation)
-    return LentPiece(descriptor, piece.size), starts
+    return LentPiece(descriptor, piece.size, slab.handle), starts
 
 
 # ---- the receiver --------------------------------------------------------------------------------
@@ -205,6 +213,15 @@ class PeersSlabs:
             self._events = None
         for slab in slabs.values():
             slab.close()
+
+    def release(self, handle: bytes) -> bool:
+        """Unmap a slab that its owner wants back; return False while a copy reads it."""
+        with self._lock:
+            slab = self._slabs.get(handle)
+            if slab is not None and not slab.close_if_idle():
+                return False
+            self._slabs.pop(handle, None)
+            return True
 
     def num_slabs(self) -> int:
         """Return how many slabs are open."""
@@ -270,6 +287,11 @@ def get_or_create_peer(arena_id: int) -> PeersSlabs:
         return _peers.setdefault(arena_id, PeersSlabs())
 
 
+def slabs_of(arena_id: int) -> PeersSlabs | None:
+    """Return what is opened of the owner of an arena, if anything was."""
+    return _peers.get(arena_id)
+
+
 def close_peer(arena_id: int) -> None:
     """Let no message name pieces of the owner of an arena any more, and unmap what was opened."""
     with _peers_lock:
@@ -328,6 +350,8 @@ class GpuLenders:
         self.host = host
         self._offer = offer
         self._pairs: dict[tuple[Device, Device], GpuLender] = {}
+        # The handles of slabs that it may have open.
+        self.opened: set[bytes] = set()
 
     def lend(
         self, mine: Device, theirs: Device, arrays: Sequence[Any], message_id: int
@@ -335,7 +359,10 @@ class GpuLenders:
         """Return as lend_arrays, for one pair; None while it is not open."""
         if mine.index is None or not self.is_open(mine, theirs):
             return None
-        return lend_arrays(mine.index, arrays, self.host, message_id)
+        lent = lend_arrays(mine.index, arrays, self.host, message_id)
+        if lent is not None:
+            self.opened.add(lent[0].slab)
+        return lent
 
     def is_open(self, mine: Device, theirs: Device) -> bool:
         """Return whether one pair is open; if nobody has offered it yet, it is offered now."""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from fastdist.devices.cuda.stream import CudaEvent
 
 # Note [Slabs]
-# A slab is never given back to its GPU: who has it open may read it, and CUDA does not say when
-# that would be safe. So there are few, large ones, no more bytes in all than MOST_BYTES or a
-# SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is lent for one
-# message, together with a block of the arena, of which the arena's table says who has it (Note [Who
-# has a block]): no message tells that the piece came back. It serves anew once the event behind
-# what was written to it has passed, which it has not yet where a call was given up at once. Where
-# no piece is free nobody waits: the tensors go by cuda_basic.
+# A slab goes back to its GPU only when all who have it open have closed it (ipc_release.py): CUDA
+# does not say what becomes of it before. So there are few, large ones, no more bytes in all than
+# MOST_BYTES or a SHARE of the GPU's memory, and pieces of any size are cut from them. A piece is
+# lent for one message, together with a block of the arena, of which the arena's table says who has
+# it (Note [Who has a block]): no message tells that the piece came back. It serves anew once the
+# event behind what was written to it has passed, which it has not yet where a call was given up at
+# once. Where no piece is free nobody waits: the tensors go by cuda_basic.
 MOST_BYTES: Final = 2 << 30
 SHARE: Final = 16
 SLAB_BYTES: Final = 64 << 20
@@ -38,7 +38,7 @@ _ALIGNMENT: Final = 256
 _logger = logging.getLogger(__name__)
 
 
-class _Room(NamedTuple):
+class Room(NamedTuple):
     """A slab, and what of it is free."""
 
     slab: Slab
@@ -57,7 +57,7 @@ class Piece:
 
     __slots__ = ("end", "event", "is_dropped", "kept", "lent", "room", "start")
 
-    def __init__(self, room: _Room, start: int, end: int, event: _SharedEvent) -> None:
+    def __init__(self, room: Room, start: int, end: int, event: _SharedEvent) -> None:
         self.room, self.start, self.end, self.event = room, start, end, event
         # Arrays that are being read into it, where their memory is not CuPy's.
         self.kept: list[Any] = []
@@ -96,7 +96,9 @@ class SlabRing:
         self.most_bytes = most_bytes
         self.uuid = uuid_of(backend, index)
         self._lock = threading.Lock()
-        self._rooms: list[_Room] = []
+        self._rooms: list[Room] = []
+        # On their way back to the GPU: nothing is lent of them.
+        self._aside: list[Room] = []
         self._out: list[Piece] = []
         # Behind them, their number.
         self._events: list[_SharedEvent] = []
@@ -157,8 +159,33 @@ class SlabRing:
         """Return how many bytes are out, and how many there are."""
         with self._lock:
             self._collect()
-            lent = sum(piece.size for piece in self._out)
-            return lent, sum(room.slab.size for room in self._rooms)
+            return sum(piece.size for piece in self._out), self._bytes_there()
+
+    def set_aside(self) -> list[Room]:
+        """Return the slabs of which no piece is out, to be put back or given up. Nothing is lent of
+        them until then.
+        """
+        with self._lock:
+            self._collect()
+            idle = [room for room in self._rooms if room.free.all() == [(0, room.slab.size)]]
+            self._rooms = [room for room in self._rooms if room not in idle]
+            self._aside += idle
+            return idle
+
+    def put_back(self, room: Room) -> None:
+        """Lend of a slab again that was set aside."""
+        with self._lock:
+            self._aside.remove(room)
+            self._rooms.append(room)
+
+    def give_up(self, room: Room) -> None:
+        """Give a slab that was set aside, and which nobody has open, back to its GPU."""
+        with self._lock:
+            self._aside.remove(room)
+        room.slab.free()
+
+    def _bytes_there(self) -> int:
+        return sum(room.slab.size for room in (*self._rooms, *self._aside))
 
     def _collect(self) -> None:
         """Make free what has come back, once its GPU has done with it as well."""
@@ -172,7 +199,7 @@ class SlabRing:
         piece.kept = []
         self._events.append(piece.event)
 
-    def _cut(self, size: int) -> tuple[_Room, int] | None:
+    def _cut(self, size: int) -> tuple[Room, int] | None:
         for room in self._rooms:
             start = room.free.take(size)
             if start is not None:
@@ -184,10 +211,10 @@ class SlabRing:
         assert start is not None, "a slab is as large as what it was made for"
         return made, start
 
-    def _make_room(self, size: int) -> _Room | None:
+    def _make_room(self, size: int) -> Room | None:
         from fastdist.devices.cuda.ipc import SLAB_STEP, Slab
 
-        there = sum(room.slab.size for room in self._rooms)
+        there = self._bytes_there()
         wanted = -(-max(size, min(SLAB_BYTES, self.most_bytes - there)) // SLAB_STEP) * SLAB_STEP
         if there + wanted > self.most_bytes:
             return None
@@ -197,7 +224,7 @@ class SlabRing:
             _logger.info("cuda:%d has no more memory for other processes: %s", self._index, error)
             self.most_bytes = there  # what there is goes round
             return None
-        room = _Room(slab, Ranges(0, wanted))
+        room = Room(slab, Ranges(0, wanted))
         self._rooms.append(room)
         return room
 

@@ -86,6 +86,9 @@ class MessageType(IntEnum):
     # A worker of the same machine offers memory of a GPU in which that one's tensors shall lie.
     IPC_OFFER_REQ = OURS + 0x1B | REQUEST
     IPC_OFFER_RESP = OURS + 0x1C | RESPONSE
+    # The owner of such memory asks for it back.
+    IPC_RELEASE_REQ = OURS + 0x1D | REQUEST
+    IPC_RELEASE_RESP = OURS + 0x1E | RESPONSE
 
 
 _T = MessageType
@@ -112,6 +115,7 @@ NOT_COUNTED: Final = frozenset(
         _T.PING,
         _T.ARENA_OFFER_REQ,
         _T.IPC_OFFER_REQ,
+        _T.IPC_RELEASE_REQ,
         _T.RREF_GIVE_UP_REQ,
     }
 )
@@ -130,6 +134,7 @@ OURS_ALONE: Final = frozenset(
         _T.PASS_PROGRESS_REQ,
         _T.ARENA_OFFER_REQ,
         _T.IPC_OFFER_REQ,
+        _T.IPC_RELEASE_REQ,
         _T.RREF_USER_DELETE,
         _T.RREF_FORK_REQUEST,
         _T.RREF_CHILD_ACCEPT,

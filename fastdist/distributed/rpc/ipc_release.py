@@ -1,0 +1,156 @@
+"""How memory of GPUs that was lent to other processes, and lies idle, goes back to its GPU."""
+
+# A slab is asked back when memory is to be freed (cuda.empty_cache) and no piece of it is out.
+# Those to whom pieces of it went may have it open still, and CUDA does not say what becomes of
+# memory that is freed under who has it open. So each is asked to close it, and it is freed behind
+# the last yes. Nobody waits; until then nothing of it is lent. Where one says no, or does not
+# answer, it is lent as before. A worker that was lost has nothing open once its process has ended.
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from fastdist.core.errors import FastdistError, MessageError
+from fastdist.core.future import Future
+
+from .debug_log import debug_log
+from .handlers import Reply, register_handler, unregister_handler
+from .message.cuda_ipc import GpuLenders, rings, slabs_of
+from .message.message import Message
+from .message.slabs import Room, SlabRing
+from .message.types import MessageType
+
+if TYPE_CHECKING:
+    from .agent import RpcAgent
+    from .workers.record import Record
+    from .workers.worker import Worker
+
+RELEASE_TIMEOUT_S = 30.0
+
+
+class SlabRelease:
+    """What asks for this worker's slabs back, and gives those of others back.
+
+    `arena_of(worker)` is as in IpcOffers, `lives(record)` tells whether a process is there.
+
+    Thread  any
+    """
+
+    def __init__(
+        self,
+        agent: RpcAgent,
+        arena_of: Callable[[Worker], int | None],
+        lives: Callable[[Record], bool],
+    ) -> None:
+        self._agent, self._arena_of, self._lives = agent, arena_of, lives
+        # Guards the two below it.
+        self._lock = threading.Lock()
+        self._lenders: list[tuple[Worker, GpuLenders]] = []
+        self._is_listening = False
+
+    def register(self) -> None:
+        """Give slabs of others back from now on."""
+        register_handler(MessageType.IPC_RELEASE_REQ, self._release_came)
+
+    def close(self) -> None:
+        """Ask for nothing any more."""
+        unregister_handler(MessageType.IPC_RELEASE_REQ)
+        with self._lock:
+            was_listening, self._is_listening = self._is_listening, False
+        if was_listening:
+            from fastdist.devices.cuda.memory import lent
+
+            lent.remove(self.ask_back)
+
+    def lends_to(self, worker: Worker, lenders: GpuLenders) -> None:
+        """Take note of who may come to have slabs of this worker's open."""
+        with self._lock:
+            self._lenders.append((worker, lenders))
+
+    def listen(self) -> None:
+        """Be asked when memory is to be freed; from the first slab on."""
+        from fastdist.devices.cuda.memory import lent
+
+        with self._lock:
+            if not self._is_listening:
+                self._is_listening = True
+                lent.append(self.ask_back)
+
+    def ask_back(self) -> None:
+        """Begin to give all slabs back that lie idle; waits for nobody."""
+        with self._lock:
+            # Who was lost, and whose process has ended, has nothing open.
+            self._lenders = [
+                (worker, lenders)
+                for worker, lenders in self._lenders
+                if not worker.is_dead or self._lives(worker.record)
+            ]
+            known = [*self._lenders]
+        for ring in rings():
+            for room in ring.set_aside():
+                handle = room.slab.handle
+                holders = [one for one in known if handle in one[1].opened]
+                _Asked(self._agent, ring, room, holders).begin()
+
+    def _release_came(self, request: Message) -> Reply:
+        arena_id, slab = self._arena_of(request.peer), request.metadata.get("slab")
+        if not isinstance(slab, bytes):
+            raise MessageError(f"this names no slab: {slab!r:.80}")
+        owner = None if arena_id is None else slabs_of(arena_id)
+        return Reply([], {"released": owner is None or owner.release(slab)})
+
+
+class _Asked:
+    """One slab that is on its way back, and those who have it open.
+
+    Thread  any; the lock guards the numbers
+    """
+
+    def __init__(
+        self, agent: RpcAgent, ring: SlabRing, room: Room, holders: list[tuple[Worker, GpuLenders]]
+    ) -> None:
+        self._agent, self._ring, self._room, self._holders = agent, ring, room, holders
+        self._lock = threading.Lock()
+        self._open, self._refused = len(holders), 0
+
+    def begin(self) -> None:
+        """Ask all of them, or give the slab back if there are none."""
+        if not self._holders:
+            self._end()
+        for worker, lenders in self._holders:
+            words: Any = {"slab": self._room.slab.handle}
+            kind = MessageType.IPC_RELEASE_REQ
+            try:
+                answered = self._agent.send(worker, kind, (), words, RELEASE_TIMEOUT_S)
+            except FastdistError:
+                self._look(lenders, is_released=False)
+                continue
+            answered.add_done_callback(lambda done, lenders=lenders: self._take(lenders, done))
+
+    def _take(self, lenders: GpuLenders, done: Future[Reply]) -> None:
+        error = done.exception()
+        is_released = error is None and done.value().metadata.get("released") is True
+        self._look(lenders, is_released=is_released)
+
+    def _look(self, lenders: GpuLenders, *, is_released: bool) -> None:
+        with self._lock:
+            self._open -= 1
+            if is_released:
+                lenders.opened.discard(self._room.slab.handle)
+            else:
+                self._refused += 1
+            is_last = not self._open
+        if is_last:
+            self._end()
+
+    def _end(self) -> None:
+        size, rank = self._room.slab.size, self._agent.me.rank
+        if self._refused:
+            self._ring.put_back(self._room)
+            text = "%d bytes of a GPU stay lent: of %d workers %d have them open still"
+            debug_log.worker(rank, text, size, len(self._holders), self._refused)
+        else:
+            self._ring.give_up(self._room)
+            debug_log.worker(rank, "%d bytes that were lent go back to their GPU", size)
