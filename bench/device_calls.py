@@ -17,6 +17,7 @@ _CALLS = {
     "x + row": "x + row",
     "x.T + y.T": "s + t",
     "x @ y": "x @ y",
+    "linear with a bias": "linear(x, y, row)",
     "sum": "x.sum()",
     "softmax": "x.softmax(-1)",
     "view": "x.t()",
@@ -64,7 +65,15 @@ def operands() -> dict[str, Any]:
 
     leaves = {name: tensor(8, 8, grad=True) for name in ("w", "v")}
     x, y = tensor(8, 8), tensor(8, 8)
-    return {"x": x, "y": y, "s": x.t(), "t": y.t(), "row": tensor(8), **leaves}
+    return {
+        "linear": fastdist.nn.functional.linear,
+        "x": x,
+        "y": y,
+        "s": x.t(),
+        "t": y.t(),
+        "row": tensor(8),
+        **leaves,
+    }
 
 
 def chain(

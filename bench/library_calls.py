@@ -21,6 +21,15 @@ from typing import Final
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
     "cupy_backends.cuda.libs.cublas.gemmStridedBatchedEx": ("cuBLAS", "attention of float16"),
+    "cupy_backends.cuda.libs.cublas.getVersion": ("cuBLAS", "linear-0"),
+    "cublasLtMatmulDescCreate": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatmulDescSetAttribute": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatrixLayoutCreate": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatmulPreferenceCreate": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatmulPreferenceSetAttribute": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatmulPreferenceDestroy": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatmulAlgoGetHeuristic": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatmul": ("cuBLASLt, by ctypes", "linear-0"),
     "cupy.ascontiguousarray": ("CuPy's own kernel", "conv2d-0"),
     "cusolver.potrf": ("cuSOLVER", "linalg.cholesky-0"),
     "cusolver.potrf_bufferSize": ("cuSOLVER", "linalg.cholesky-0"),
@@ -70,6 +79,7 @@ _EVERYWHERE: Final = {
     "cupy.cuda.compiler._NVRTCProgram",
     "cupy.cuda.device.get_cublas_handle",
     "cupy.cuda.device.get_cusolver_handle",
+    "cupy.cuda.get_current_stream",
     "cupy.empty",
 }
 KERNELS: Final = Path(__file__).resolve().parents[1] / "kernels" / "cuda"
@@ -127,12 +137,13 @@ def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-# What of solvers.py reaches a library's functions by a name: behind a dtype's letter, or of what
-# it makes and destroys.
+# What of solvers.py and biased_product.py reaches a library's functions by a name: behind a dtype's
+# letter, of what it makes and destroys, or without what each begins with.
 _LIBRARIES: Final = {
     "_solver": "cusolver.",
     "_blas": "cublas.",
     "_Parameters": "cusolver.create",
+    "_lt": "cublasLt",
 }
 
 

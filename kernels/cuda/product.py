@@ -9,6 +9,7 @@ import numpy as np
 from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
+from .biased_product import multiply_and_add
 from .pointwise import pointwise
 from .prepared import on_device_of_out
 
@@ -37,6 +38,8 @@ def matmul(x: Any, y: Any, out: Any) -> None:
 @on_device_of_out
 def linear(x: Any, weight: Any, bias: Any, out: Any) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
+    if bias is not None and multiply_and_add(x, weight, bias, out):
+        return
     matmul(x, weight.transpose((1, 0)), out)
     if bias is not None:
         pointwise(_SUM, [out, bias], out)

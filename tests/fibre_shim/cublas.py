@@ -21,6 +21,12 @@ def _dtype(code: int) -> np.dtype[Any]:
     return {0: np.dtype(np.float32), 2: np.dtype(np.float16), 14: bfloat16.numpy}[code]
 
 
+def getVersion(handle: int) -> int:
+    """Return cuBLAS's version: 12.9."""
+    assert handle == 0x88
+    return 120900
+
+
 def gemmStridedBatchedEx(
     handle: int, transa: int, transb: int, m: int, n: int, k: int,
     alpha: int, A: int, Atype: int, lda: int, strideA: int,

@@ -13,8 +13,8 @@ import pytest
 from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.engine.engine import engine
-from fastdist.kernels.cuda import launch, pointwise
-from tests.fibre_shim import cublas, cupy, lapack
+from fastdist.kernels.cuda import biased_product, launch, pointwise
+from tests.fibre_shim import cublas, cublas_lt, cupy, lapack
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
 # What of it multiplies stands in a file of its own.
@@ -29,6 +29,7 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # it keeps nothing, and needs no folder
     monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
+    monkeypatch.setattr(biased_product, "load", cublas_lt.load)
     forget_cupy()
     cuda = load()
     monkeypatch.setitem(backend._loaded, "cuda", cuda)
@@ -44,6 +45,7 @@ def be_on_fibres() -> None:
     """Let CuPy be made of fibres for the rest of this process, which has not asked for it yet."""
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
     sys.modules.update(STANDS_FOR)
+    biased_product.load = cublas_lt.load
 
 
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -93,3 +95,4 @@ def forget_cupy() -> None:
     library.cupy.cache_clear()
     launch.kernel_of.cache_clear()
     pointwise.table_of.cache_clear()
+    biased_product.forget()

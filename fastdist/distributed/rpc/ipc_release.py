@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastdist.core.errors import FastdistError, MessageError
@@ -127,7 +128,7 @@ class _Asked:
             except FastdistError:
                 self._look(lenders, is_released=False)
                 continue
-            answered.add_done_callback(lambda done, lenders=lenders: self._take(lenders, done))
+            answered.add_done_callback(partial(self._take, lenders))
 
     def _take(self, lenders: GpuLenders, done: Future[Reply]) -> None:
         error = done.exception()
