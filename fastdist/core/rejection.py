@@ -36,7 +36,8 @@ def gamma(stream: Stream, concentration: Array) -> Array:
     def attempt(elements: Array, words: Array) -> tuple[Array, Array]:
         x, u = _normal(words[0], words[1]), _fraction(words[2], words[3])
         own = d[elements]
-        v = (1.0 + x / np.sqrt(9.0 * own)) ** 3
+        root = 1.0 + x / np.sqrt(9.0 * own)
+        v = root * root * root
         taken = v > 0
         log_v = np.log(np.where(taken, v, 1.0))
         taken &= np.log(u) < 0.5 * x * x + own * (1.0 - v + log_v)
@@ -50,13 +51,14 @@ def gamma(stream: Stream, concentration: Array) -> Array:
 
 
 def poisson(stream: Stream, rate: Array) -> Array:
-    """Return how many events of a rate occur.
+    """Return how many events of a rate occur; NaN for what is no rate.
 
     Source  Hoermann 1993, "The transformed rejection method for generating Poisson random
             variables" (PTRS), for rates from 10 on
     """
-    out = np.zeros(rate.shape)
-    few = np.flatnonzero(rate < _MANY)
+    out = np.where(np.isinf(rate), rate, 0.0)
+    out[~(rate >= 0)] = np.nan
+    few = np.flatnonzero((rate >= 0) & (rate < _MANY))
     out[few] = _counted(stream, few, np.exp(-rate[few]), lambda k: rate[few] / k)
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
@@ -73,7 +75,7 @@ def poisson(stream: Stream, rate: Array) -> Array:
         right = k * np.log(mean) - mean - _log_factorial(np.maximum(k, 0.0))
         return k, certain | (possible & (left <= right))
 
-    _try(stream, np.flatnonzero(rate >= _MANY), attempt, out)
+    _try(stream, np.flatnonzero((rate >= _MANY) & np.isfinite(rate)), attempt, out)
     return out
 
 
@@ -175,4 +177,4 @@ def _log_factorial(k: Array) -> Array:
     y = 1.0 / (x * x)
     series = (1.0 / 12.0 - y * (1.0 / 360.0 - y * (1.0 / 1260.0 - y / 1680.0))) / x
     large = (x - 0.5) * np.log(x) - x + 0.5 * math.log(2.0 * math.pi) + series
-    return np.where(k < 16, _LOG_FACTORIALS[np.minimum(k, 15.0).astype(np.int64)], large)
+    return np.where(k < 16, _LOG_FACTORIALS[np.where(k < 16, k, 15.0).astype(np.int64)], large)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..tensor.tensor import Tensor
 from .counting import searchsorted
-from .creation import finish
-from .random import generator_or_default, open_uniform, randn
+from .creation import finish, made
+from .random import generator_or_default, open_uniform, part_of_graph, randn
 from .rearranging import broadcast_tensors
 
 
@@ -169,30 +168,41 @@ def log_normal_(
 
 
 def _draw_of(
-    kind: str, input: Tensor, generator: Generator | None, draw: Callable[..., Any], *more: Tensor
+    name: str, kind: str, input: Tensor, generator: Generator | None, *more: Tensor
 ) -> Tensor:
-    """Return what draw makes of a part of the stream and the values of tensors, in float64: one
-    block of the stream for each element.
+    """Return what the draw of a name (core/rejection.py) makes of the values of tensors: one block
+    of the stream for each element.
     """
     _require_floating(input, f"\"{kind}\" not implemented for '{{}}'")
     layout = input.facts
-    values = [one.detach().to(float64).to_numpy().reshape(-1) for one in (input, *more)]
-    stream = generator_or_default(generator, layout.device).reserve(layout.numel)
-    with np.errstate(all="ignore"):
-        drawn = draw(stream, *values).reshape(layout.shape).astype(layout.dtype.numpy)
-    return finish(drawn, layout.device, False)
+    given: list[Any] = [one.detach() for one in (input, *more)]
+    source = generator_or_default(generator, layout.device)
+
+    def values() -> np.ndarray[Any, Any]:
+        numbers = [one.to(float64).to_numpy().reshape(-1) for one in given]
+        with np.errstate(all="ignore"):
+            drawn = getattr(rejection, name)(source.reserve(layout.numel), *numbers)
+        return drawn.reshape(layout.shape).astype(layout.dtype.numpy)  # type: ignore[no-any-return]
+
+    def write(backend: Any, raw: Any) -> None:
+        arrays = [one.contiguous().array for one in given]
+        part = part_of_graph(backend, raw, source) or source
+        backend.kernel(f"rejection.{name}")(*arrays, raw, *part.reserve(layout.numel))
+
+    return made(values, write, layout.shape, layout.dtype, layout.device, False)
 
 
 @composite(method=False)
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return how many events of the rates in input occur, in input's dtype.
 
-    Raises  RuntimeError for rates that are negative or NaN
+    Raises  RuntimeError for rates that are negative or NaN; on a device, which is not waited for,
+            NaN is returned for them
     """
     _require_floating(input, "\"poisson_cpu\" not implemented for '{}'")
-    if not bool((input.detach() >= 0).all()):
+    if input.facts.device is CPU and not bool((input.detach() >= 0).all()):
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return _draw_of("poisson_cpu", input, generator, rejection.poisson)
+    return _draw_of("poisson", "poisson_cpu", input, generator)
 
 
 @composite(method=False)
@@ -208,7 +218,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
             f"Found dtype {WORDS[prob.facts.dtype]} but expected {WORDS[count.facts.dtype]}"
         )
     count, prob = broadcast_tensors(count, prob)
-    return _draw_of("binomial_cpu", count, generator, rejection.binomial, prob)
+    return _draw_of("binomial", "binomial_cpu", count, generator, prob)
 
 
 @composite(method=False)
@@ -216,7 +226,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
     input's dtype.
     """
-    drawn: Any = _draw_of("gamma_cpu", input, generator, rejection.gamma)
+    drawn: Any = _draw_of("gamma", "gamma_cpu", input, generator)
     least = float(float_limits(input.facts.dtype).tiny)
     return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
 

@@ -89,7 +89,7 @@ def _drawn(
 
     def write(backend: Any, raw: Any) -> None:
         reserve = getattr(generator, f"reserve_{name}")
-        given = reserve(drawn, wide, of=_part(backend, raw, generator))
+        given = reserve(drawn, wide, of=part_of_graph(backend, raw, generator))
         parts = backend.reinterpret(raw[..., None], wide) if dtype.is_complex else raw
         backend.kernel(f"random.{name}")(parts, *given)
         if dtype.is_complex and kind == "randn":
@@ -104,7 +104,7 @@ def _of_two_parts() -> Body:
     return parse("x * T(0.5 ** 0.5)", ("x",))
 
 
-def _part(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:
+def part_of_graph(backend: Any, raw: Any, generator: Generator) -> CapturedDraws | None:
     """Return the graph's part of a generator while what fills raw is captured; else None.
 
     Raises  RuntimeError for a generator of the program's own that the graph does not know
@@ -128,7 +128,7 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
     kind = (float64 if wide else float32).numpy
 
     def write(backend: Any, raw: Any) -> None:
-        part = source.reserve_uniform(shape, kind, of=_part(backend, raw, source))
+        part = source.reserve_uniform(shape, kind, of=part_of_graph(backend, raw, source))
         backend.kernel("random.open_uniform")(raw, *part, wide)
 
     def values() -> np.ndarray[Any, Any]:
@@ -263,7 +263,9 @@ def _integers(
         return generator.integers(low, high, shape).astype(dtype.numpy, copy=False)
 
     def write(backend: Any, raw: Any) -> None:
-        part = generator.reserve_integers(low, high, shape, of=_part(backend, raw, generator))
+        part = generator.reserve_integers(
+            low, high, shape, of=part_of_graph(backend, raw, generator)
+        )
         backend.kernel("random.integers")(raw, *part)
 
     order = None if like is None else order_like(*like)

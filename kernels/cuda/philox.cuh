@@ -20,3 +20,16 @@ struct Block {
     }
     __device__ Long wide(int i) const { return word[2 * i] | Long(word[2 * i + 1]) << 32; }
 };
+
+// Where a draw begins. A task's `place` is 0, or the address of the seed and of the block from which
+// `first` counts.
+struct Start {
+    Long seed, first;
+    template <typename Task>
+    __device__ explicit Start(const Task& task) : seed(task.seed), first(task.first) {
+        if (task.place) {
+            const Long* place = reinterpret_cast<const Long*>(task.place);
+            seed = place[0], first += place[1];
+        }
+    }
+};

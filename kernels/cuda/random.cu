@@ -8,20 +8,9 @@
 
 constexpr int THREADS = 256;
 struct Task {
-    long long size, first, seed;
-    long long place;  // 0, or the address of the seed and of the block from which first counts
+    long long size, first, seed, place;  // see Start
     long long low, span, last;  // of integers: span 0 stands for 2**64
     long long shape[DIMS], step[DIMS];
-};
-
-struct Start {
-    Long seed, first;
-    __device__ explicit Start(const Task& task) : seed(task.seed), first(task.first) {
-        if (task.place) {
-            const Long* place = reinterpret_cast<const Long*>(task.place);
-            seed = place[0], first += place[1];
-        }
-    }
 };
 
 constexpr float STEP = 1.0f / (1 << BITS);

@@ -69,13 +69,18 @@ def plan_draw(
     span = high - low
     # The largest multiple of span below 2**64, less one: what lies above has no full round.
     last = (1 << 64) - (1 << 64) % span - 1
-    place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
-    numbers = [_signed(number) for number in (first, known, place, low, span, last)]
+    numbers = *start_of(seed, first), *map(_signed, (low, span, last))
     shape, steps = out.shape or (1,), element_strides(out) or (0,)
     task = int64_fields(out.size, *numbers, *shape, *steps)
     blocks = -(-out.size // (2 if is_long else 4))
     source = source_of_random(out.dtype, len(shape), is_long=is_long)
     return [Launch(source, name, (-(-blocks // THREADS), 1), (out, task))]
+
+
+def start_of(seed: Any, first: int) -> tuple[int, int, int]:
+    """Return what a task is told of where a draw begins: first, seed, place."""
+    place, known = (0, seed) if isinstance(seed, int) else (address_of(seed), 0)
+    return _signed(first), _signed(known), place
 
 
 def _signed(number: int) -> int:

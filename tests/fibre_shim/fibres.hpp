@@ -125,6 +125,7 @@ static inline double __longlong_as_double(long long bits) {
 }
 static inline float rsqrt(float x) { return float(1 / sqrt(double(x))); }
 static inline double rsqrt(double x) { return 1 / sqrt(x); }
+static inline double cospi(double x) { return cos(x * M_PI); }
 static inline void sincospi(double x, double* sine, double* cosine) {
     *sine = sin(x * M_PI), *cosine = cos(x * M_PI);
 }
