@@ -16,7 +16,7 @@ from .indexing import gather
 from .launch import launch
 from .pointwise import pointwise
 from .prepared import on_device_of_out
-from .radix import plan_order
+from .radix import can_select, plan_order, plan_selection
 
 _SAME: Final = parse("x", ("x",))
 
@@ -41,13 +41,15 @@ def _choose(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) ->
         indices.fill(0)
         return
     axis %= x.ndim
-    places = _in_order(x, axis, largest)
+    places = _in_order(x, axis, k, largest)
     pointwise(_SAME, [places[(*[slice(None)] * axis, slice(0, k))]], indices)
     gather(x, indices, out, axis)
 
 
-def _in_order(x: Any, axis: int, largest: bool) -> Any:
-    """Return the places along axis in order, or from the largest on; equals keep theirs."""
+def _in_order(x: Any, axis: int, k: int, largest: bool) -> Any:
+    """Return the places along axis in order, or from the largest on, of k elements at least; equals
+    keep theirs.
+    """
     import cupy
 
     others = [each for each in range(x.ndim) if each != axis]
@@ -58,7 +60,9 @@ def _in_order(x: Any, axis: int, largest: bool) -> Any:
         rows = packed
     length = x.shape[axis]
     flat = (math.prod(rows.shape[:-1]), length)
-    order = cupy.empty(flat, np.dtype(np.int64))
-    launch(plan_order(rows.reshape(flat), order, descending=largest))
+    selects = can_select(flat, x.dtype, k)
+    order = cupy.empty((flat[0], k) if selects else flat, np.dtype(np.int64))
+    plan = plan_selection if selects else plan_order
+    launch(plan(rows.reshape(flat), order, descending=largest))
     back = [others.index(each) if each != axis else x.ndim - 1 for each in range(x.ndim)]
-    return order.reshape(rows.shape).transpose(back)
+    return order.reshape((*rows.shape[:-1], order.shape[1])).transpose(back)

@@ -1,132 +1,11 @@
 // Orders of rows, digit by digit from the lowest one, each time keeping the order of equals.
-// radix.py puts before this text: memory.cuh, typedefs of Given (in memory), Bits (unsigned, of its
-// size), Word (unsigned, whose order is what is asked for) and Place (unsigned, counts a row's
-// elements), whether Given IS_REAL, and the Bits of its infinity, INFINITE.
+// radix.py puts radix.cuh before this text.
 //
 // A row of at most 32 is ordered by a warp, one that fits a tile by a block, in one launch. A longer
 // one is cut into chunks, and each digit takes three launches: `count` how often each stands in a
 // chunk, `begin` where a digit's words of each chunk go, `move`. Bound by memory: a digit reads the
 // words twice and writes them once, through shared memory, so that neighbours go together. Nothing
 // is counted by atomics, no block waits for another, and the host looks at nothing.
-
-constexpr int THREADS = 256, WARPS = THREADS / 32, DIGITS = 256, WIDTH = 8;
-constexpr int ITEMS = 64 / sizeof(Word), TILE = THREADS * ITEMS;
-static_assert(DIGITS == THREADS, "a thread looks after a digit");
-constexpr unsigned int ALL = 0xffffffffu;
-
-struct Task {
-    long long rows, length, chunk, chunks, shift, bits;
-    long long low, descends;  // low: what of integers is word 0
-    long long is_first, is_last, gives_values;
-
-    __device__ bool has(long long row, long long i) const { return row < rows && i < length; }
-
-    // A template: only what fits Given is compiled.
-    template <typename T> __device__ Word word_of(T given) const {
-        Word word;
-        if constexpr (IS_REAL) {
-            Bits bits;
-            memcpy(&bits, &given, sizeof bits);
-            constexpr Bits sign = Bits(Bits(1) << (8 * sizeof(Bits) - 1));
-            const Bits size = Bits(bits & ~sign);
-            // A NaN of either sign is the largest, and -0 is 0.
-            if (size > Bits(INFINITE)) word = Bits(~Bits(0));
-            else if (!size) word = sign;
-            else word = bits & sign ? Bits(~bits) : Bits(bits | sign);
-        } else {
-            word = Word(given) - Word(low);
-        }
-        return descends ? Word(~word) : word;
-    }
-};
-
-__device__ int digit_of(Word word, long long shift) { return int(word >> shift) & (DIGITS - 1); }
-
-// What stands before each thread's value in its block, added up. The same shared memory serves the
-// next call, behind a barrier.
-__device__ Place before_in_block(Place value) {
-    __shared__ Place of_warp[WARPS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    Place upto = value;
-    for (int by = 1; by < 32; by *= 2) {
-        const Place other = __shfl_up_sync(ALL, upto, by);
-        if (lane >= by) upto += other;
-    }
-    if (lane == 31) of_warp[warp] = upto;
-    __syncthreads();
-    for (int w = 0; w < warp; ++w) upto += of_warp[w];
-    __syncthreads();
-    return upto - value;
-}
-
-// How often each warp has met a digit; one more digit is that of what lies behind the row's end.
-struct Counts {
-    unsigned int of[WARPS][DIGITS + 1];
-
-    __device__ void clear() {
-        for (int d = threadIdx.x % 32; d <= DIGITS; d += 32) of[threadIdx.x / 32][d] = 0;
-        __syncwarp();
-    }
-
-    // Counts a digit of each lane of a warp; how many of those met so far stand before.
-    __device__ unsigned int meet(int digit) {
-        const unsigned int same = __match_any_sync(ALL, digit);
-        const unsigned int ahead = same & ((1u << threadIdx.x % 32) - 1);
-        unsigned int& met = of[threadIdx.x / 32][digit];
-        const unsigned int before = met;
-        __syncwarp();
-        if (!ahead) met = before + __popc(same);
-        __syncwarp();
-        return before + __popc(ahead);
-    }
-
-    // How often all warps have met the digit of this thread; makes of the counts what stands before.
-    __device__ unsigned int add_up() {
-        unsigned int total = 0;
-        for (int w = 0; w < WARPS; ++w) {
-            const unsigned int here = of[w][threadIdx.x];
-            of[w][threadIdx.x] = total;
-            total += here;
-        }
-        return total;
-    }
-};
-
-// Words and places of a tile, on their way into the order of one digit.
-struct Tile {
-    Word word[TILE];
-    Place place[TILE];
-    unsigned int begins[DIGITS];  // of each digit
-};
-
-// A warp's k-th words are neighbours, and before its next ones.
-__device__ int in_tile(int k) {
-    return threadIdx.x / 32 * (32 * ITEMS) + k * 32 + threadIdx.x % 32;
-}
-
-// Brings `count` words and places of a tile into the order of a digit; how many of the tile have the
-// digit of this thread. Ends with a barrier.
-__device__ unsigned int order_tile(const Word (&word)[ITEMS], const Place (&place)[ITEMS],
-                                   long long count, long long shift, Counts& counts, Tile& tile) {
-    unsigned int rank[ITEMS];
-    counts.clear();
-#pragma unroll
-    for (int k = 0; k < ITEMS; ++k)
-        rank[k] = counts.meet(in_tile(k) < count ? digit_of(word[k], shift) : DIGITS);
-    __syncthreads();
-    const unsigned int total = counts.add_up();
-    tile.begins[threadIdx.x] = (unsigned int)(before_in_block(total));
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < ITEMS; ++k) {
-        if (in_tile(k) >= count) continue;
-        const int digit = digit_of(word[k], shift);
-        const unsigned int at = tile.begins[digit] + counts.of[threadIdx.x / 32][digit] + rank[k];
-        tile.word[at] = word[k], tile.place[at] = place[k];
-    }
-    __syncthreads();
-    return total;
-}
 
 // values: what of integers stands there, where the task gives them; order: where it came from.
 __device__ void give(Word word, Place place, long long at, long long* values, long long* order,
@@ -164,13 +43,7 @@ order_in_blocks(const Given* given, long long* values, long long* order, Task ta
         place[k] = Place(i);
         word[k] = i < task.length ? task.word_of(given[start + i]) : Word(0);
     }
-    for (long long shift = 0; shift < task.bits; shift += WIDTH) {
-        order_tile(word, place, task.length, shift, counts, tile);
-#pragma unroll
-        for (int k = 0; k < ITEMS; ++k)
-            word[k] = tile.word[in_tile(k)], place[k] = tile.place[in_tile(k)];
-        __syncthreads();
-    }
+    order_by_all_digits(word, place, task.length, task.bits, counts, tile);
     for (int i = threadIdx.x; i < task.length; i += THREADS)
         give(tile.word[i], tile.place[i], start + i, values, order, task);
 }

@@ -20,6 +20,8 @@ _WARP: Final = 32
 _TILES: Final = {32: 16 * THREADS, 64: 8 * THREADS}
 # Blocks that a long row is cut into chunks for: each costs counts of all digits.
 _ENOUGH_BLOCKS: Final = 1024
+# From here on rows that are selected from by a block each keep a GPU busy.
+_ENOUGH_ROWS: Final = 16
 # The bits of infinity, and those of an element, of floating dtypes.
 _INFINITIES: Final = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 _BFLOAT16_INFINITY: Final = 0x7F80
@@ -43,9 +45,42 @@ def plan_order(x: Any, order: Any, *, descending: bool) -> list[Launch]:
 
     x: (rows, length), order: int64 of this shape; both in C order. No launch if x is empty.
     """
-    low = int(np.iinfo(x.dtype).min) if x.dtype.kind == "i" else 0
-    bits = 1 if x.dtype == np.bool_ else 8 * x.dtype.itemsize
+    low, bits = _words_of(x.dtype)
     return _plan(x.shape, x, order, order, bits, low=low, descending=descending)
+
+
+def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool:
+    """Return whether the first `count` of each row are better selected than ordered with the rest.
+
+    A block selects of a row; rows that are few keep most of a GPU idle so, and short ones are
+    ordered by one launch as well. (Reckoned from bytes; measured on no GPU yet.)
+    """
+    rows, length = shape
+    tile = _TILES[_word_bits(_words_of(dtype)[1])]
+    return rows >= _ENOUGH_ROWS and 0 < count <= tile < length < 1 << 32
+
+
+def plan_selection(x: Any, order: Any, *, descending: bool) -> list[Launch]:
+    """Return the launches that write into order which places have what comes first in each row of
+    x, in order, as many as order has; they are as in plan_order, for what can_select.
+
+    x: (rows, length), order: int64, (rows, count); both in C order
+    """
+    (rows, length), count = x.shape, order.shape[1]
+    low, bits = _words_of(x.dtype)
+    source = source_of_radix(x.dtype, _word_bits(bits), text="selection.cu")
+    task = int64_fields(rows, length, count, 1, 0, bits, low, descending, True, True, False)
+    return [Launch(source, "select_in_blocks", (rows, 1), (x, order, task))]
+
+
+def _words_of(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return which element is word 0, and how many bits words have."""
+    low = int(np.iinfo(dtype).min) if dtype.kind == "i" else 0
+    return low, 1 if dtype == np.bool_ else 8 * dtype.itemsize
+
+
+def _word_bits(bits: int) -> int:
+    return 64 if bits > 32 else 32
 
 
 def _plan(
@@ -63,7 +98,7 @@ def _plan(
     if not rows * length:
         return []
     bits = max(bits, 1)
-    word = 64 if bits > 32 else 32
+    word = _word_bits(bits)
     source = source_of_radix(given.dtype, word, wide=length >= 2**32)
     tile = _TILES[word]
     tiles = -(-length // tile)
@@ -105,9 +140,11 @@ def _plan(
 
 
 @functools.lru_cache(maxsize=64)
-def source_of_radix(dtype: np.dtype[Any], word: int, *, wide: bool = False) -> str:
-    """Return the text for elements of a dtype, as words of 32 or 64 bits. One that is not wide
-    counts the elements of a row in 32 bits.
+def source_of_radix(
+    dtype: np.dtype[Any], word: int, *, wide: bool = False, text: str = "radix.cu"
+) -> str:
+    """Return a text for elements of a dtype, as words of 32 or 64 bits. One that is not wide counts
+    the elements of a row in 32 bits.
     """
     infinity = _INFINITIES.get(dtype.itemsize, 0)
     if C_TYPES[dtype] == "__nv_bfloat16":
@@ -120,4 +157,4 @@ typedef {C_TYPES[np.dtype(f"uint{word}")]} Word;
 typedef {"unsigned long long" if wide else "unsigned int"} Place;
 constexpr bool IS_REAL = {str(is_real(dtype)).lower()};
 constexpr unsigned long long INFINITE = {infinity:#x};
-{text_of("radix.cu")}"""
+{text_of("radix.cuh", text)}"""

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda import radix
+from fastdist.kernels.cuda import ordering, radix
 from fastdist.kernels.cuda.launch import Scratch
-from fastdist.kernels.cuda.radix import plan_order, plan_order_of_numbers
+from fastdist.kernels.cuda.radix import (
+    can_select,
+    plan_order,
+    plan_order_of_numbers,
+    plan_selection,
+)
 from tests.fibre_shim.driver import SEEDS, run
+from tests.fibre_shim.installed import cuda_on_fibres
 
 RNG = np.random.default_rng(0)
 
@@ -129,3 +135,64 @@ def test_rows_without_elements_launch_nothing() -> None:
     for shape in ((0, 5), (5, 0)):
         x = np.zeros(shape)
         assert plan_order(x, np.zeros(shape, np.int64), descending=False) == []
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_first_of_each_row_are_selected_in_order(dtype: Any, descending: bool) -> None:
+    for shape, count in (((3, 700), 5), ((2, 300), 300), ((2, 257), 40), ((1, 1), 1)):
+        x = values_of(dtype, shape)
+        expected = in_order(x, descending=descending)[:, :count]
+        for seed in SEEDS:
+            order = np.full((shape[0], count), -7)
+            run(plan_selection(x, order, descending=descending), seed)
+            np.testing.assert_array_equal(order, expected)
+
+
+@pytest.mark.parametrize("count", [1, 4096])
+def test_much_of_a_row_beyond_a_tile_is_selected(count: int) -> None:
+    x = values_of("float32", (1, 9001))
+    expected = in_order(x, descending=True)[:, :count]
+    order = np.full((1, count), -7)
+    run(plan_selection(x, order, descending=True), SEEDS[0])
+    np.testing.assert_array_equal(order, expected)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, -np.inf])
+def test_of_equals_the_first_are_selected(value: float) -> None:
+    order = np.full((2, 9), -7)
+    run(plan_selection(np.full((2, 1000), value), order, descending=True), SEEDS[1])
+    np.testing.assert_array_equal(order, [list(range(9))] * 2)
+
+
+def test_only_long_rows_that_are_many_are_selected_from() -> None:
+    single, double = np.dtype(np.float32), np.dtype(np.float64)
+    assert can_select((16, 4097), single, 4096) and can_select((16, 2049), double, 2048)
+    for shape, dtype, count in (
+        ((15, 1 << 20), single, 3),  # a block for each would leave most of a GPU idle
+        ((16, 4096), single, 3),  # one launch orders it
+        ((16, 4097), single, 4097),
+        ((16, 4097), single, 0),
+        ((16, 2049), double, 2049),
+    ):
+        assert not can_select(shape, dtype, count)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_topk_selects_from_many_long_rows_as_the_cpu_orders_them(
+    dim: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fastdist as fd
+
+    x = fd.tensor(values_of("float32", (16, 4100)))
+    x = x if dim else x.t().contiguous()
+    expected = x.topk(3, dim)
+    cuda = cuda_on_fibres(monkeypatch)
+    next(cuda)
+    sorts: list[object] = []
+    monkeypatch.setattr(ordering, "plan_order", lambda *given, **how: sorts.append(given))
+    found = x.to("cuda").topk(3, dim)
+    assert not sorts and found.indices.tolist() == expected.indices.tolist()
+    fd.testing.assert_close(found.values.cpu(), expected.values, equal_nan=True)
+    del found
+    list(cuda)

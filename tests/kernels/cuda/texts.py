@@ -230,6 +230,10 @@ def texts_of_orders() -> Iterator[tuple[str, str]]:
     """Yield the orders of every dtype, and of numbers of few digits."""
     for dtype in [*REAL, BF16]:
         yield f"order of {dtype}", source_of_radix(dtype, max(32, 8 * dtype.itemsize))
+        yield (
+            f"first of {dtype}",
+            source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="selection.cu"),
+        )
     yield "order of few numbers", source_of_radix(I64, 32)
 
 

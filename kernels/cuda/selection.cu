@@ -1,0 +1,96 @@
+// The first few words of each row, in order; equals as they stand. radix.py puts radix.cuh before
+// this text.
+//
+// A block has a row. From the highest digit down it counts those words that agree with the last one
+// that is wanted as far as that is known; so it knows one digit more of it. Then it takes what is
+// before that word, and of its equals the first, and orders them in shared memory. Bound by
+// memory: a row is read once for each digit and once more, from the cache if it is there.
+
+struct Wanted {
+    Word last, known;       // the last word that is wanted, in those bits that are known
+    long long of_the_last;  // how many of those that agree with it are wanted
+};
+
+// How many of the block's threads say yes before this one, and, to each, of all.
+struct Said {
+    int before, all;
+};
+__device__ Said say(bool yes) {
+    __shared__ int of_warp[WARPS];
+    const int warp = threadIdx.x / 32;
+    const unsigned int lanes = __ballot_sync(ALL, yes);
+    if (threadIdx.x % 32 == 0) of_warp[warp] = __popc(lanes);
+    __syncthreads();
+    Said said{__popc(lanes & ((1u << threadIdx.x % 32) - 1)), 0};
+    for (int w = 0; w < WARPS; ++w) {
+        if (w < warp) said.before += of_warp[w];
+        said.all += of_warp[w];
+    }
+    __syncthreads();
+    return said;
+}
+
+// One digit more of the last word that is wanted.
+__device__ void look_at_digit(const Given* row, long long shift, Counts& counts, Wanted& wanted,
+                              const Task& task) {
+    __shared__ Word digit;
+    __shared__ Place left;
+    counts.clear();
+    for (long long tile = 0; tile < task.length; tile += TILE)
+#pragma unroll
+        for (int k = 0; k < ITEMS; ++k) {
+            const long long i = tile + in_tile(k);
+            const Word word = i < task.length ? task.word_of(row[i]) : Word(0);
+            const bool agrees = i < task.length && (word & wanted.known) == wanted.last;
+            counts.meet(agrees ? digit_of(word, shift) : DIGITS);
+        }
+    __syncthreads();
+    const Place here = counts.add_up(), before = before_in_block(here);
+    if (before < wanted.of_the_last && wanted.of_the_last <= (long long)(before) + here)
+        digit = Word(threadIdx.x), left = Place(wanted.of_the_last - before);
+    __syncthreads();
+    wanted.last |= digit << shift, wanted.known |= Word(DIGITS - 1) << shift;
+    wanted.of_the_last = left;
+    __syncthreads();
+}
+
+// order: (rows, task.chunk), which are no more than a tile.
+extern "C" __global__ void __launch_bounds__(THREADS)
+select_in_blocks(const Given* given, long long* order, Task task) {
+    __shared__ Counts counts;
+    __shared__ Tile tile;
+    const Given* row = given + (long long)(blockIdx.x) * task.length;
+    Wanted wanted{0, 0, task.chunk};
+    for (long long shift = (task.bits - 1) / WIDTH * WIDTH; shift >= 0; shift -= WIDTH)
+        look_at_digit(row, shift, counts, wanted, task);
+    int taken = 0;
+    long long equals = 0;
+    for (long long first = 0; first < task.length && taken < task.chunk; first += THREADS) {
+        const long long i = first + threadIdx.x;
+        // Beyond the bits that count, a word that descends has others.
+        const Word word = i < task.length ? task.word_of(row[i]) & wanted.known : Word(0);
+        const bool is_before = i < task.length && word < wanted.last;
+        const bool is_equal = i < task.length && word == wanted.last;
+        const Said same = say(is_equal);
+        const bool is_wanted =
+            is_before || (is_equal && equals + same.before < wanted.of_the_last);
+        equals += same.all;
+        const Said mine = say(is_wanted);
+        if (is_wanted)
+            tile.word[taken + mine.before] = word, tile.place[taken + mine.before] = Place(i);
+        taken += mine.all;
+    }
+    __syncthreads();
+    Word word[ITEMS];
+    Place place[ITEMS];
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) {
+        const bool is_there = in_tile(k) < task.chunk;
+        word[k] = is_there ? tile.word[in_tile(k)] : Word(0);
+        place[k] = is_there ? tile.place[in_tile(k)] : Place(0);
+    }
+    __syncthreads();
+    order_by_all_digits(word, place, task.chunk, task.bits, counts, tile);
+    for (int i = threadIdx.x; i < task.chunk; i += THREADS)
+        order[blockIdx.x * task.chunk + i] = (long long)(tile.place[i]);
+}
