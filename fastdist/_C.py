@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from .core.future import Future as Future
 from .core.generator import Generator
 from .core.missing import explain_missing
 from .core.overriding import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from .core.overriding import disabled_torch_function as _disabled_torch_function_impl  # noqa: F401
 
-__all__ = ["DisableTorchFunctionSubclass", "Generator"]
+__all__ = ["DisableTorchFunctionSubclass", "Future", "Generator"]
 
 
 def _jit_set_profiling_mode(mode: bool) -> bool:

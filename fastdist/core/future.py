@@ -102,13 +102,23 @@ class Future(Generic[T]):
         return cast(BaseException, self._outcome) if self._state == _ERROR else None
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
-        """Return a Future of callback(self), which is called once this Future is done."""
+        """Return a Future of callback(self), which is called once this Future is done.
+
+        Raises  TypeError for what cannot be called
+        """
+        if not callable(callback):
+            raise _not_callable("then", callback)
         child: Future[S] = Future(executor=self._executor)
         self._add(_Continuation(callback, child))
         return child
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
-        """Call callback(self) once this Future is done; log what it raises."""
+        """Call callback(self) once this Future is done; log what it raises.
+
+        Raises  TypeError for what cannot be called
+        """
+        if not callable(callback):
+            raise _not_callable("add_done_callback", callback)
         self._add(callback)
 
     def when_done(self, callback: Callable[[Future[T]], object]) -> None:
@@ -163,8 +173,9 @@ class Future(Generic[T]):
         return self.value()
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(
-            "cannot pickle a Future: it belongs to this process; wait for it and send its value"
+        raise FutureError(
+            "Can not pickle torch.futures.Future. It belongs to this process: wait for it, and "
+            "send its value"
         )
 
     def _complete(self, state: int, outcome: object) -> bool:
@@ -265,6 +276,13 @@ class _AtOnce:
 
     def __call__(self, future: Future[Any]) -> None:
         self._callback(future)
+
+
+def _not_callable(method: str, callback: object) -> TypeError:
+    return TypeError(
+        f"{method}(): incompatible function arguments. callback is {callback!r}; expected a "
+        "function that takes the Future"
+    )
 
 
 class _Continuation(Generic[T, S]):

@@ -214,8 +214,23 @@ def test_a_failed_future_goes_away_with_its_last_user() -> None:
 
 
 def test_future_cannot_be_pickled_and_says_why() -> None:
-    with pytest.raises(TypeError, match="belongs to this process"):
+    with pytest.raises(
+        RuntimeError, match=r"^Can not pickle torch\.futures\.Future\. It belongs to"
+    ):
         pickle.dumps(Future())
+
+
+@pytest.mark.parametrize("method", ["then", "add_done_callback"])
+def test_what_cannot_be_called_is_refused_as_a_callback(method: str) -> None:
+    future: Future[int] = Future()
+    words = (
+        rf"^{method}\(\): incompatible function arguments\. callback is None; expected a function"
+    )
+    with pytest.raises(TypeError, match=words):
+        getattr(future, method)(None)
+    future.set_result(1)
+    with pytest.raises(TypeError, match=words):
+        getattr(future, method)(None)
 
 
 def test_future_can_be_awaited() -> None:
