@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from typing import Any, NamedTuple
+from warnings import warn
 
 import numpy as np
 
@@ -39,6 +40,13 @@ def embedding_bag(
     Note    padding_idx counts for nothing, and an empty bag gives zeros; per_sample_weights, for
             mode "sum", are factors of the rows; max_norm and scale_grad_by_freq as in embedding
     """
+    if _numbers_rows(weight) and isinstance(input, Tensor) and not _numbers_rows(input):
+        warn(
+            "embedding_bag(weight, input, ...) is how it was called long ago: embedding_bag(input, "
+            "weight, ...), with what numbers the rows first, is how it is called",
+            stacklevel=3,
+        )
+        input, weight = weight, input
     _require_fitting(input, weight, offsets, per_sample_weights)
     _require_mode(mode, scale_grad_by_freq, per_sample_weights, sparse)
     padding = _padding_of(padding_idx, weight.facts.shape[0])
@@ -63,6 +71,10 @@ def embedding_bag(
     if mode == "sum":
         return total  # type: ignore[no-any-return]
     return total / _sizes(rows, bags, counted).clamp_min(1)  # type: ignore[no-any-return]
+
+
+def _numbers_rows(given: object) -> bool:
+    return isinstance(given, Tensor) and not given.facts.dtype.is_floating_point
 
 
 class _Bags(NamedTuple):

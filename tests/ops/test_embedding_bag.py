@@ -44,6 +44,13 @@ def test_the_last_offset_may_be_the_end() -> None:
     assert plain.tolist() == found.tolist() == [[3.0], [4.0]]
 
 
+def test_rows_may_be_given_first_as_they_were_long_ago() -> None:
+    weight, i = fd.tensor([[1.0], [2.0], [4.0]]), fd.tensor([0, 1, 2])
+    with pytest.warns(UserWarning, match="is how it was called long ago"):
+        found = F.embedding_bag(weight, i, fd.tensor([0, 2]), mode="sum")
+    assert found.tolist() == F.embedding_bag(i, weight, fd.tensor([0, 2]), mode="sum").tolist()
+
+
 def test_a_bag_of_padding_alone_gives_zeros() -> None:
     weight, i = fd.tensor([[-1.0], [-2.0]]), fd.tensor([[1, 1], [0, 1]])
     for mode in ("sum", "mean", "max"):
