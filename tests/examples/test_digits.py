@@ -133,7 +133,7 @@ def test_the_time_line_of_all_workers_is_a_page_with_the_critical_path(done: Don
     shown = json.loads(found)
     assert {worker for worker, _ in shown["lanes"]} == set(_WORKERS)
     events = shown["events"]
-    passes = [event for event in events if event[1] == "distributed backward"]
+    passes = [event for event in events if event[1] == "torch::distributed::autograd::backward"]
     assert len(passes) == 3 and shown["arrows"]
     critical = {shown["lanes"][event[0]][0] for event in events if event[5]}
     assert critical == set(_WORKERS)

@@ -78,7 +78,11 @@ _around_pass: Callable[[], AbstractContextManager[Any]] = nullcontext
 
 def _tell_of_passes(is_on: bool) -> None:
     global _around_pass
-    _around_pass = partial(time_range, "distributed backward", "pass") if is_on else nullcontext
+    _around_pass = (
+        partial(time_range, "torch::distributed::autograd::backward", "pass")
+        if is_on
+        else nullcontext
+    )
 
 
 time_ranges.watch("on", _tell_of_passes)

@@ -349,7 +349,10 @@ def check_context(x: fd.Tensor) -> None:
     assert grad.tolist() == [[2.0] * 3] * 2
     names = {event.name for event in p.events()}
     assert "rpc_sync#double(worker0 -> worker1)#remote_op: aten::add" in names
-    assert {"distributed backward", "torch::distributed::autograd::RecvRpcBackward"} <= names
+    assert {
+        "torch::distributed::autograd::backward",
+        "torch::distributed::autograd::RecvRpcBackward",
+    } <= names
 
 
 @pytest.mark.seed("U14")

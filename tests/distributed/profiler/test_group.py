@@ -76,7 +76,7 @@ def check_a_pass() -> None:
 
     path = p.critical_path()
     steps = [(event.node_id, event.name) for event in path]
-    assert steps[0] == (0, "distributed backward")
+    assert steps[0] == (0, "torch::distributed::autograd::backward")
     for step in ((0, "SumBackward0"), (1, "TanhBackward0"), (2, "TanhBackward0")):
         assert step in steps, steps
     # The caller's forward product is on no pass's path.
