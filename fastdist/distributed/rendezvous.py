@@ -69,6 +69,12 @@ class Rendezvous(NamedTuple):
     world_size: int
 
 
+_NO_RANK = (
+    "Error initializing torch.distributed using {scheme}:// rendezvous: rank parameter missing: "
+    "{url!r}; add ?rank=... or the argument rank="
+)
+
+
 def rendezvous(
     url: str,
     rank: int = -1,
@@ -114,7 +120,7 @@ def rendezvous(
     if parts.scheme not in ("tcp", "file"):
         raise RendezvousError(f"url is {url!r}; known: env://, tcp://HOST:PORT, file:///PATH")
     if "rank" not in given:
-        raise RendezvousError(f"{url!r}: rank is not given; add ?rank=... or the argument rank=")
+        raise RendezvousError(_NO_RANK.format(scheme=parts.scheme, url=url))
     rank, world_size = given["rank"], given.get("world_size", 0)
     require_rank(rank, world_size)
     if parts.scheme == "file":

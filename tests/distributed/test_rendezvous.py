@@ -327,7 +327,7 @@ def test_each_round_of_an_elastic_job_finds_an_empty_store(
         (("tcp://127.0.0.1", 0, 1), r"expected tcp://HOST:PORT"),
         (("tcp://:4410", 0, 1), r"expected tcp://HOST:PORT"),
         (("tcp://127.0.0.1:99999", 0, 1), r"expected tcp://HOST:PORT"),
-        (("tcp://127.0.0.1:4410",), r"rank is not given"),
+        (("tcp://127.0.0.1:4410",), r"using tcp:// rendezvous: rank parameter missing"),
         (("tcp://127.0.0.1:4410", 2, 2), r"rank is 2; expected 0 to 1 in a world of 2"),
         (("tcp://127.0.0.1:4410", -2, 2), r"rank is -2; expected a number, 0 or more"),
         (("tcp://127.0.0.1:4410?rank=x", -1, 2), r"rank is 'x'; expected a number"),

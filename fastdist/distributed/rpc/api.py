@@ -51,6 +51,8 @@ _thread_local_var = threading.local()
 # Whether RRefs of this worker's values that others still hold are no error of shutdown.
 _ignore_rref_leak = True
 _all_gather = all_gather
+_get_current_rpc_agent = get_current_agent
+_is_current_rpc_agent_set = agents.is_current_agent_set
 
 
 def rpc_sync(
@@ -194,6 +196,15 @@ def _barrier(worker_names: Iterable[str]) -> None:
     Raises  as _all_gather does
     """
     _all_gather(None, set(worker_names))
+
+
+def _wait_all_workers(timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
+    """Wait until all workers of the group have come here.
+
+    Units   timeout in seconds; 0 waits as long as the others live
+    Raises  as _all_gather does
+    """
+    _all_gather(None, timeout=timeout)
 
 
 def _require_initialized(func: Callable[P, R]) -> Callable[P, R]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.distributed.pipe.frames import Buffer
 
@@ -79,7 +79,8 @@ class FaultyClient(Client):
         """Let a request leave, late, or not at all."""
         kind = call.message.type
         if kind in self.to_fail and self._fails_again(call):
-            raise RpcError(
+            # As if it had been lost on its way, and nobody had heard of it in time.
+            raise RpcTimeoutError(
                 f"Send attempt of {MessageType(kind).name} to worker {call.peer.info.name!r} "
                 "failed on purpose"
             )

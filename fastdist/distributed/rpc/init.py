@@ -80,6 +80,10 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
         backend = kinds.TENSORPIPE
     if options is None:
         options = backend_registry.construct_rpc_backend_options(backend)
+    # Before the others are waited for.
+    wanted = backend.value.construct_rpc_backend_options_handler
+    if isinstance(wanted, type) and not isinstance(options, wanted):
+        raise TypeError(f"`rpc_backend_options` must be a `{wanted.__name__}`. {options}")
     return backend, options
 
 

@@ -61,6 +61,10 @@ class RpcBackendOptions:
     Raises  TypeError for a timeout that is no number, or a method that is no text
     """
 
+    init_timeout: float | None = None
+    security: str | None = None
+    certificates: str | None = None
+
     @constructor(
         "fastdist.distributed.rpc.RpcBackendOptions(rpc_timeout: float = 60.0, "
         "init_method: str = 'env://')"
@@ -77,6 +81,13 @@ class RpcBackendOptions:
             )
         self.rpc_timeout = seconds("rpc_timeout", rpc_timeout)
         self.init_method = init_method
+
+    def meeting_s(self) -> float:
+        """Return how long init_rpc may take: who wants calls to be short does not wait longer."""
+        bounds = [self.init_timeout or LONGEST_S]
+        if self.rpc_timeout not in (0.0, constants.DEFAULT_RPC_TIMEOUT_SEC):
+            bounds.append(self.rpc_timeout)
+        return min(bounds)
 
 
 class TensorPipeRpcBackendOptions(RpcBackendOptions):
@@ -170,13 +181,6 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
             channels.require_known(_channels)
         self._transports = _transports
         self._channels = _channels
-
-    def meeting_s(self) -> float:
-        """Return how long init_rpc may take: who wants calls to be short does not wait longer."""
-        bounds = [self.init_timeout or LONGEST_S]
-        if self.rpc_timeout not in (0.0, constants.DEFAULT_RPC_TIMEOUT_SEC):
-            bounds.append(self.rpc_timeout)
-        return min(bounds)
 
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
         """Add to the map from this worker's devices to those of worker `to`.

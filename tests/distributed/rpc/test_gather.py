@@ -20,6 +20,7 @@ def gather_thrice() -> list[dict[str, Any]]:
     if rank != 1:
         found.append(api._all_gather(rank, {"w0", "w2"}, timeout=30))
     api._barrier(["w0", "w1", "w2"])
+    api._wait_all_workers(timeout=30)
     assert not gather._gatherings
     rpc.shutdown()
     return found

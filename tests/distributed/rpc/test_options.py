@@ -150,6 +150,30 @@ def test_bad_worker_names_are_refused(name: str) -> None:
         require_name(name)
     with pytest.raises(RuntimeError, match=text):
         rpc.init_rpc(name, rank=0, world_size=1)
+    with pytest.raises(RuntimeError, match=text):
+        rpc.WorkerInfo(name, 0)
+
+
+class OptionsOfAnother(rpc.RpcBackendOptions):
+    """Options of a backend that somebody else has written."""
+
+    def __init__(self) -> None:
+        rpc.RpcBackendOptions.__init__(self, rpc_timeout=5, init_method="tcp://127.0.0.1:1")
+
+
+def test_options_of_another_backend_are_refused_before_anybody_is_waited_for() -> None:
+    words = r"^`rpc_backend_options` must be a `TensorPipeRpcBackendOptions`\. "
+    with pytest.raises(TypeError, match=words):
+        rpc.init_rpc(
+            "w0",
+            backend=rpc.BackendType.TENSORPIPE,
+            rank=0,
+            world_size=2,
+            rpc_backend_options=OptionsOfAnother(),
+        )
+    # What the rendezvous asks them for they have all the same.
+    options = OptionsOfAnother()
+    assert options.meeting_s() == 5 and options.security is options.certificates is None
 
 
 def test_good_worker_names_pass() -> None:

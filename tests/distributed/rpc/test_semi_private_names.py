@@ -113,6 +113,12 @@ def test_what_a_gathering_has_so_far_is_told_as_pytorchs_does() -> None:
     assert api.AllGatherStates().gathered_objects is not states.gathered_objects
 
 
+def test_names_of_api_are_those_of_rpc() -> None:
+    assert api._get_current_rpc_agent is rpc._get_current_rpc_agent
+    assert api._is_current_rpc_agent_set is rpc._is_current_rpc_agent_set
+    assert fd._C.Future is fd.futures.Future
+
+
 def test_the_constants_are_pytorchs() -> None:
     assert datetime.timedelta(milliseconds=2147483647) == constants.DEFAULT_PROCESS_GROUP_TIMEOUT
     assert (rpc._DEFAULT_RPC_TIMEOUT_SEC, rpc._UNSET_RPC_TIMEOUT) == (60.0, -1.0)
@@ -170,6 +176,8 @@ def types_of_references() -> None:
         api._delete_all_user_and_unforked_owner_rrefs()
         with pytest.raises(RpcError, match="has been deleted"):
             theirs.to_here()
+        with pytest.raises(RpcError, match="Cannot call fork an UserRRef after deletion"):
+            internal.serialize(theirs)
     rpc.shutdown()
 
 
@@ -289,8 +297,18 @@ def call_as_the_bindings_do(w1: rpc.WorkerInfo) -> None:
         rref._serialize()
     with pytest.raises(NotImplementedError, match="one comes with the message that brings it"):
         rpc.RRef._deserialize((0, 1))
+    late = rpc.remote("w1", wait_a_second, timeout=0.05)
+    with pytest.raises(RuntimeError, match=r"^RPC ran for more than set timeout \(50 ms\)"):
+        rpc_result(late._get_future())
+    for use in (late.to_here, late._serialize, lambda: rpc.rpc_sync("w1", id, (late,))):
+        with pytest.raises(RuntimeError, match=r"^RRef creation via rpc\.remote\(\) timed out"):
+            use()
     with pytest.raises(TypeError, match="None is none: 0 waits for ever, and the default is what"):
         rpc.rpc_sync("w1", abs, (-5,), timeout=None)  # type: ignore[arg-type]
+
+
+def wait_a_second() -> None:
+    threading.Event().wait(1.0)
 
 
 def degrees_in(x: fd.Tensor, times: int) -> fd.Tensor:

@@ -66,7 +66,10 @@ def unpack_error(response: Message) -> Exception:
     except Exception as failure:
         why = f"{type(failure).__name__}: {failure}"
     if why:
-        error = RemoteError(f"{kind!s}: {message!s} (its own type cannot be raised here: {why})")
+        error = RemoteError(
+            f"Failed to create original exception type. Error msg was {why}. Original exception on "
+            f"remote side was {kind!s}: {message!s}"
+        )
     _note_origin(error, f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')!s}")
     return error
 

@@ -427,7 +427,14 @@ def _earlier_life(owner: Worker) -> OwnerLostError:
 
 
 def reduce_rref(rref: RRef[Any]) -> tuple[Any, ...]:
-    """Return the function that rebuilds a reference at the other end, and what it takes."""
+    """Return the function that rebuilds a reference at the other end, and what it takes.
+
+    Raises  RpcError for one that this worker gave up at shutdown; the error of the call that should
+            have made the value
+    """
+    if rref._is_deleted:
+        raise RpcError(f"{rref} has been deleted. Cannot call fork an UserRRef after deletion.")
+    rref._require_made()
     return rebuild_rref, above["context"]().fork(rref)
 
 

@@ -261,9 +261,9 @@ class RRef(Generic[T]):
             future = Future()
             future.set_result(self._type)
         else:
-            call, kind = (type_on_owner, (self,), dict[str, Any]()), MessageType.PYTHON_CALL
+            call, kind = (_rref_typeof_on_owner, (self,), dict[str, Any]()), MessageType.PYTHON_CALL
             request = self._context.client.request
-            future = request(self._owner, kind, call, (), None, timeout, type_on_owner)
+            future = request(self._owner, kind, call, (), None, timeout, _rref_typeof_on_owner)
         if not blocking:
             return future
         self._type = future.wait()
@@ -289,6 +289,7 @@ class RRef(Generic[T]):
         """Raise NotImplementedError: each reference is one more that its owner hears of, with the
         message that takes it, and one that is in no message would be kept for ever.
         """
+        self._require_made()
         raise NotImplementedError(
             f"{self!r} is packed with the message that takes it to a worker, and its owner hears "
             "of that; send it as an argument or a result"
@@ -353,7 +354,7 @@ def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[st
 
 
 @gate.export
-def type_on_owner(rref: Any) -> type:
+def _rref_typeof_on_owner(rref: Any) -> type:
     """Return the class of the value."""
     return type(_value_of(rref))
 

@@ -30,7 +30,8 @@ _MAX_NAME: Final = 128
 class WorkerInfo:
     """A worker's name and id; cheaper to pass to a call than the name.
 
-    Raises  TypeError for a name that is no text, or an id that is no number
+    Raises  TypeError for a name that is no text, or an id that is no number; RpcError for a name
+            that no worker can have
     Note    frozen, so that it can be a key
     """
 
@@ -41,6 +42,7 @@ class WorkerInfo:
     def __init__(self, name: str, id: int) -> None:
         if not isinstance(name, str) or isinstance(id, bool) or not isinstance(id, int):
             raise TypeError(f"name is {name!r} and id is {id!r}; expected a text and a number")
+        require_name(name)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "id", id)
 

@@ -231,6 +231,8 @@ def test_a_local_class_of_errors_arrives_as_text_and_says_why(mode: str) -> None
     arrived = across(Local("lost"))
     assert type(arrived) is RemoteError and "lost" in str(arrived)
     assert "does not pickle there" in str(arrived)
+    assert str(arrived).startswith("Failed to create original exception type. Error msg was ")
+    assert "Original exception on remote side was " in str(arrived)
 
 
 def test_an_error_that_ends_a_program_does_not_end_its_caller(mode: str) -> None:

@@ -16,7 +16,7 @@ from fastdist.core.errors import MessageError
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.words import flag, ids_of, lists_of, number, numbers, text
 from fastdist.distributed.rpc.references.context import rebuild_rref
-from fastdist.distributed.rpc.references.rref import invoke_on_owner, type_on_owner
+from fastdist.distributed.rpc.references.rref import _rref_typeof_on_owner, invoke_on_owner
 from tests.distributed.lives import life
 
 _SOURCES = Path(fastdist.distributed.__file__).parent
@@ -99,4 +99,4 @@ def test_methods_are_called_on_the_value_of_a_reference_alone() -> None:
     with pytest.raises(TypeError, match="expected an RRef of this worker, got Pretender"):
         invoke_on_owner(Pretender(), "with_traceback", (None,), {})
     with pytest.raises(TypeError, match="got int"):
-        type_on_owner(5)
+        _rref_typeof_on_owner(5)
