@@ -120,9 +120,14 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
         )
 
 
-# The ops of which nothing is cast: those that say where something stands, and those that take the
-# result's dtype as an argument.
-_OF_ONE_DTYPE = frozenset({"argmax", "argmin", "argsort", "log_softmax", "softmax"})
+# The ops of which nothing is cast: those that say where something stands, or whether, those that
+# take the result's dtype as an argument, and those that make pairs.
+_OF_ONE_DTYPE = frozenset(
+    {
+        *("aminmax", "argmax", "argmin", "argsort", "complex", "isin", "isneginf", "isposinf"),
+        *("log_softmax", "masked_select", "polar", "signbit", "softmax"),
+    }
+)
 
 
 def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:

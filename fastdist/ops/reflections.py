@@ -160,7 +160,7 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     shape, scales = A.facts.shape, tau.facts.shape
     if len(shape) < 2:
         raise ShapeError(f"{name}: input must have at least 2 dimensions.")
-    if shape[-2] < shape[-1]:
+    if shape[-2] < shape[-1] and not name.endswith("ormqr"):
         raise ShapeError(
             f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]"
         )
@@ -169,7 +169,7 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
             f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got "
             f"{list(scales[:-1])}"
         )
-    if not scales or shape[-1] < scales[-1]:
+    if not scales or min(shape[-2:]) < scales[-1]:
         raise ShapeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     require_computable(name, "orgqr_cpu", A, takes_complex=True)
     count = scales[-1]

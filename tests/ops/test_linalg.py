@@ -365,3 +365,13 @@ def test_triangular_solve_and_slice_scatter_write_into_out() -> None:
     into = fd.empty(2, 2)
     assert fd.slice_scatter(triangle, right, 1, 1, 2, out=into) is into
     assert into.tolist() == [[2.0, 4.0], [0.0, 8.0]]
+
+
+def test_ormqr_takes_reflections_of_a_wide_matrix() -> None:
+    wide = fd.linspace(-1.0, 1.0, 10, dtype=fd.float64).reshape(2, 5).cos()
+    other = fd.linspace(0.0, 1.0, 6, dtype=fd.float64).reshape(2, 3)
+    compact, scales = fd.geqrf(wide)
+    Q, R = LA.qr(wide)
+    assert compact.triu().allclose(R)
+    assert fd.ormqr(compact, scales, other).allclose(Q @ other)
+    assert fd.ormqr(compact, scales, other, transpose=True).allclose(Q.mT @ other)

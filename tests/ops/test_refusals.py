@@ -360,3 +360,19 @@ def test_masked_fill_takes_a_tensor_whose_number_fits() -> None:
     assert INTEGERS.masked_fill(BOOLS, fd.tensor(7.5)).tolist() == [7, 4]
     assert FLOATS.masked_fill(BOOLS, fd.tensor(2 + 0j)).tolist() == [2.0, 4.0]
     assert FLOATS.masked_fill(BOOLS, fd.tensor(-math.inf).double()).tolist() == [-math.inf, 4.0]
+
+
+@pytest.mark.parametrize("name", ["isneginf", "isposinf", "signbit"])
+def test_what_says_whether_writes_into_bool_alone(name: str) -> None:
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype bool, but got"):
+        getattr(fd, name)(FLOATS, out=fd.empty(2))
+
+
+def test_pairs_and_choices_are_written_in_their_own_dtype() -> None:
+    for call in (
+        lambda: fd.complex(FLOATS, FLOATS, out=fd.empty(2, dtype=fd.complex128)),
+        lambda: fd.masked_select(FLOATS, BOOLS, out=fd.empty(0, dtype=fd.float64)),
+        lambda: fd.aminmax(FLOATS, out=(fd.empty(()), fd.empty((), dtype=fd.float64))),
+    ):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            call()
