@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import solvers
+from .launch import launch
+from .swaps import plan_permutation
 
 _INT32 = np.dtype(np.int32)
 
@@ -113,13 +115,11 @@ def permutation(pivots: Any, out: Any) -> None:
     import cupy
 
     with out.device:
-        places = cupy.arange(out.shape[-1])
-        out[...] = cupy.broadcast_to(places, out.shape)
-        for i in range(pivots.shape[-1]):
-            swap = pivots[..., i : i + 1].astype(out.dtype) - 1
-            mine, other = out[..., i : i + 1].copy(), cupy.take_along_axis(out, swap, -1)
-            out[...] = cupy.where(places == swap, mine, out)
-            out[..., i : i + 1] = other
+        given = cupy.ascontiguousarray(pivots.astype(_INT32))
+        made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
+        launch(plan_permutation(given, made))
+        if made is not out:
+            out[...] = made
 
 
 def determinant(x: Any, out: Any) -> None:

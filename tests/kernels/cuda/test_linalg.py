@@ -17,7 +17,9 @@ from fastdist.devices.cuda import CudaBackend
 from fastdist.kernels.cpu import linalg as cpu
 from fastdist.kernels.cuda import linalg as cuda
 from fastdist.kernels.cuda import solvers
+from fastdist.kernels.cuda.swaps import plan_permutation
 from tests.fibre_shim import cupy
+from tests.fibre_shim.driver import SEEDS, run
 from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 
 
@@ -211,3 +213,20 @@ def test_every_kernel_of_the_twin_is_called() -> None:
     public = {name for name, one in vars(cuda).items() if getattr(one, "__module__", "") ==
               cuda.__name__ and not name.startswith("_")}  # fmt: skip
     assert {name for name, *_ in CALLS} == public
+
+
+@pytest.mark.parametrize(("batch", "rows", "swaps"), [(1, 1, 1), (3, 40, 25), (2, 300, 300)])
+def test_swaps_are_one_launch(batch: int, rows: int, swaps: int) -> None:
+    random = np.random.default_rng(rows)
+    pivots = np.stack([random.integers(np.arange(swaps), rows) + 1 for _ in range(batch)]).astype(
+        np.int32
+    )
+    expected = np.empty((batch, rows), np.int64)
+    cpu.permutation(pivots, expected)
+    for seed in SEEDS:
+        out = np.full((batch, rows), -7)
+        launches = plan_permutation(pivots, out)
+        assert len(launches) == 1
+        run(launches, seed)
+        np.testing.assert_array_equal(out, expected)
+    assert plan_permutation(pivots[:0], expected[:0]) == []

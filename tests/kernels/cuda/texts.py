@@ -40,6 +40,7 @@ from fastdist.kernels.cuda.scattering import source_of_reduce as source_of_meeti
 from fastdist.kernels.cuda.searching import source_of_searching
 from fastdist.kernels.cuda.softmax import source_of_softmax
 from fastdist.kernels.cuda.sparse import source_of as source_of_sparse
+from fastdist.kernels.cuda.swaps import text_of_swaps
 from fastdist.kernels.cuda.weighing import source_of_weigh
 from fastdist.kernels.cuda.windows import source_of_windows
 
@@ -235,6 +236,11 @@ def texts_of_orders() -> Iterator[tuple[str, str]]:
             source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="selection.cu"),
         )
     yield "order of few numbers", source_of_radix(I64, 32)
+
+
+def texts_of_swaps() -> Iterator[tuple[str, str]]:
+    """Yield what makes a permutation of swaps."""
+    yield "swaps of rows", text_of_swaps()
 
 
 def texts_of_random_numbers() -> Iterator[tuple[str, str]]:
