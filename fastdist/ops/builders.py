@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import Device
-from ..core.dtypes import DType, dtype_of, int64
+from ..core.dtypes import DType, dtype_of, float32, float64, int64
 from ..core.errors import ShapeError
 from ..core.evenly_apart import evenly_apart
 from ..dispatch.composite import composite
@@ -20,7 +20,7 @@ from ..tensor.tensor import Tensor, from_array
 from .counting import searchsorted
 from .creation import elsewhere, fills_out, finish, zeros
 from .joining import cat, stack
-from .ranges import arange, dtype_of_ends
+from .ranges import arange, dtype_of_ends, linspace
 from .shorthand import meshgrid
 
 
@@ -85,6 +85,11 @@ def logspace(
     wanted = dtype_of_ends("logspace", start, end, dtype)
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}")
+    where = elsewhere(device)
+    if where is not None and wanted in (float32, float64):
+        found: Any = linspace(start, end, steps, dtype=wanted, device=where)
+        found = OPS["pow"].public(float(base), found)
+        return found.requires_grad_() if requires_grad else found  # type: ignore[no-any-return]
     powers = evenly_apart(held(start, wanted), held(end, wanted), steps)
     with np.errstate(all="ignore"):
         values = np.power(powers.dtype.type(base), powers).astype(wanted.numpy)

@@ -10,18 +10,21 @@ Raises  ValueError (of the periodic ones RuntimeError) for a negative length, an
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
+import numpy
 
-from ..core.dtypes import float32, float64
+from ..core.device import Device
+from ..core.dtypes import DType, float32, float64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
 from ..dispatch.arguments import checked
 from ..dispatch.promotion import dtype_or_default
-from ..ops.creation import finish
+from ..ops.creation import elsewhere, finish, full, require_ordinary
+from ..ops.ranges import arange
 from ..tensor.tensor import Tensor
 
 __all__ = [
@@ -38,7 +41,6 @@ __all__ = [
     "nuttall",
 ]
 
-Array = np.ndarray[Any, Any]
 _BLACKMAN = (0.42, 0.5, 0.08)
 _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
@@ -47,22 +49,22 @@ _NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 def bartlett(M: int, *, sym: bool = True, **more: Any) -> Tensor:
     """Return the triangle from 0 to 1 and back."""
     _require("bartlett", M, more)
-    return _made(_triangle(M, _steps(M, sym)), more)
+    return _made(lambda np: _triangle(np, M, _steps(M, sym)), more)
 
 
 @checked
 def blackman(M: int, *, sym: bool = True, **more: Any) -> Tensor:
     """Return Blackman's window, a sum of three cosines."""
     _require("blackman", M, more)
-    return _made(_cosines(M, _steps(M, sym), _BLACKMAN), more)
+    return _made(lambda np: _cosines(np, M, _steps(M, sym), _BLACKMAN), more)
 
 
 @checked
 def cosine(M: int, *, sym: bool = True, **more: Any) -> Tensor:
     """Return half a wave, which ends half a step before its zeros."""
     _require("cosine", M, more)
-    wave = np.sin(np.pi * (np.arange(M) + 0.5) / (_steps(M, sym) + 1))
-    return _made(wave, more)
+    steps = _steps(M, sym) + 1
+    return _made(lambda np: np.sin(math.pi * (np.arange(M) + 0.5) / steps), more)
 
 
 @checked
@@ -84,8 +86,7 @@ def exponential(
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
     middle = _steps(M, sym) / 2 if center is None else center
-    decay = np.exp(-np.abs(np.arange(M) - middle) / tau)
-    return _made(decay, more)
+    return _made(lambda np: np.exp(-np.abs(np.arange(M) - middle) / tau), more)
 
 
 @checked
@@ -103,8 +104,8 @@ def gaussian(
     _require("gaussian", M, more)
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
-    bell = np.exp(-0.5 * ((np.arange(M) - _steps(M, sym) / 2) / std) ** 2)
-    return _made(bell, more)
+    middle = _steps(M, sym) / 2
+    return _made(lambda np: np.exp(-0.5 * ((np.arange(M) - middle) / std) ** 2), more)
 
 
 @checked
@@ -124,7 +125,7 @@ def general_cosine(
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
         raise ValueError("Coefficients cannot be empty")
-    return _made(_cosines(M, _steps(M, sym), a), more)
+    return _made(lambda np: _cosines(np, M, _steps(M, sym), a), more)
 
 
 @checked
@@ -137,22 +138,22 @@ def general_hamming(
 ) -> Tensor:
     """Return alpha - (1 - alpha) cos(x), x going once round."""
     _require("general_hamming", M, more)
-    wave = _cosines(M, _steps(M, sym), (alpha, 1.0 - alpha))
-    return _made(wave, more)
+    weights = alpha, 1.0 - alpha
+    return _made(lambda np: _cosines(np, M, _steps(M, sym), weights), more)
 
 
 @checked
 def hamming(M: int, *, sym: bool = True, **more: Any) -> Tensor:
     """Return Hamming's window, 0.08 at its ends."""
     _require("hamming", M, more)
-    return _made(_cosines(M, _steps(M, sym), (0.54, 0.46)), more)
+    return _made(lambda np: _cosines(np, M, _steps(M, sym), (0.54, 0.46)), more)
 
 
 @checked
 def hann(M: int, *, sym: bool = True, **more: Any) -> Tensor:
     """Return Hann's window, one cosine raised to 0 ... 1."""
     _require("hann", M, more)
-    return _made(_cosines(M, _steps(M, sym), (0.5, 0.5)), more)
+    return _made(lambda np: _cosines(np, M, _steps(M, sym), (0.5, 0.5)), more)
 
 
 @checked
@@ -170,28 +171,28 @@ def kaiser(
     _require("kaiser", M, more)
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
-    return _made(_bessel(M, _steps(M, sym), beta), more)
+    return _made(lambda np: _bessel(np, M, _steps(M, sym), beta), more)
 
 
 @checked
 def nuttall(M: int, *, sym: bool = True, **more: Any) -> Tensor:
     """Return Nuttall's window, a sum of four cosines."""
     _require("nuttall", M, more)
-    return _made(_cosines(M, _steps(M, sym), _NUTTALL), more)
+    return _made(lambda np: _cosines(np, M, _steps(M, sym), _NUTTALL), more)
 
 
 @checked
 def bartlett_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
     """Return the triangle from 0 to 1 and back."""
     steps = _steps_of("bartlett_window", window_length, periodic, more)
-    return _made(_triangle(window_length, steps), more)
+    return _made(lambda np: _triangle(np, window_length, steps), more)
 
 
 @checked
 def blackman_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
     """Return Blackman's window, a sum of three cosines."""
     steps = _steps_of("blackman_window", window_length, periodic, more)
-    return _made(_cosines(window_length, steps, _BLACKMAN), more)
+    return _made(lambda np: _cosines(np, window_length, steps, _BLACKMAN), more)
 
 
 @checked
@@ -204,14 +205,14 @@ def hamming_window(
 ) -> Tensor:
     """Return alpha - beta cos(x), x going once round."""
     steps = _steps_of("hamming_window", window_length, periodic, more)
-    return _made(_cosines(window_length, steps, (alpha, beta)), more)
+    return _made(lambda np: _cosines(np, window_length, steps, (alpha, beta)), more)
 
 
 @checked
 def hann_window(window_length: int, periodic: bool = True, **more: Any) -> Tensor:
     """Return Hann's window, one cosine raised to 0 ... 1."""
     steps = _steps_of("hann_window", window_length, periodic, more)
-    return _made(_cosines(window_length, steps, (0.5, 0.5)), more)
+    return _made(lambda np: _cosines(np, window_length, steps, (0.5, 0.5)), more)
 
 
 @checked
@@ -220,7 +221,7 @@ def kaiser_window(
 ) -> Tensor:
     """Return Kaiser's window, the narrower the larger beta is."""
     steps = _steps_of("kaiser_window", window_length, periodic, more)
-    return _made(_bessel(window_length, steps, beta), more)
+    return _made(lambda np: _bessel(np, window_length, steps, beta), more)
 
 
 def _require(name: str, M: int, more: dict[str, Any]) -> None:
@@ -249,31 +250,80 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
     return _steps(length, not periodic)
 
 
-def _turns(M: int, steps: int) -> Array:
+# Note [Windows of devices]
+# A formula is written once, in NumPy's words, and takes what they mean: NumPy on the CPU, and on a
+# device, where its numbers are made, OnDevice. In float64 everywhere and rounded last, so the two
+# differ by roundings of cos and exp alone.
+
+
+class OnDevice:
+    """NumPy's names, of what formulas use, for float64 tensors of a device."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def arange(self, count: int) -> Any:
+        """Return 0, 1, ... count - 1."""
+        return arange(count, dtype=float64, device=self._device)
+
+    def full(self, count: int, value: float) -> Any:
+        """Return a number count times."""
+        return full((count,), value, dtype=float64, device=self._device)
+
+    def maximum(self, x: Any, least: float) -> Any:
+        """Return what of x is larger than a number, and that number instead of the rest."""
+        return x.clamp(min=least)
+
+    def __getattr__(self, name: str) -> Callable[[Any], Any]:
+        # abs, cos, exp, i0, sin, sqrt
+        return lambda x: getattr(x, name)()
+
+
+def _turns(np: Any, M: int, steps: int) -> Any:
     """Return how far along each element lies, from 0 to 1; a single one in the middle."""
     return np.arange(M) / steps if M > 1 else np.full(M, 0.5)
 
 
-def _cosines(M: int, steps: int, weights: Sequence[float]) -> Array:
+def _cosines(np: Any, M: int, steps: int, weights: Sequence[float]) -> Any:
     if M == 1:
-        return np.ones(1)
-    angle = 2.0 * np.pi * _turns(M, steps)
-    waves = [(-1) ** i * weight * np.cos(i * angle) for i, weight in enumerate(weights)]
-    return np.asarray(sum(waves))
+        return np.full(1, 1.0)
+    angle = 2.0 * math.pi * _turns(np, M, steps)
+    first, *more = [(-1) ** i * weight * np.cos(i * angle) for i, weight in enumerate(weights)]
+    return sum(more, first)
 
 
-def _triangle(M: int, steps: int) -> Array:
-    return 1.0 - np.abs(2.0 * _turns(M, steps) - 1.0)
+def _triangle(np: Any, M: int, steps: int) -> Any:
+    return 1.0 - np.abs(2.0 * _turns(np, M, steps) - 1.0)
 
 
-def _bessel(M: int, steps: int, beta: float) -> Array:
-    height = np.sqrt(np.maximum(1.0 - (2.0 * _turns(M, steps) - 1.0) ** 2, 0.0))
+def _bessel(np: Any, M: int, steps: int, beta: float) -> Any:
+    height = np.sqrt(np.maximum(1.0 - (2.0 * _turns(np, M, steps) - 1.0) ** 2, 0.0))
     # NaN for a beta whose i0 is more than float64 holds, as in PyTorch.
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.i0(beta * height) / np.i0(beta))
+    return np.i0(beta * height) / float(numpy.i0(beta))
 
 
-def _made(values: Array, more: dict[str, Any]) -> Tensor:
-    values = values.astype(dtype_or_default(more.get("dtype")).numpy)
-    given = {key: value for key, value in more.items() if key != "dtype"}
-    return finish(values, **{"device": None, "requires_grad": False, "is_constant": True, **given})
+def _made(formula: Callable[[Any], Any], more: dict[str, Any]) -> Tensor:
+    wanted = dtype_or_default(more.get("dtype"))
+    return _placed(formula, wanted, **{key: more[key] for key in more if key != "dtype"})
+
+
+def _placed(
+    formula: Callable[[Any], Any],
+    wanted: DType,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return what a formula makes of numbers where they are wanted.
+
+    See Note [Windows of devices].
+    """
+    where = elsewhere(device)
+    with numpy.errstate(over="ignore", invalid="ignore"):
+        if where is None:
+            values = numpy.asarray(formula(numpy)).astype(wanted.numpy)
+            return finish(values, device, requires_grad, layout, pin_memory)
+        require_ordinary(layout, pin_memory, where)
+        made: Tensor = formula(OnDevice(where)).to(wanted)
+    return made.requires_grad_() if requires_grad else made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.signal import windows
+from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 
 NUMPYS: dict[str, Any] = {
     "bartlett": np.bartlett,
@@ -87,3 +89,40 @@ def test_a_window_is_made_as_told() -> None:
 def test_what_no_window_has_is_refused(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call()
+
+
+_NAMES = [name for name in windows.__all__ if name != "general_cosine"]
+_SHORT = [(name, n) for name in ("hann", "kaiser", "bartlett") for n in (0, 1, 2)]
+MADE = {
+    **{name: partial(getattr(windows, name), 9) for name in _NAMES},
+    **{f"{name} of {n}": partial(getattr(windows, name), n) for name, n in _SHORT},
+    "general_cosine": partial(windows.general_cosine, 9, a=[0.3, 0.5, 0.2]),
+    "off its center": partial(windows.exponential, 9, center=2.5, tau=3.0, sym=False),
+    "hann_window": partial(fd.hann_window, 10),
+    "kaiser_window": partial(fd.kaiser_window, 10, beta=3.0),
+    "of halves": partial(fd.hamming_window, 10, dtype=fd.float16),
+    "logspace": partial(fd.logspace, -2, 3, 11, 2.5),
+    "logspace of float64": partial(fd.logspace, -2, 3, 11, dtype=fd.float64),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_on_a_device_they_are_made_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = MADE[name]()
+    fibres = cuda_on_fibres(monkeypatch)
+    next(fibres)
+    MADE[name](device="cuda")  # compiled
+    traffic = host_traffic(monkeypatch)
+    found = MADE[name](device="cuda", requires_grad=True)
+    assert not traffic and found.is_leaf and found.requires_grad
+    assert (found.dtype, found.device.type) == (expected.dtype, "cuda")
+    step = 2e-3 if found.dtype is fd.float16 else 1e-6
+    fd.testing.assert_close(found.detach().cpu(), expected, rtol=step, atol=1e-7)
+    del found
+    list(fibres)
+
+
+def test_on_a_device_unknown_words_are_refused_as_well() -> None:
+    for device in ("cpu", "sim"):
+        with pytest.raises(TypeError, match="colour"):
+            fd.hann_window(5, device=device, colour="red")
