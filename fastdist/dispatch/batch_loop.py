@@ -74,18 +74,8 @@ def over_batch(
     if not level:
         return NOT_TAKEN
 
-    if name in _REFUSED:
-        raise RuntimeError(
-            f"vmap: {name} has no batching rule, for it speaks of places in memory; use slices, "
-            "unfold or diagonal"
-        )
-    if name in _OF_ANY_LENGTH:
-        raise RuntimeError(
-            "vmap: We do not support batching operators that can output dynamic shape. Attempted "
-            f"to vmap over aten::{name}; mask with where() instead"
-        )
-
     given = (*args, *kwargs.values())
+    _refuse(name, given)
     if name.endswith("_") and not (given[0].__class__ is Batched and given[0].level == level):
         raise NeedsNumbers(
             f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor "
@@ -118,6 +108,21 @@ def over_batch(
     if name.endswith("_"):
         return args[0]  # its value was written to, a part after the other
     return tree_map(lambda one: batched(one, level), result)
+
+
+def _refuse(name: str, given: Sequence[Any]) -> None:
+    """Raise RuntimeError for what no batch can be given to."""
+    if name in _REFUSED:
+        raise RuntimeError(
+            f"vmap: {name} has no batching rule, for it speaks of places in memory; use slices, "
+            "unfold or diagonal"
+        )
+    one_mask = name == "masked_select" and not level_of(given[1:])
+    if name in _OF_ANY_LENGTH and not one_mask:
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can output dynamic shape. Attempted "
+            f"to vmap over aten::{name}; mask with where() instead"
+        )
 
 
 def batch_like(input: Tensor, made: Tensor) -> Tensor:

@@ -172,10 +172,12 @@ def along_axes(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], le
         if axis is None or axis == ():
             return _of_all_elements(op, operands, named, level)
         many = isinstance(axis, list | tuple)
-        if many and isinstance(axis[0], list | tuple):
+        listed = many and isinstance(axis[0], list | tuple)
+        if listed:
             (axis,) = axis  # flip(x, (0, 1)), or flip(x, 0, 1)
         moved = [normalize_axis(op.name, one, ndim) + 1 for one in (axis if many else (axis,))]
-        named[name] = tuple(moved) if many else moved[0]
+        axes = tuple(moved) if many else moved[0]
+        named[name] = (axes,) if listed else axes
     return op.general(tuple(values), tuple(named.values()))
 
 

@@ -426,3 +426,26 @@ def test_a_place_outside_of_a_call_s_axis_is_none_of_another_s(place: int) -> No
         vmap(lambda x, s: x.index_add(0, fd.tensor([place]), s))(x, s)
     with pytest.raises(RuntimeError, match="out of bounds"):
         vmap(lambda x, i, s: x.index_add(0, i, s))(x, fd.tensor([[0], [place], [0]]), s)
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+@pytest.mark.parametrize("dims", [(), (0,), (0, -1)])
+def test_flip_takes_a_list_of_dims(dims: Any) -> None:
+    x = fd.randn(3, 2, 4)
+    close(vmap(lambda x: x.flip(dims))(x), fd.stack([one.flip(dims) for one in x]))
+
+
+@pytest.mark.filterwarnings("error:There is a performance drop")
+def test_one_mask_picks_as_much_of_each() -> None:
+    x, mask = fd.randn(3, 2, 4), fd.randn(2, 4) > 0
+
+    def picked(x: Any) -> Any:
+        return fd.masked_select(x, mask)
+
+    close(vmap(picked)(x), fd.stack([picked(one) for one in x]))
+    close(
+        vmap(grad(lambda x: (picked(x) ** 3).sum()))(x),
+        fd.stack([grad(lambda x: (picked(x) ** 3).sum())(one) for one in x]),
+    )
+    with pytest.raises(RuntimeError, match=r"dynamic shape.*aten::masked_select"):
+        vmap(x[0].masked_select)(x > 0)

@@ -263,3 +263,5 @@ def test_an_optimiser_prints_its_options() -> None:
         "SGD (\nParameter Group 0\n    dampening: 0\n    differentiable: False\n"
     )
     assert "    lr: 0.1\n" in text
+    groups = [{"params": [leaf(1.0)]}, {"params": [leaf(1.0)], "lr": 0.2}]
+    assert "\n\nParameter Group 1\n" in repr(optim.SGD(groups, lr=0.1))
