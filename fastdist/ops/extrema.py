@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.dtypes import DType
-from ..dispatch.pointwise import pointwise
+from ..dispatch.pointwise import ZERO, pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only
 
@@ -140,9 +140,16 @@ def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: fl
     """Return input with other numbers in the place of NaN and the infinities."""
 
 
-@pointwise("nextafter(input, other)", dtype="number", numbers="nowhere")
+@pointwise(
+    "nextafter(input, other)",
+    ["where(input == other, T(0), g)", ZERO],
+    dtype="number",
+    numbers="nowhere",
+)
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """Return the floating-point number next to input on the way to other."""
+    """Return the floating-point number next to input on the way to other, which it is if both are
+    equal: then it has no gradient, else input's is 1.
+    """
 
 
 nextafter.refusal(floating_only("nextafter_cpu"))

@@ -240,7 +240,7 @@ BINARY = [
     Row("clamp_below_tensor", (POSITIVE, NEGATIVE), np.minimum, call="clamp_max"),
     Row("prelu_kernel", (NEGATIVE, ANY), lambda x, w: w * x, call="prelu_kernel"),
     Row("heaviside", (ANY, ANY), np.heaviside, differentiable=False),
-    Row("nextafter", (ANY, ANY), np.nextafter, differentiable=False),
+    Row("nextafter", (ANY, ANY), np.nextafter),
     *(
         Row(name, (ANY, ANY), getattr(np, theirs), differentiable=False)
         for name, theirs in {
