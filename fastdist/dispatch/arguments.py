@@ -19,9 +19,9 @@ from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from .batch_loop import over_batch
 from .batched_tensor import levels
-from .event_names import event_of_function
 from .kinds import ArgumentError, find_fault, require_kinds
 from .offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
+from .pytorch_names import event_named, node_named, recorded_as
 from .timing import to_be_timed, told
 from .tracing import listener, traced_composite
 
@@ -41,15 +41,20 @@ def checked(
     *,
     early: bool = True,
     known_as: str | None = None,
+    node: str = "",
 ) -> F:
     """Return function with errors that name the argument at fault; cast, if there is one, may
-    change the arguments of a call while modes.tracers is not zero, and a profile tells of it as of
-    what it is known as.
+    change the arguments of a call while modes.tracers is not zero. known_as is PyTorch's word for
+    it, under which a profile tells of it, empty for what it leaves to its ops: what only asks, is
+    another name of one op, or is written in Python in PyTorch as well. Where PyTorch records it as
+    one Node, `node` is that one's word: what users see of the Nodes of its ops is called so.
 
     early=False looks for faults after a failure alone: for a function whose ops look first
     """
     fitted: set[Any] = set()
-    event = event_of_function(known_as or function.__name__)
+    word = function.__name__ if known_as is None else known_as
+    node_name = node_named(node) if node else ""
+    event = event_named(word) if word and not word.startswith("is_") else None
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -85,7 +90,8 @@ def checked(
                 else:
                     args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
         try:
-            return function(*args, **kwargs)
+            found = function(*args, **kwargs)
+            return recorded_as(node_name, found, args) if node else found
         except UNCLEAR as error:
             ours = _in_our_names_or_told(function, args, kwargs, error)
             if ours is None:

@@ -49,12 +49,15 @@ def composite(
     linalg: bool = False,
     takes_out: bool = False,
     early: bool = True,
+    known_as: str | None = None,
+    node: str = "",
 ) -> Callable[[F], F]:
     """Put the decorated function into the table of composites; it takes the place of an op of its
     name.
 
     early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
-    takes_out=True gives it an `out=`, into which its result is written, or a tuple of them
+    takes_out=True gives it an `out=`, into which its result is written, or a tuple of them;
+    known_as and node say what PyTorch calls it: see `checked`
     """
 
     def declare(call: F) -> F:
@@ -62,7 +65,8 @@ def composite(
         if linalg:
             known = f"linalg.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
-        made = checked(call, casting(known), early=early, known_as=known)
+        word = known if known_as is None else known_as
+        made = checked(call, casting(known), early=early, known_as=word, node=node)
         if takes_out:
             made = _with_out(known, made)
         only = not linalg

@@ -61,16 +61,22 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
         return value  # the general path says what is wrong with it
     if not _holds(array, value) or (dtype.is_half and float(array) != value):
         return value
-    array.flags.writeable = False
     if len(_cache) >= _LIMIT:
         _cache.clear()
-    made = _cache[key] = wrap(array, Layout.of(dtype, CPU, ()))
+    made = _cache[key] = tensor_of_number(value, array, dtype)
+    return made
+
+
+def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
+    """Return the tensor that stands for a number, of which array was made."""
+    array.flags.writeable = False  # by this hooks know that it is none of the user's tensors
+    made = wrap(array, Layout.of(dtype, CPU, ()))
     made._made_of = value  # type: ignore[attr-defined]
     return made
 
 
 def number_of(tensor: Tensor) -> Any:
-    """Return the number that a tensor stands for which `constant` has made; None for any other."""
+    """Return the number that a tensor stands for which was made here; None for any other."""
     return getattr(tensor, "_made_of", None)
 
 

@@ -17,7 +17,7 @@ from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes
-from ..graph.node import Node
+from ..graph.node import Node, node_of
 from ..graph.recording import begin_node
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
@@ -85,8 +85,12 @@ def _taken_over(
     return NOT_TAKEN
 
 
-def _overwrite(self: Tensor, src: Any, room: Any, *, non_blocking: bool = False) -> Tensor:
-    """Write src into room, which is self's raw array or that with each place in memory once."""
+def _overwrite(
+    self: Tensor, src: Any, room: Any, *, non_blocking: bool = False, called: str = ""
+) -> Tensor:
+    """Write src into room, which is self's raw array or that with each place in memory once; its
+    Node is called so, or else CopyBackwards.
+    """
     recorder = listener() if modes.tracers else None
     if recorder is not None:
         written = copy_ if isinstance(src, Tensor) else fill_
@@ -108,7 +112,10 @@ def _overwrite(self: Tensor, src: Any, room: Any, *, non_blocking: bool = False)
     _write(self, src, room, non_blocking=non_blocking)
     storage_of(self).bump()
     if recording:
-        set_history(self, CopyBackwards(self, src))
+        node = CopyBackwards(self, src)
+        if called:
+            node._called = called
+        set_history(self, node)
     for tangent, level in carried:
         set_tangent(self, tangent, level)
     return self
@@ -157,11 +164,18 @@ def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardAD
 class CopyBackwards(Node):
     """A tensor that was written over: nothing for its old value, all for the source."""
 
-    __slots__ = ("source",)
+    __slots__ = ("is_result", "source")
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
         begin_node(self, (target.edge, src.edge), target.facts)
         self.source = src.facts
+        self.is_result = False  # whether the source is what an op made of the target
+
+    def name_of_call(self) -> str | None:
+        """Return what it is called, None for as its class."""
+        if self.is_result and self.edges[1] is not None:
+            return node_of(self.edges[1]).name()  # type: ignore[no-any-return]
+        return super().name_of_call()
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return zeros, and g as the source needs it."""
@@ -201,7 +215,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             "fill_ only supports 0-dimension value tensor but got tensor with "
             f"{len(value.facts.shape)} dimensions."
         )
-    return _overwrite(self, value, each_place_once(self.array, self.facts))
+    called = "FillBackward3" if isinstance(value, Tensor) else "FillBackward2"
+    return _overwrite(self, value, each_place_once(self.array, self.facts), called=called)
 
 
 def zero_(self: Tensor) -> Tensor:
@@ -215,7 +230,8 @@ def zero_(self: Tensor) -> Tensor:
         return found  # type: ignore[no-any-return]
     if self.facts.is_sparse:
         return meet_sparse("zero_", (self,))  # type: ignore[no-any-return]
-    return _overwrite(self, 0, each_place_once(self.array, self.facts))
+    room = each_place_once(self.array, self.facts)
+    return _overwrite(self, 0, room, called="ZeroBackward0")
 
 
 def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -240,7 +256,10 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         if result is NotImplemented:
             raise TypeError(f"{name}_(): unsupported arguments")
         require_room(f"{name}_", self, result.facts.shape, result.facts.dtype)
-        return copy_(self, result)
+        copy_(self, result)
+        if self.edge.__class__ is CopyBackwards:
+            self.edge.is_result = True
+        return self
 
     inplace.__name__ = inplace.__qualname__ = f"{name}_"
     inplace.__doc__ = (

@@ -102,7 +102,12 @@ class InPlace(Op):
             if name not in ("public", "doc", "called")
         }
         vars(self).update(
-            said, name=f"{of.name}_", has_out=False, written=None, has_short_path=False
+            said,
+            name=f"{of.name}_",
+            known_as=f"{of.known_as}_",
+            has_out=False,
+            written=None,
+            has_short_path=False,
         )
         self.of, self.operator = of, operator
 

@@ -12,7 +12,6 @@ from ..core.overriding import NOT_TAKEN
 from .autocast import cast_operands
 from .batched_tensor import levels
 from .batching import offer_batch
-from .event_names import event_of
 from .timing import to_be_timed, told
 from .tracing import listener, shown_as, traced
 from .way import are_keys
@@ -31,8 +30,7 @@ def heard(
         if batch is not NOT_TAKEN:
             return batch, operands
     if to_be_timed(op):
-        event = event_of(op.name, operands, attributes)
-        given = (operands, attributes, out)
+        event, given = op.event(operands, attributes), (operands, attributes, out)
         return told(event, op.general, given, op=op, entering=op), operands
     operands = cast_operands(op.name, operands)
     recorder = listener()

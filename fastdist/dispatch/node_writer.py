@@ -11,7 +11,7 @@ a loop over names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from ..graph.saved_tensors import pack_saved
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
+from .constants import number_of
 from .gradients import cast_array, reduce_recorded
+from .pytorch_names import node_named
 from .saved import unpack_input, unpack_output
 from .way import Way
 
@@ -61,7 +63,7 @@ class Recording(NamedTuple):
     fresh: bool
     several: bool = False
     optional: frozenset[str] = frozenset()
-    tell_name: Callable[[Any], str] | None = None
+    tell_node: Callable[[Any], str] | None = None
 
 
 class OpNode(Node):
@@ -69,12 +71,24 @@ class OpNode(Node):
 
     __slots__ = ("way",)
     of: Recording
+    kept: ClassVar[tuple[str, ...]]  # what it has slots for
     way: Way | None  # None once released
 
-    def name(self) -> str:
-        """Return the name that `grad_fn` shows."""
-        tell = self.of.tell_name
-        return self.of.node_name if tell is None else tell(self)
+    def name_of_call(self) -> str | None:
+        """Return what it is called, None for as its class."""
+        called, tell = getattr(self, "_called", None), self.of.tell_node
+        return called if called is not None or tell is None else node_named(tell(self))
+
+    def has_number(self, name: str) -> bool:
+        """Return whether a number stood in the place of a tensor; once released, or where no
+        gradient asks for it, whether it may have been.
+        """
+        saved = getattr(self, name, None)
+        if saved is not None:
+            return number_of(saved) is not None
+        i = self.of.tensors.index(name)
+        layout = None if self.way is None else self.way.layouts[i]
+        return self.edges[i] is None and (layout is None or not layout.shape)
 
     @classmethod
     def edges_of(cls, operands: Sequence[Any]) -> tuple[Any, ...]:
@@ -121,7 +135,7 @@ class OpNode(Node):
         """
         part: OpNode = object.__new__(type(self))
         part.seq, part.hooks, part.facts, part.edges = self.seq, None, self.facts, edges
-        for name in type(self).__slots__:
+        for name in self.kept:
             setattr(part, name, getattr(self, name, None))  # not saved: it has no version
         part.way = self.way  # the last, as in NodeWriter._begin
         return part
@@ -186,7 +200,7 @@ def node_class(of: Recording) -> type[OpNode]:
         names[f"_maker{i}"] = (of.node_name, i, f"the vjp of {of.name} by {tensor}")
     exec(compile(source, f"<fastdist Node of {of.name}>", "exec"), names)
     made: type[OpNode] = names[of.node_name]
-    made.of, made.fresh = of, of.fresh
+    made.of, made.fresh, made.kept = of, of.fresh, slots
     made.__module__ = "fastdist.graph"
     return made
 

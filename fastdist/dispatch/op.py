@@ -16,9 +16,9 @@ from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
 from .declaration import defaults_of, is_tensor, parameter_names, require_word
-from .event_names import pytorchs_name
 from .kinds import ArgumentError, find_fault, require_attributes
 from .offering import nobody_takes, offer_op
+from .pytorch_names import event_named, node_named, without_formula
 
 PLAIN = frozenset({Tensor, Parameter})
 # Where users find an op, which says so in words of these.
@@ -39,15 +39,20 @@ class Op:
 
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
-    returns the result; a kind of op provides it. `node_name` is what `grad_fn` shows: PyTorch's
-    word for what users called. `homes` are the words of HOMES for where users find it.
+    returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's words for
+    what it does, see pytorch_names.py. `homes` are the words of HOMES for where users find it.
     """
 
     kind = "op"
     homes: frozenset[str] = frozenset({"function", "method"})
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], known_as: str = "", node: str = "") -> None:
         self.name = function.__name__
+        self.known_as = known_as or self.name
+        self.node = node or self.known_as
+        # What say it of a call's event and of a Node where it differs from call to call.
+        self.tell_event: Callable[[Any, Any], str] | None = None
+        self.tell_node: Callable[[Any], str] | None = None
         self.declared = function
         annotations, names = function.__annotations__, parameter_names(function)
         self.tensors = tuple([name for name in names if is_tensor(self.name, name, function)])
@@ -66,7 +71,6 @@ class Op:
         self.batching: Any = ""
         # A function of (input, memory_format), for the op that copies: the keyword is then taken.
         self.formatted: Callable[..., Any] | None = None
-        self.node_name = f"{self.name.title().replace('_', '')}Backward0"
         # The public function as public_function wrote it, and the text before and of its last
         # statement, which calls `general`: an op may put a short path between them.
         self.written: tuple[Callable[..., Any], str, str] | None = None
@@ -77,7 +81,28 @@ class Op:
     @functools.cached_property
     def called(self) -> str:
         """What errors call it: of a part of other ops PyTorch's name for what users called."""
-        return self.name if self.homes else pytorchs_name(self.name)
+        return self.name if self.homes else without_formula(self.known_as)
+
+    @property
+    def node_name(self) -> str:
+        """What `grad_fn` shows."""
+        return node_named(self.node)
+
+    def names_event(self, function: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
+        """Register what the op is known as in a profile, of operands and attributes."""
+        self.tell_event = function
+        return function
+
+    def names_node(self, function: Callable[[Any], str]) -> Callable[[Any], str]:
+        """Register what the op is known as in a graph, of its Node."""
+        self.tell_node = function
+        return function
+
+    def event(self, operands: Any, attributes: Any) -> str:
+        """Return the name of the event of a call."""
+        if self.tell_event is None:
+            return event_named(self.known_as)
+        return event_named(self.tell_event(operands, attributes))
 
     @functools.cached_property
     def doc(self) -> str:

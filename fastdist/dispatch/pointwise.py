@@ -20,7 +20,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .calls import write_short_path
-from .constants import as_operand, held, is_rounded_by_half
+from .constants import as_operand, held, is_rounded_by_half, tensor_of_number
 from .declaration import require_parameters
 from .derive import ZERO
 from .differentiated import is_recorded
@@ -295,7 +295,10 @@ class PointwiseOp(PointwiseForm):
         compute = result.facts.dtype
         precise = [self._precision(name, compute) for name in self.body_names]
         pairs = zip(operands, precise, strict=False)
-        tensors = [o if isinstance(o, Tensor) else _number_tensor(o, dtype) for o, dtype in pairs]
+        tensors = [
+            o if isinstance(o, Tensor) else tensor_of_number(o, as_operand(o, dtype), dtype)
+            for o, dtype in pairs
+        ]
         numbers = zip(attributes, precise[len(tensors) :], strict=True)
         saved: list[Any] = [as_operand(number, dtype) for number, dtype in numbers]
         saved += [None] * (len(self.whole.number_names) - len(saved))
@@ -349,18 +352,13 @@ def refused(operands: Sequence[Any]) -> bool:
     return any(operand is NotImplemented for operand in operands)
 
 
-def _number_tensor(value: Any, dtype: DType) -> Tensor:
-    array = as_operand(value, dtype)
-    array.flags.writeable = False  # by this hooks know that it is none of the user's tensors
-    return wrap(array, layout_of(array))
-
-
 def pointwise(
     body: str,
     partials: Sequence[str | None] = (),
     *,
     dtype: str = "same",
-    node_name: str = "",
+    known_as: str = "",
+    node: str = "",
     numbers: str = "anywhere",
     takes_complex: bool = False,
     homes: str | None = None,
@@ -373,7 +371,7 @@ def pointwise(
     """
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(function, body, partials, dtype, node_name, numbers, takes_complex)
+        op = PointwiseOp(function, body, partials, dtype, known_as, node, numbers, takes_complex)
         return register(op, homes)
 
     return declare

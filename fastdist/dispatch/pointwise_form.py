@@ -65,17 +65,17 @@ class PointwiseForm(Op):
         body: str,
         partials: Sequence[str | None],
         dtype: str,
-        node_name: str = "",
+        known_as: str = "",
+        node: str = "",
         numbers: str = "anywhere",
         takes_complex: bool = False,
     ) -> None:
-        super().__init__(function)
+        super().__init__(function, known_as, node)
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
         count = len(self.tensors)
         leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]
         # The operands in whose place no number may stand: no short path makes tensors of them.
         self.tensors_only = frozenset(self.tensors[:leading])
-        self.node_name = node_name or self.node_name
         self.number_names = self.attributes
         # See Note [Numbers beside half types].
         kept = self.tensors if self.name in _KEEPING else ()
@@ -229,6 +229,7 @@ class PointwiseForm(Op):
             gradients=tuple(gradients),
             derivatives=lambda: self.vjps,
             fresh=fresh,
+            tell_node=self.tell_node,
         )
 
     @cached_property

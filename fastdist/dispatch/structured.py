@@ -253,7 +253,8 @@ def structured(
     linear: bool = False,
     has_out: bool = True,
     fresh: bool = False,
-    node_name: str = "",
+    known_as: str = "",
+    node: str = "",
     several: bool = False,
     homes: str | None = None,
     batch: str = "",
@@ -271,7 +272,7 @@ def structured(
     """
 
     def declare(function: Callable[..., Any]) -> StructuredOp:
-        op = StructuredOp(function, kernel, linear, has_out, fresh, node_name, several, batch)
+        op = StructuredOp(function, kernel, linear, has_out, fresh, known_as, node, several, batch)
         return register(op, homes)
 
     return declare

@@ -49,17 +49,17 @@ class StructuredForm(Op):
         linear: bool,
         has_out: bool = True,
         fresh: bool = False,
-        node_name: str = "",
+        known_as: str = "",
+        node: str = "",
         several: bool = False,
         batch: str = "",
     ) -> None:
-        super().__init__(function)
+        super().__init__(function, known_as, node)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
         self.batching = batch
         if several and has_out:
             raise DeclarationError(f"{self.name}: an op with several results takes no out=")
         self.several = several
-        self.node_name = node_name or self.node_name
         self.fresh = fresh
         self.kernel = kernel
         self.linear = linear
@@ -67,7 +67,6 @@ class StructuredForm(Op):
         self.by_type = tuple(
             [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )
-        self.tell_name: Callable[[Any], str] | None = None
         self._plan: Callable[..., Plan] | None = None
         # Input -> its vjp, and the names of what that takes.
         self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
@@ -121,11 +120,6 @@ class StructuredForm(Op):
         self._jvp, self._jvp_needs = function, parameter_names(function)
         return function
 
-    def names_node(self, function: Callable[[Any], str]) -> Callable[[Any], str]:
-        """Register what `grad_fn` shows of a Node, where that differs from call to call."""
-        self.tell_name = function
-        return function
-
     @property
     def may_record(self) -> bool:
         """Whether a gradient may flow through it."""
@@ -160,7 +154,7 @@ class StructuredForm(Op):
             fresh=self.fresh,
             several=self.several,
             optional=self.optional,
-            tell_name=self.tell_name,
+            tell_node=self.tell_node,
         )
 
     @property

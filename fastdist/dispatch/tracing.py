@@ -18,7 +18,6 @@ from ..graph.modes import count_special, count_tracers
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
 from .constants import number_of
-from .event_names import event_of
 
 # Note [What is recorded]
 # The calls of ops that a thread makes itself, in order: what an op calls for its own work is none
@@ -182,7 +181,7 @@ def shown_as(recorder: Recorder, op: Any, operands: Any, attributes: Any) -> str
     """Return the name under which users know what an op does."""
     if op.homes:
         return op.name  # type: ignore[no-any-return]
-    return recorder.composite or event_of(op.name, operands, attributes).removeprefix("aten::")
+    return recorder.composite or op.event(operands, attributes).removeprefix("aten::")
 
 
 def note_read(name: str, tensor: Any, found: Any) -> None:

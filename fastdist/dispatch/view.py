@@ -33,8 +33,8 @@ class ViewOp(StructuredOp):
 
     kind = "view"
 
-    def __init__(self, function: Callable[..., Any], batch: str = "") -> None:
-        super().__init__(function, kernel="", linear=True, has_out=False, batch=batch)
+    def __init__(self, function: Callable[..., Any], batch: str = "", known_as: str = "") -> None:
+        super().__init__(function, "", linear=True, has_out=False, known_as=known_as, batch=batch)
         self._array: Callable[..., Any] | None = None
         self._prepare: Callable[..., tuple[Any, ...]] | None = None
         self._looking: Callable[..., Any] | None = None
@@ -216,11 +216,14 @@ def detach(input: Tensor) -> Tensor:
     return out
 
 
-def view(homes: str = "function method", batch: str = "") -> Callable[[Callable[..., Any]], ViewOp]:
+def view(
+    homes: str = "function method", batch: str = "", known_as: str = ""
+) -> Callable[[Callable[..., Any]], ViewOp]:
     """Declare a view op: the decorated function gives name, signature and docstring; homes says
-    where users find it, in words of op.HOMES, batch how `vmap` runs it, in a word of BATCH_WORDS.
+    where users find it, in words of op.HOMES, batch how `vmap` runs it, in a word of BATCH_WORDS,
+    known_as PyTorch's word for what it does.
     """
-    return lambda function: register(ViewOp(function, batch), homes)
+    return lambda function: register(ViewOp(function, batch, known_as), homes)
 
 
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable
@@ -74,7 +75,7 @@ class Node:
             passes may overlap
     """
 
-    __slots__ = ("__weakref__", "edges", "facts", "hooks", "seq", "stream")
+    __slots__ = ("__weakref__", "_called", "edges", "facts", "hooks", "seq", "stream")
     is_accumulate: ClassVar[bool] = False
     fresh: ClassVar[bool] = False
     # Whether apply wants to be called where no output got a gradient; others then give None to all
@@ -84,7 +85,10 @@ class Node:
     takes_sparse: ClassVar[bool] = False
     # Whether apply waits for its device, or for others: its device's thread must not run it.
     waits: ClassVar[bool] = False
+    # Whether its class was made to bear a name: see shown.
+    is_named: ClassVar[bool] = False
     num_outputs: int = 1
+    _called: str  # only set where it is not called as its class
     edges: tuple[Any, ...]
     hooks: Hooks | None
     facts: Any
@@ -104,12 +108,28 @@ class Node:
 
     def name(self) -> str:
         """Return the name that `grad_fn` shows."""
-        return type(self).__name__
+        return type(self.shown()).__name__
+
+    def shown(self) -> Node:
+        """Return this Node as users are shown it: of a class that bears its name.
+
+        Note    what it is called follows from what it holds, so who records it need not know; its
+                class, which is else what it was, is made when first a user sees it
+        """
+        if not self.is_named:
+            name, kind = self.name_of_call(), type(self)
+            if name is not None:
+                self.__class__ = _class_called(name, kind)  # type: ignore[arg-type]
+        return self
+
+    def name_of_call(self) -> str | None:
+        """Return what it is called, None for as its class."""
+        return getattr(self, "_called", None)
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The functions that this one's gradients go to, each with the number of its output."""
-        return tuple((node_of(edge), output_number(edge)) for edge in self.edges)
+        return tuple((shown_node_of(edge), output_number(edge)) for edge in self.edges)
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -138,6 +158,11 @@ class Node:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
 
 
+@functools.cache
+def _class_called(name: str, kind: type[Node]) -> Any:
+    return type(name, (kind,), {"__slots__": (), "__module__": kind.__module__, "is_named": True})
+
+
 class Edge:
     """One output of a Node that has several."""
 
@@ -156,6 +181,11 @@ class Edge:
 def node_of(edge: Any) -> Any:
     """Return the Node (or AccumulateGrad, or None) that an edge leads to."""
     return edge.node if edge.__class__ is Edge else edge
+
+
+def shown_node_of(edge: Any) -> Node | None:
+    """Return the Node that an edge leads to, as users are shown it."""
+    return None if edge is None else node_of(edge).shown()
 
 
 def output_number(edge: Any) -> int:

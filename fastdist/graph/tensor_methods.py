@@ -9,7 +9,7 @@ from ..core.errors import GraphError, ShapeError
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
 from .accumulate_grad import AccumulateGrad, accumulator_of, extra_of, freeze
-from .node import Node, RemovableHandle, node_of, output_number
+from .node import Node, RemovableHandle, node_of, output_number, shown_node_of
 
 
 def _requires_grad(self: Tensor) -> bool:
@@ -54,7 +54,7 @@ def _is_leaf(self: Tensor) -> bool:
 def _grad_fn(self: Tensor) -> Node | None:
     """The Node that made this tensor; None for leaves."""
     edge = self.edge
-    return None if edge is None or edge.is_accumulate else node_of(edge)
+    return None if edge is None or edge.is_accumulate else shown_node_of(edge)
 
 
 def _output_nr(self: Tensor) -> int:

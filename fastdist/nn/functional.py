@@ -11,6 +11,7 @@ from ..core.overriding import mode_is_open as _mode_is_open
 from ..core.overriding import offer as _offer
 from ..dispatch.offering import offering as _offering
 from ..dispatch.op import PLAIN as _PLAIN
+from ..dispatch.pytorch_names import recorded_as as _recorded_as
 from ..dispatch.rules import normalize_axis
 from ..graph.modes import modes as _modes
 from ..namespace.load import FUNCTIONAL_NAMES
@@ -42,7 +43,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {dim % input.dim()} is size {n}"
         )
-    return input.narrow(dim, 0, n // 2) * _ops["sigmoid"](input.narrow(dim, n // 2, n // 2))
+    found = input.narrow(dim, 0, n // 2) * _ops["sigmoid"](input.narrow(dim, n // 2, n // 2))
+    return _recorded_as("GluBackward0", found, ())  # type: ignore[no-any-return]
 
 
 def _softmax_dim(name: str, input: Tensor, dim: int | None) -> int:

@@ -37,8 +37,8 @@ def sigmoid(input: Tensor) -> Tensor:
     "where(input < T(0), input, T(0)) - log1p(exp(-abs(input)))",
     ["sigmoid(-input)"],
     dtype="floating",
-    node_name="LogSigmoidBackward0",
     homes="functional",
+    known_as="log_sigmoid",
 )
 def logsigmoid(input: Tensor) -> Tensor:
     """Return log(sigmoid(input)) without underflow."""
@@ -51,8 +51,8 @@ logsigmoid.refusal(floating_only("log_sigmoid_cpu"))
     "log(input / (T(1) - input))",
     ["where(abs(input - T(0.5)) <= T(0.5), g / (input * (T(1) - input)), T(nan))"],
     dtype="floating",
-    node_name="LogitBackward0",
     homes="nowhere",
+    known_as="logit",
 )
 def log_odds(input: Tensor) -> Tensor:
     """Return log(input / (1 - input))."""
@@ -86,6 +86,7 @@ hardtanh.refusal(no_bool("hardtanh"))
     ["where(logical_and(input > T(0), input < T(6)), g, T(0))"],
     dtype="number",
     homes="activation",
+    node="hardtanh",
 )
 def relu6(input: Tensor) -> Tensor:
     """Return input cut off below 0 and above 6."""
@@ -109,6 +110,7 @@ leaky_relu.refusal(floating_only("leaky_relu_cpu"))
     ["where(input > T(0), g, g * weight)", "where(input > T(0), T(0), g * input)"],
     dtype="number",
     homes="nowhere",
+    known_as="_prelu_kernel",
 )
 def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere."""
@@ -137,6 +139,7 @@ elu.refusal(floating_only("elu_cpu"))
     ],
     dtype="number",
     homes="function activation activation_",
+    node="elu",
 )
 def selu(input: Tensor) -> Tensor:
     """Return the scaled elu whose layers keep mean 0 and variance 1."""
@@ -165,8 +168,8 @@ _CDF = "p = T(0.5) * (T(1) + erf(input * T(0.7071067811865476))); "
     "input * (T(0.5) * (T(1) + erf(input * T(0.7071067811865476))))",
     [_CDF + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
     dtype="number",
-    node_name="GeluBackward0",
     homes="nowhere",
+    known_as="gelu",
 )
 def gelu_exact(input: Tensor) -> Tensor:
     """Return input times the probability that a normal number lies below it."""
@@ -182,8 +185,8 @@ _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input 
         " * (T(0.7978845608028654) * (T(1) + T(0.134145) * (input * input))))"
     ],
     dtype="number",
-    node_name="GeluBackward0",
     homes="nowhere",
+    known_as="gelu",
 )
 def gelu_tanh(input: Tensor) -> Tensor:
     """Return gelu with the normal distribution approximated by tanh."""
@@ -239,6 +242,7 @@ softplus.refusal(floating_only("softplus_cpu"))
     ["g / (T(1) + abs(input)) / (T(1) + abs(input))"],
     dtype="floating",
     homes="functional",
+    node="div",
 )
 def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|), a cheap relative of tanh."""
@@ -250,6 +254,7 @@ def softsign(input: Tensor) -> Tensor:
     dtype="floating",
     takes_complex=True,
     homes="functional",
+    node="sub",
 )
 def tanhshrink(input: Tensor) -> Tensor:
     """Return input - tanh(input)."""

@@ -29,6 +29,12 @@ def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """
 
 
+@sub.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's word for `1 - x`, of which Python tells x, where it is that."""
+    return "rsub.1" if node.has_number("input") else "sub"
+
+
 @pointwise(
     "other - alpha * input",
     ["-alpha", "T(1)"],
@@ -59,7 +65,7 @@ def div(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other, in floating point."""
 
 
-@pointwise("floor_divide(input, other)", [ZERO, ZERO], dtype="number")
+@pointwise("floor_divide(input, other)", [ZERO, ZERO], dtype="number", node="div.2")
 def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return the largest integer not above input / other.
 
@@ -67,7 +73,14 @@ def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     """
 
 
-@pointwise("trunc(input / other)", [ZERO, ZERO], dtype="number", homes="nowhere")
+@pointwise(
+    "trunc(input / other)",
+    [ZERO, ZERO],
+    dtype="number",
+    homes="nowhere",
+    known_as="div",
+    node="div.2",
+)
 def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other without its fraction, for floating tensors."""
 
@@ -79,6 +92,11 @@ def remainder(input: Tensor, other: Tensor) -> Tensor:
     """
 
 
+@remainder.names_node
+def _(node: Any) -> str:
+    return "remainder" if node.has_number("other") else "remainder.1"
+
+
 @pointwise(
     "fmod(input, other)",
     ["T(1)", "-(g * trunc(input / other))"],
@@ -87,6 +105,11 @@ def remainder(input: Tensor, other: Tensor) -> Tensor:
 )
 def fmod(input: Tensor, other: Tensor) -> Tensor:
     """Return input - trunc(input / other) * other: what C's fmod gives, with the sign of input."""
+
+
+@fmod.names_node
+def _(node: Any) -> str:
+    return "fmod" if node.has_number("other") else "fmod.1"
 
 
 @pointwise(
@@ -106,6 +129,13 @@ def pow(input: Tensor, exponent: Tensor) -> Tensor:
 
     Raises  RuntimeError for an integer to a negative integer number
     """
+
+
+@pow.names_node
+def _(node: Any) -> str:
+    if node.has_number("exponent"):
+        return "pow"
+    return "pow.2" if node.has_number("input") else "pow.1"
 
 
 @pointwise("neg(input)", ["T(-1)"], dtype="number", takes_complex=True)
@@ -136,7 +166,7 @@ def reciprocal(input: Tensor) -> Tensor:
     """Return 1 / input."""
 
 
-@pointwise("square(input)", ["T(2) * input"], dtype="counted", takes_complex=True)
+@pointwise("square(input)", ["T(2) * input"], dtype="counted", takes_complex=True, node="pow")
 def square(input: Tensor) -> Tensor:
     """Return input * input."""
 
@@ -216,6 +246,11 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
 
     Raises  RuntimeError for integers, for ends of two dtypes, and for a weight with axes of another
     """
+
+
+@lerp.names_node
+def _(node: Any) -> str:
+    return "lerp" if node.has_number("weight") else "lerp.1"
 
 
 # PyTorch gives its dtypes here the names that C++ has for them.

@@ -128,8 +128,8 @@ def weights_of(scores: Any, mask: Any, is_causal: bool) -> Any:
     "attention.attention",
     has_out=False,
     fresh=True,
-    node_name="ScaledDotProductFlashAttentionForCpuBackward0",
     homes="nowhere",
+    known_as="_scaled_dot_product_flash_attention_for_cpu",
 )
 def attention_in_blocks(
     query: Tensor,
@@ -292,7 +292,13 @@ def _(
     return sum(terms[1:], terms[0])
 
 
-@structured("attention.attention_gradient", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "attention.attention_gradient",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="_scaled_dot_product_flash_attention_backward",
+)
 def attention_gradient(
     g: Tensor,
     query: Tensor,
@@ -334,7 +340,9 @@ def _(
     return Plan(layout.shape, layout.dtype, numbers, extra_outputs=(*more, of_mask))
 
 
-@structured("attention.thinning", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "attention.thinning", has_out=False, fresh=True, homes="nowhere", known_as="native_dropout"
+)
 def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Tensor:
     """Return what attention_in_blocks multiplies its weights by where it drops some: 0, or
     1 / (1 - dropout).

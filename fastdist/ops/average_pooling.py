@@ -126,7 +126,13 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
 
 
 @structured(
-    "averages.spread", linear=True, has_out=False, fresh=True, homes="nowhere", batch="first axis"
+    "averages.spread",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    batch="first axis",
+    known_as="avg_pool2d_backward",
 )
 def averages_back(input: Tensor, length: int, window: Any, ceil_mode: bool, whole: bool) -> Tensor:
     """Return what avg_pool1d's adjoint makes of input: rows of length."""
@@ -142,7 +148,7 @@ def _(g: Tensor, window: Any, ceil_mode: bool, whole: bool) -> Any:
     return avg_pool1d.public(g, *window, ceil_mode, whole)
 
 
-@composite(function=False, functional=True, method=False, takes_out=True)
+@composite(function=False, functional=True, method=False, takes_out=True, node="avg_pool2d")
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -168,7 +174,7 @@ def avg_pool2d(
     )
 
 
-@composite(function=False, functional=True, method=False, takes_out=True)
+@composite(function=False, functional=True, method=False, takes_out=True, node="avg_pool3d")
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -222,13 +228,13 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, node="_adaptive_avg_pool2d")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last two axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, node="_adaptive_avg_pool3d")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last three axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)
@@ -249,7 +255,7 @@ def _power_mean(
     return (sums.sign() * sums.abs().relu() * math.prod(given)) ** (1.0 / norm_type)
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, known_as="")
 def lp_pool1d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -259,7 +265,7 @@ def lp_pool1d(
     )
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, known_as="")
 def lp_pool2d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -269,7 +275,7 @@ def lp_pool2d(
     )
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, known_as="")
 def lp_pool3d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:

@@ -18,17 +18,27 @@ def basic_index(input: Tensor, index: Any) -> Tensor:
     """
 
 
+@basic_index.names_event
+def _(operands: Any, attributes: Any) -> str:
+    """Return the most that PyTorch makes of an index in its steps."""
+    index = attributes[0]
+    parts = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(part, int) for part in parts):
+        return "select"
+    return "slice" if any(isinstance(part, slice) for part in parts) else "unsqueeze"
+
+
 @basic_index.names_node
 def _(node: Any) -> str:
-    """Return the name of the last of the steps that PyTorch makes of an index."""
+    """Return the last of the steps that PyTorch makes of an index."""
     for one in reversed(node.way.attributes[0]):
         if isinstance(one, int):
-            return "SelectBackward0"
+            return "select"
         if one is None:
-            return "UnsqueezeBackward0"
+            return "unsqueeze"
         if isinstance(one, slice) and one != slice(None):
-            return "SliceBackward0"
-    return "AliasBackward0"
+            return "slice"
+    return "alias"
 
 
 @basic_index.array

@@ -18,11 +18,7 @@ from .refusals import require_dtype_of_norm
 
 
 @structured(
-    "batch_norm.channels",
-    has_out=False,
-    fresh=True,
-    node_name="NativeBatchNormBackward0",
-    homes="nowhere",
+    "batch_norm.channels", has_out=False, fresh=True, homes="nowhere", known_as="native_batch_norm"
 )
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
@@ -118,7 +114,13 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
     return total
 
 
-@structured("batch_norm.channels_gradients", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "batch_norm.channels_gradients",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="native_batch_norm_backward",
+)
 def normalize_channels_gradients(
     g: Tensor,
     input: Tensor,
@@ -280,7 +282,7 @@ def _scaled(normal: Any, weight: Any, bias: Any) -> Tensor:
     return OPS["addcmul"].public(bias, normal, weight)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, function=False, method=False)
+@composite(functional=True, function=False, method=False, node="native_group_norm")
 def group_norm(
     input: Tensor,
     num_groups: int,

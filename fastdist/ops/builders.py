@@ -96,7 +96,7 @@ def logspace(
     return finish(values, device, requires_grad, is_constant=True)
 
 
-@composite()
+@composite(node="diag_embed")
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return matrices in the axes dim1 and dim2 with input's last axis on their diagonals."""
     shape = input.facts.shape
@@ -118,7 +118,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-@composite(method=False)
+@composite(method=False, node="block_diag")
 def block_diag(*tensors: Any) -> Tensor:
     """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
     of none, one of shape (1, 0).
@@ -156,7 +156,7 @@ def _require_vectors(tensors: Any) -> None:
             raise ShapeError(f"Expect a 1D vector, but got shape {list(one.facts.shape)}")
 
 
-@composite(method=False)
+@composite(method=False, node="stack")
 def cartesian_prod(*tensors: Any) -> Tensor:
     """Return all rows that take one element of each vector, in order; a single one is itself."""
     _require_vectors(tensors)
@@ -165,7 +165,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([grid.reshape(-1) for grid in meshgrid(*tensors)], 1)
 
 
-@composite(method=False)
+@composite(method=False, node="stack")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return all rows of r elements of a vector, in the order in which they stand."""
     _require_vectors([input])
@@ -179,7 +179,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return input.index_select(0, places.reshape(-1)).reshape(found.shape)
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Return the places along each axis of shape that indices into its flat order stand for."""
     if indices.facts.dtype.is_floating_point:

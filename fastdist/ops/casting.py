@@ -27,7 +27,7 @@ def _cast_to(name: str, dtype: DType) -> None:
 
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is and lies as asked."
-    composite(function=False)(cast)
+    composite(function=False, known_as="")(cast)
 
 
 for _dtype, _word in WORDS.items():
@@ -41,7 +41,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return to(input, other.facts.dtype)
 
 
-@composite(name="type", function=False)
+@composite(name="type", function=False, known_as="")
 def type_(
     input: Tensor,
     dtype: DType | str | None = None,
@@ -67,7 +67,7 @@ def type_(
     return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
 
 
-@composite(function=False)
+@composite(function=False, known_as="")
 def cpu(input: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
     """Return the tensor in main memory; itself if it is there and lies as asked."""
     if memory_format is preserve_format:
@@ -75,7 +75,7 @@ def cpu(input: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
     return to(input, CPU, memory_format=memory_format)
 
 
-@composite(function=False)
+@composite(function=False, known_as="")
 def cuda(
     input: Tensor,
     device: Any = None,
@@ -150,19 +150,19 @@ def allclose(
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
-@composite(name="result_type", method=False)
+@composite(name="result_type", method=False, known_as="")
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """Return the dtype in which two tensors or numbers meet."""
     return result_dtype([tensor1, tensor2])
 
 
-@composite(name="promote_types", method=False)
+@composite(name="promote_types", method=False, known_as="")
 def promote_types(type1: DType, type2: DType) -> DType:
     """Return the dtype in which tensors of two dtypes meet."""
     return dtypes.promote(type1, type2)
 
 
-@composite(name="can_cast", method=False)
+@composite(name="can_cast", method=False, known_as="")
 def can_cast_types(from_: DType, to: DType) -> bool:
     """Return whether results of one dtype may be stored in the other."""
     return can_cast(from_, to)
@@ -207,7 +207,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input.facts.shape == other.facts.shape
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def numel(input: Tensor) -> int:
     """Return the number of elements."""
     return input.facts.numel

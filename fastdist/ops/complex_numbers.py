@@ -112,7 +112,7 @@ def imaginary_part(input: Tensor) -> Tensor:
     return parts.select(-1, 1)  # type: ignore[no-any-return]
 
 
-@composite(method=False, name="complex", takes_out=True)
+@composite(method=False, name="complex", takes_out=True, node="complex")
 def complex_(real: Tensor, imag: Tensor) -> Tensor:
     """Return complex numbers of their parts, which broadcast and are of one dtype.
 
@@ -138,7 +138,7 @@ def _paired(real: Tensor, imag: Tensor) -> Tensor:
     return stack(broadcast_tensors(real, imag), -1)
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out=True, node="polar")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Return the complex numbers at a distance from 0 and an angle, in radians."""
     return complex_(abs * angle.cos(), abs * angle.sin())

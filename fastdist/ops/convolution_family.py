@@ -23,11 +23,7 @@ from ..tensor.tensor import Tensor
 
 
 @structured(
-    "convolution.forward",
-    has_out=False,
-    fresh=True,
-    node_name="ConvolutionBackward0",
-    homes="nowhere",
+    "convolution.forward", has_out=False, fresh=True, homes="nowhere", known_as="convolution"
 )
 def convolve(
     input: Tensor,
@@ -96,8 +92,9 @@ def _(
     "convolution.by_input",
     has_out=False,
     fresh=True,
-    node_name="ConvolutionBackward0",
     homes="nowhere",
+    known_as="convolution_backward",
+    node="convolution",
 )
 def convolve_back(
     input: Tensor,
@@ -162,7 +159,13 @@ def _(
     return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
-@structured("convolution.by_weight", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "convolution.by_weight",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="convolution_backward",
+)
 def correlate(
     grid: Tensor,
     image: Tensor,

@@ -29,12 +29,7 @@ def clone(input: Tensor) -> Tensor:
 
 
 @structured(
-    "copying.cast",
-    linear=True,
-    has_out=False,
-    node_name="CloneBackward0",
-    homes="nowhere",
-    batch="last axes",
+    "copying.cast", linear=True, has_out=False, homes="nowhere", batch="last axes", known_as="clone"
 )
 def packed(input: Tensor) -> Tensor:
     """Return a copy in C order."""
@@ -59,9 +54,9 @@ clone.keeps_order = True
     "copying.cast",
     linear=True,
     has_out=False,
-    node_name="ToCopyBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="_to_copy",
 )
 def cast(input: Tensor, dtype: DType) -> Tensor:
     """Return a copy in another dtype, converted as C does."""
@@ -81,7 +76,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @structured(
-    "copying.place", linear=True, has_out=False, node_name="ConstantPadNdBackward0", homes="nowhere"
+    "copying.place", linear=True, has_out=False, homes="nowhere", known_as="constant_pad_nd"
 )
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
     """Return zeros of shape with input at index: the adjoint of basic indexing."""

@@ -289,7 +289,7 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
         )
 
 
-@checked
+@functools.partial(checked, known_as="")
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """Return data as a Tensor, sharing memory with a Tensor, a CPU array or one on a GPU
     (`__cuda_array_interface__`) of the right dtype.

@@ -28,9 +28,9 @@ from .spectra import svd_parts
     "linalg.determinant",
     has_out=False,
     fresh=True,
-    node_name="LinalgDetBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_det",
 )
 def determinant(input: Tensor) -> Tensor:
     """Return the determinant of each matrix."""
@@ -97,9 +97,9 @@ def det(input: Tensor) -> Tensor:
     "linalg.log_determinant",
     has_out=False,
     several=True,
-    node_name="LinalgSlogdetBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_slogdet",
 )
 def log_determinant(input: Tensor) -> Tensor:
     """Return the logarithm of the determinant's size, and its sign."""

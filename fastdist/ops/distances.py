@@ -22,7 +22,7 @@ _MODES = (
 _FEW = 25
 
 
-@composite(method=False)
+@composite(method=False, node="cdist")
 def cdist(
     x1: Tensor,
     x2: Tensor,

@@ -24,9 +24,9 @@ from .spectra import differences, require_no_phase
     "linalg.eig",
     has_out=False,
     several=True,
-    node_name="LinalgEigBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_eig",
 )
 def eig_parts(input: Tensor) -> Tensor:
     """Return eigenvalues, their vectors as columns, and whether they were not found."""
@@ -67,7 +67,9 @@ def _(input_t: Any, outs: Any) -> Any:
     return met.diagonal(dim1=-2, dim2=-1), moved - vectors * longer.unsqueeze(-2), None
 
 
-@structured("linalg.eigvals", has_out=False, homes="nowhere", batch="last axes")
+@structured(
+    "linalg.eigvals", has_out=False, homes="nowhere", batch="last axes", known_as="linalg_eigvals"
+)
 def eigvals_alone(input: Tensor) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""
 

@@ -21,7 +21,7 @@ from .sparse import recorded
 from .sparse_conversion import made_of
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="embedding")
 def embedding(
     input: Tensor,
     weight: Tensor,

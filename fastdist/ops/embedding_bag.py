@@ -19,7 +19,7 @@ from .joining import narrow
 from .ranges import arange
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="_embedding_bag")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -70,8 +70,8 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     "minimum(maximum(input, lower), upper)",
     ["where(logical_and(input >= lower, input <= upper), g, T(0))"],
     dtype="number",
-    node_name="ClampBackward1",
     homes="nowhere",
+    known_as="clamp.1",
 )
 def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     """Return input, but no less than lower and no more than upper."""
@@ -81,8 +81,8 @@ def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     "maximum(input, lower)",
     ["where(input >= lower, g, T(0))"],
     dtype="number",
-    node_name="ClampBackward1",
     homes="nowhere",
+    known_as="clamp.1",
 )
 def clamp_above(input: Tensor, lower: float) -> Tensor:
     """Return input, but no less than lower."""
@@ -92,8 +92,8 @@ def clamp_above(input: Tensor, lower: float) -> Tensor:
     "minimum(input, upper)",
     ["where(input <= upper, g, T(0))"],
     dtype="number",
-    node_name="ClampBackward1",
     homes="nowhere",
+    known_as="clamp.1",
 )
 def clamp_below(input: Tensor, upper: float) -> Tensor:
     """Return input, but no more than upper."""
@@ -103,6 +103,7 @@ def clamp_below(input: Tensor, upper: float) -> Tensor:
     "maximum(input, bound)",
     ["where(input >= bound, g, T(0))", "where(input < bound, g, T(0))"],
     homes="nowhere",
+    known_as="clamp",
 )
 def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
     """Return input, but no less than bound; ties give input the gradient."""
@@ -112,6 +113,7 @@ def clamp_above_tensor(input: Tensor, bound: Tensor) -> Tensor:
     "minimum(input, bound)",
     ["where(input <= bound, g, T(0))", "where(input > bound, g, T(0))"],
     homes="nowhere",
+    known_as="clamp",
 )
 def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
     """Return input, but no more than bound; ties give input the gradient."""
@@ -133,8 +135,8 @@ def _(dtypes: Sequence[DType]) -> str | None:
     "infinity = where(input > T(0), posinf, neginf); "
     "where(isnan(input), nan_value, where(isinf(input), infinity, input))",
     ["where(isfinite(input), g, T(0))"],
-    node_name="NanToNumBackward0",
     homes="nowhere",
+    known_as="nan_to_num",
 )
 def replace_nonfinite(input: Tensor, nan_value: float, posinf: float, neginf: float) -> Tensor:
     """Return input with other numbers in the place of NaN and the infinities."""

@@ -92,12 +92,12 @@ def _placed(op: StructuredOp) -> None:
         return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
 
 
-@structured("reduce.max_along", has_out=False, node_name="MaxBackward0", homes="nowhere")
+@structured("reduce.max_along", has_out=False, homes="nowhere", known_as="max")
 def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the largest along dim and where it is first."""
 
 
-@structured("reduce.min_along", has_out=False, node_name="MinBackward0", homes="nowhere")
+@structured("reduce.min_along", has_out=False, homes="nowhere", known_as="min")
 def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the smallest along dim and where it is first."""
 
@@ -136,12 +136,12 @@ def _of_all(op: StructuredOp) -> None:
         return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
 
 
-@structured("reduce.amax", fresh=True, node_name="MaxBackward1", homes="nowhere")
+@structured("reduce.amax", fresh=True, homes="nowhere", known_as="max.1")
 def max_of_all(input: Tensor) -> Tensor:
     """Return the largest element; all that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True, node_name="MinBackward1", homes="nowhere")
+@structured("reduce.amin", fresh=True, homes="nowhere", known_as="min.1")
 def min_of_all(input: Tensor) -> Tensor:
     """Return the smallest element; all that tie share the gradient."""
 
@@ -206,7 +206,7 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
     return written_parts(name, out, found, (input,))
 
 
-@composite()
+@composite(known_as="")
 def max(
     input: Tensor,
     dim: Tensor | int | None = None,
@@ -219,7 +219,7 @@ def max(
     return _choose("max", input, dim, keepdim, other, out)
 
 
-@composite()
+@composite(known_as="")
 def min(
     input: Tensor,
     dim: Tensor | int | None = None,
@@ -232,7 +232,7 @@ def min(
     return _choose("min", input, dim, keepdim, other, out)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="aminmax")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the smallest and the largest along dim, or of all."""
     dims = () if dim is None else dim

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..tensor.tensor import Tensor, from_users_array
 from .creation import finish, from_numpy, laid_out, sizes_of, tensor
 
 
-@checked
+@partial(checked, known_as="")
 def asarray(
     obj: Any,
     *,

@@ -69,7 +69,14 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     return scatter_zeros.public(g, index, input_layout.shape, dim)
 
 
-@structured("indexing.scatter_zeros", linear=True, has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "indexing.scatter_zeros",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="gather_backward",
+)
 def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tensor:
     """Return zeros of shape with input added at index along dim: the adjoint of gather."""
 
@@ -84,7 +91,7 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
     return gather.public(g, dim, index)
 
 
-@structured("indexing.scatter", has_out=False, fresh=True, homes="nowhere")
+@structured("indexing.scatter", has_out=False, fresh=True, homes="nowhere", known_as="scatter")
 def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """Return input with src written at index along dim."""
 
@@ -118,6 +125,12 @@ def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
             f"Expected index {list(index)} to be no larger than self {list(shape)} apart from "
             f"dimension {axis} and to be no larger size than src {list(src)}"
         )
+
+
+@scatter_src.names_node
+def _(node: Any) -> str:
+    is_number = node.way is not None and not node.way.layouts[2].shape
+    return "scatter.1" if is_number else "scatter"
 
 
 @scatter_src.plan
@@ -239,9 +252,7 @@ def _vector(name: str, index: Tensor) -> Any:
     return index if index.facts.shape else index.reshape(1)
 
 
-@structured(
-    "indexing.select", linear=True, fresh=True, node_name="IndexSelectBackward0", homes="nowhere"
-)
+@structured("indexing.select", linear=True, fresh=True, homes="nowhere", known_as="index_select")
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the slices of input at index along dim."""
 
@@ -287,14 +298,14 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     return add_slices.public(base, index, g, dim, 1)
 
 
-@composite()
+@composite(known_as="")
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy."""
     found = select_slices.public(input, _vector("index_select", index), dim)
     return given_out("index_select", out, found, (input,))
 
 
-@structured("indexing.add", has_out=False, fresh=True, homes="nowhere")
+@structured("indexing.add", has_out=False, fresh=True, homes="nowhere", known_as="index_add")
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
 
@@ -373,7 +384,7 @@ def index_add(
     return add_slices.public(input, _vector("index_add", index), source, dim, alpha)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
     if isinstance(value, Tensor) and value.facts.shape:
@@ -429,7 +440,7 @@ def _range_of(index: Any) -> tuple[int, int]:
     return (int(every.min()), int(every.max())) if every.facts.numel else (0, -1)
 
 
-@composite(inplace=True, takes_out=True)
+@composite(inplace=True, takes_out=True, node="index_copy")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return input with the slices of source in the place of its own at index along dim."""
     shape = input.facts.shape
@@ -492,7 +503,7 @@ def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> Non
         )
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="take")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flattened input at index."""
     if index.facts.dtype is not int64:

@@ -20,6 +20,7 @@ from ..dispatch.gradients import cast_array, reduce_recorded
 from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
 from ..dispatch.promotion import result_dtype
+from ..dispatch.pytorch_names import recorded_as
 from ..dispatch.rules import normalize_axis
 from ..dispatch.sparse_rules import RULES, is_sparse, refusal
 from ..dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
@@ -188,7 +189,7 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
         set_tangent(result, cat(parts, axis), level)
 
 
-@composite(method=False)
+@composite(method=False, node="stack")
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     """Return tensors of one shape along a new axis at dim."""
     given = tuple(tensors)
@@ -366,7 +367,10 @@ def split(
     for size in sizes:
         places.append((slice(None),) * axis + (slice(start, start + size), ...))
         start += size
-    return _views_at(tensor, places)
+    views = _views_at(tensor, places)
+    if isinstance(split_size_or_sections, list | tuple):
+        recorded_as("SplitWithSizesBackward0", views[:1], ())
+    return views
 
 
 @composite()

@@ -38,11 +38,7 @@ from .spectra import _NOT_FINITE, eigvalsh, linalg_svd, values_of
 
 
 @structured(
-    "linalg.pseudo_inverse",
-    has_out=False,
-    fresh=True,
-    node_name="LinalgPinvBackward0",
-    homes="nowhere",
+    "linalg.pseudo_inverse", has_out=False, fresh=True, homes="nowhere", known_as="linalg_pinv"
 )
 def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
     """Return the pseudoinverse, the singular values, and whether they were not found."""
@@ -192,7 +188,7 @@ def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@composite(linalg=True)
+@composite(linalg=True, node="linalg_lstsq")
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
@@ -255,7 +251,7 @@ def _basis(A: Any, q: int, niter: int) -> Any:
     return basis
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def svd_lowrank(
     A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -276,7 +272,7 @@ def svd_lowrank(
     return (v, values, u) if wide else (u, values, v)
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -49,7 +49,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return said
 
 
-@structured("loss.nll", has_out=False, fresh=True, node_name="NllLossBackward0", homes="nowhere")
+@structured("loss.nll", has_out=False, fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:
@@ -104,7 +104,14 @@ def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: i
     return nll_kernel.public(input_t, target, weight, ignore_index, reduction)[0]
 
 
-@structured("loss.nll_gradient", linear=True, has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "loss.nll_gradient",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="nll_loss_backward",
+)
 def nll_gradient(
     input: Tensor,
     target: Tensor,
@@ -188,7 +195,7 @@ def nll_loss(
 
 
 @structured(
-    "cross_entropy.rows", has_out=False, fresh=True, node_name="NllLossBackward0", homes="nowhere"
+    "cross_entropy.rows", has_out=False, fresh=True, homes="nowhere", known_as="nll_loss_forward"
 )
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
@@ -223,7 +230,14 @@ def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
     return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
 
 
-@structured("cross_entropy.rows_gradient", linear=True, has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "cross_entropy.rows_gradient",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="nll_loss_backward",
+)
 def cross_entropy_rows_gradient(
     input: Tensor, target: Tensor, weights: Tensor, totals: Tensor, reduction: int
 ) -> Tensor:
@@ -257,7 +271,7 @@ def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_inde
     return bool(low >= 0 and high < n)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, known_as="cross_entropy_loss")
 def cross_entropy(
     input: Tensor,
     target: Tensor,

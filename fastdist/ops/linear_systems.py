@@ -32,11 +32,7 @@ from .triangular import triangular
 
 
 @structured(
-    "linalg.solve",
-    has_out=False,
-    node_name="LinalgSolveExBackward0",
-    homes="nowhere",
-    batch="last axes",
+    "linalg.solve", has_out=False, homes="nowhere", batch="last axes", known_as="linalg_solve_ex"
 )
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
     """Return the X of a @ X = b, and of each a a number that is not 0 where it is singular."""
@@ -110,9 +106,9 @@ def solve_ex(
     "linalg.inverse",
     has_out=False,
     fresh=True,
-    node_name="LinalgInvExBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_inv_ex",
 )
 def inverse_parts(input: Tensor) -> Tensor:
     """Return the inverse, and of each matrix a number that is not 0 where it is singular."""
@@ -179,11 +175,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 @structured(
-    "linalg.lu",
-    has_out=False,
-    node_name="LinalgLuFactorExBackward0",
-    homes="nowhere",
-    batch="last axes",
+    "linalg.lu", has_out=False, homes="nowhere", batch="last axes", known_as="linalg_lu_factor_ex"
 )
 def lu_parts(input: Tensor) -> Tensor:
     """Return L, less its diagonal of ones, and U in one matrix, the swaps of rows, and of each
@@ -199,7 +191,9 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, input.facts.dtype, extra_outputs=more)
 
 
-@structured("linalg.permutation", has_out=False, homes="nowhere", batch="last axes")
+@structured(
+    "linalg.permutation", has_out=False, homes="nowhere", batch="last axes", known_as="lu_unpack"
+)
 def permutation(pivots: Tensor, rows: int) -> Tensor:
     """Return which row stands where after the swaps, counted from 1, of pivots."""
 
@@ -337,7 +331,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     return return_types.linalg_lu(*_unpacked(compact, rows))
 
 
-@composite(name="lu", takes_out=True)
+@composite(name="lu", takes_out=True, known_as="_lu_with_info")
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
     found = _factor("lu", A, pivot)

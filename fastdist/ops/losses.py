@@ -52,8 +52,8 @@ def _mean_by_weight(losses: Any, weight: Any, input: Any, reduction: str) -> Ten
     "d = input - target; d * d",
     ["g * (T(2) * (input - target))", "g * (T(2) * (target - input))"],
     dtype="number",
-    node_name="MseLossBackward0",
     homes="nowhere",
+    known_as="mse_loss",
 )
 def squared_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return (input - target)**2."""
@@ -67,6 +67,7 @@ squared_difference.refusal(floating_only("mse_cpu"))
     ["g * sign(input - target)", "g * sign(target - input)"],
     dtype="number",
     homes="nowhere",
+    known_as="l1_loss",
 )
 def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return |input - target|."""
@@ -88,8 +89,8 @@ def _(dtypes: Sequence[DType]) -> str | None:
         "d = target - input; g * where(abs(d) >= beta, sign(d), d / beta)",
     ],
     dtype="number",
-    node_name="SmoothL1LossBackward0",
     homes="nowhere",
+    known_as="smooth_l1_loss",
 )
 def smooth_difference(input: Tensor, target: Tensor, beta: float) -> Tensor:
     """Return a parabola within beta of target, and |input - target| - beta / 2 beyond."""
@@ -105,8 +106,8 @@ smooth_difference.refusal(floating_only("smooth_l1_cpu"))
         "d = target - input; g * where(abs(d) >= delta, delta * sign(d), d)",
     ],
     dtype="number",
-    node_name="HuberLossBackward0",
     homes="nowhere",
+    known_as="huber_loss",
 )
 def huber_difference(input: Tensor, target: Tensor, delta: float) -> Tensor:
     """Return a parabola within delta of target, and a line of slope delta beyond."""
@@ -119,8 +120,8 @@ huber_difference.refusal(floating_only("huber_cpu"))
     "(T(1) - target) * input + log1p(exp(-abs(input))) + maximum(-input, T(0))",
     ["sigmoid(input) - target", "-input"],
     dtype="number",
-    node_name="BinaryCrossEntropyWithLogitsBackward0",
     homes="nowhere",
+    known_as="binary_cross_entropy_with_logits",
 )
 def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the logit input."""
@@ -133,8 +134,8 @@ def logit_entropy(input: Tensor, target: Tensor) -> Tensor:
         "log1p(-input) - log(input)",
     ],
     dtype="number",
-    node_name="BinaryCrossEntropyBackward0",
     homes="nowhere",
+    known_as="binary_cross_entropy",
 )
 def binary_entropy(input: Tensor, target: Tensor) -> Tensor:
     """Return the binary cross entropy of the probability input, its logarithms cut off at -100."""
@@ -160,7 +161,7 @@ def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
     return broadcast_tensors(input, target)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="mse_loss")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -198,7 +199,7 @@ def l1_loss(
     return _mean_by_weight(losses, weight, input, reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="smooth_l1_loss")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -217,7 +218,7 @@ def smooth_l1_loss(
     return reduced(_compared("smooth_difference", *both, beta), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="huber_loss")
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -236,7 +237,7 @@ def huber_loss(
     return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="binary_cross_entropy")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -253,7 +254,7 @@ def binary_cross_entropy(
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(function=False, method=False, functional=True, node="binary_cross_entropy_with_logits")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,

@@ -114,13 +114,18 @@ def _(input: Tensor, other: Tensor) -> Plan:
     return Plan((*batch, a.shape[-2], b.shape[-1]), dtype)
 
 
+@matmul.names_event
+def _(operands: Any, attributes: Any) -> str:
+    """Return PyTorch's word for a product of matrices, or of batches of them."""
+    return "mm" if all(len(operand.shape) == 2 for operand in operands) else "bmm"
+
+
 @matmul.names_node
 def _(node: Any) -> str:
-    """Return PyTorch's name for a product of matrices, or of batches of them: of one class here."""
-    return "MmBackward0" if len(node.facts.shape) == 2 else "BmmBackward0"
+    return "mm" if len(node.facts.shape) == 2 else "bmm"
 
 
-@view_op("nowhere")
+@view_op("nowhere", known_as="squeeze")
 def without_axes(input: Tensor, count: int) -> Tensor:
     """Return the vector, or for a count of 2 the number, that a matrix of one column holds: what is
     left of a product of vectors.
@@ -150,8 +155,8 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 @without_axes.names_node
 def _(node: Any) -> str:
-    """Return PyTorch's name for the whole product, of which this Node is the last."""
-    return "MvBackward0" if node.facts.shape else "DotBackward0"
+    """Return PyTorch's word for the whole product, of which this Node is the last."""
+    return "mv" if node.facts.shape else "dot"
 
 
 @without_axes.batches

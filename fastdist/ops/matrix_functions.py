@@ -229,7 +229,7 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     return A.diagonal(offset, dim1, dim2)
 
 
-@composite(name="cross", linalg=True, takes_out=True)
+@composite(name="cross", linalg=True, takes_out=True, node="linalg_cross")
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
     if not input.facts.shape and not other.facts.shape:

@@ -15,11 +15,32 @@ from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 _ADAPTIVE = (0, 0, 0, 0)
 
 
-@structured("windows.largest", has_out=False, fresh=True, homes="nowhere", batch="last axes")
+@structured(
+    "windows.largest",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="max_pool",
+)
 def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
     """Return the largest element of each window over the last axes, and where it stands in the
     space of its plane. windows holds (kernel, stride, padding, dilation) of each axis.
     """
+
+
+@largest.names_event
+def _(operands: Any, attributes: Any) -> str:
+    """Return PyTorch's word for as many axes."""
+    return f"max_pool{max(len(attributes[0]), 2)}d_with_indices"
+
+
+@largest.names_node
+def _(node: Any) -> str:
+    windows = node.way.attributes[0]
+    if windows[0] == _ADAPTIVE:
+        return f"adaptive_max_pool{max(len(windows), 2)}d"
+    return f"max_pool{max(len(windows), 2)}d_with_indices"
 
 
 @largest.plan
@@ -39,7 +60,13 @@ def _(input_t: Any, others: Any, windows: Any) -> Any:
 
 
 @structured(
-    "windows.pick", linear=True, has_out=False, fresh=True, homes="nowhere", batch="last axes"
+    "windows.pick",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="gather",
 )
 def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
     """Return the elements of input that stand at places of each plane."""
@@ -60,6 +87,11 @@ def _(g: Any, places: Tensor, input_layout: Layout, windows: Any) -> Any:
 )
 def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
     """Return zeros with input added at places of each plane: the adjoint of pick."""
+
+
+@spread.names_event
+def _(operands: Any, attributes: Any) -> str:
+    return f"max_pool{max(len(attributes[0]), 2)}d_with_indices_backward"
 
 
 @spread.plan
@@ -159,7 +191,8 @@ def _declare(axes: int) -> None:
         function.__name__ = function.__qualname__ = name
         function.__doc__ = text
         top = name.startswith("max_pool") and (axes == 1 or not name.endswith("indices"))
-        composite(function=top, functional=True, method=False)(function)
+        word = name.removesuffix("_with_indices") if name.startswith("adaptive") else name
+        composite(function=top, functional=True, method=False, known_as=word)(function)
 
 
 for _axes in (1, 2, 3):

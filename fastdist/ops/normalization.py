@@ -19,8 +19,8 @@ from .refusals import require_dtype_of_norm
     "normalization.layer_norm",
     has_out=False,
     fresh=True,
-    node_name="NativeLayerNormBackward0",
     homes="nowhere",
+    known_as="native_layer_norm",
 )
 def layer_norm_rows(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
@@ -84,7 +84,13 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
     return total
 
 
-@structured("normalization.layer_norm_gradient", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "normalization.layer_norm_gradient",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="native_layer_norm_backward",
+)
 def layer_norm_gradient(
     g: Tensor, input: Tensor, weight: Tensor | None, mean: Tensor, deviation: Tensor
 ) -> Tensor:
@@ -161,7 +167,12 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
 
 @structured(
-    "normalization.rms_norm", has_out=False, fresh=True, node_name="MulBackward0", homes="nowhere"
+    "normalization.rms_norm",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="_fused_rms_norm",
+    node="mul",
 )
 def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Return each row of a matrix over the root of its mean square, times weight."""
@@ -244,7 +255,7 @@ def rms_norm(
     return found.reshape(shape)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, function=False, method=False)
+@composite(functional=True, function=False, method=False, known_as="")
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:

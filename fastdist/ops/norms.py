@@ -25,7 +25,7 @@ def _correction(unbiased: bool, correction: Any) -> float:
     return 1.0 if correction is None else float(correction)
 
 
-@composite()
+@composite(known_as="")
 def var(
     input: Tensor,
     dim: int | tuple[int, ...] | bool | None = None,
@@ -45,7 +45,7 @@ def var(
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.std", fresh=True, node_name="StdBackward0", homes="nowhere")
+@structured("reduce.std", fresh=True, homes="nowhere", known_as="std")
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
@@ -79,7 +79,7 @@ def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: 
     return (input_t * _slope(input, out, dim, correction, keepdim)).sum(dims, keepdim)
 
 
-@composite()
+@composite(known_as="")
 def std(
     input: Tensor,
     dim: int | tuple[int, ...] | bool | None = None,
@@ -114,7 +114,7 @@ def sized(input: Any, dtype: Any = None) -> Any:
     return (input if dtype is None else input.to(dtype)).abs()
 
 
-@structured("reduce.norm", fresh=True, node_name="LinalgVectorNormBackward0", homes="nowhere")
+@structured("reduce.norm", fresh=True, homes="nowhere", known_as="linalg_vector_norm")
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:

@@ -10,6 +10,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
 from ..dispatch.pointwise import pointwise
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..dispatch.rules import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from . import return_types
@@ -19,9 +20,7 @@ from .ordering import sort_along
 from .ranges import arange
 
 
-@pointwise(
-    "where(isnan(input), exact, exact)", ["g", None], node_name="MedianBackward0", homes="nowhere"
-)
+@pointwise("where(isnan(input), exact, exact)", ["g", None], homes="nowhere", known_as="median")
 def valued(input: Tensor, exact: Tensor) -> Tensor:
     """Return exact, with the gradient of input, which is equal to it but for rounding."""
 
@@ -57,7 +56,8 @@ def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: 
     else:
         # NaN stands last, and where there is one it is the median: the first of them.
         places = OPS["where"].public(nans > 0, length - nans, (length - 1) // 2)
-    return getattr(return_types, name)(*_picked(found, places, axis, keepdim))
+    picked = getattr(return_types, name)(*_picked(found, places, axis, keepdim))
+    return recorded_as(node_named(f"{name}.1"), picked, ())
 
 
 def _require_order(name: str, input: Tensor) -> None:
@@ -101,7 +101,7 @@ def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any
     return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="kthvalue")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
     axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
@@ -124,7 +124,7 @@ def full_places(input: Tensor, axis: int, place: int) -> Any:
     return full(shape, place, dtype=int64, device=input.facts.device)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="mode")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the most common along dim: the smallest of those that are as
     common, where it stands last.

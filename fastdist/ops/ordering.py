@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor, from_array
 from . import return_types
 
 
-@structured("ordering.sort", has_out=False, node_name="SortBackward0", homes="nowhere")
+@structured("ordering.sort", has_out=False, homes="nowhere", known_as="sort")
 def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
     """Return input in order along dim, and from where each came."""
 
@@ -31,7 +31,7 @@ def _(input: Tensor, dim: int, descending: bool) -> Plan:
     return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
 
 
-@structured("ordering.topk", has_out=False, node_name="TopkBackward0", homes="nowhere")
+@structured("ordering.topk", has_out=False, homes="nowhere", known_as="topk")
 def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
     """Return the k largest (or smallest) along dim in order, and where they stand."""
 
@@ -65,7 +65,7 @@ _picking(sort_along)
 _picking(topk_along)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, known_as="")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
     return return_types.sort(*sort_along.public(input, dim, descending))
@@ -83,13 +83,13 @@ def msort(input: Tensor) -> Tensor:
     return sort_along.public(input, 0, False)[0]  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, known_as="")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return (values, indices) of the k largest (or smallest) along dim, in order."""
     return return_types.topk(*topk_along.public(input, k, dim, largest))
 
 
-@composite()
+@composite(known_as="_unique2")
 def unique(
     input: Tensor,
     sorted: bool = True,

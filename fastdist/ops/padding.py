@@ -10,6 +10,7 @@ from ..core.errors import ShapeError
 from ..dispatch.batched_tensor import level_of
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import full
@@ -46,6 +47,9 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     for axis, (before, behind) in ends.items():
         places = _places(mode, shape[axis], before, behind)
         input = input.index_select(axis, from_array(places).to(input.facts.device))
+    word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
+    if word is not None:
+        recorded_as(node_named(f"{word}{len(ends)}d"), input, ())
     return input
 
 

@@ -20,9 +20,9 @@ Ints = tuple[int, ...]
     linear=True,
     has_out=False,
     fresh=True,
-    node_name="Im2ColBackward0",
     homes="nowhere",
     batch="first axis",
+    known_as="im2col",
 )
 def lay_out_patches(
     input: Tensor,
@@ -59,9 +59,9 @@ def _(
     linear=True,
     has_out=False,
     fresh=True,
-    node_name="Col2ImBackward0",
     homes="nowhere",
     batch="first axis",
+    known_as="col2im",
 )
 def add_patches(
     input: Tensor,
@@ -124,7 +124,7 @@ def unfold(
     return found if len(shape) == 4 else found.squeeze(0)  # type: ignore[no-any-return]
 
 
-@composite(method=False, function=False, functional=True)
+@composite(method=False, function=False, functional=True, known_as="col2im")
 def fold(
     input: Tensor,
     output_size: int | tuple[int, ...],

@@ -30,7 +30,7 @@ def _require_axes(name: str, tensors: dict[str, Tensor], *axes: int) -> None:
             )
 
 
-@composite()
+@composite(known_as="")
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the product of two matrices."""
     if len(input.facts.shape) != 2:
@@ -42,7 +42,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return given_out("mm", out, _product(input, mat2), (input, mat2))
 
 
-@composite()
+@composite(known_as="")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of two batches of matrices."""
     for name, tensor in (("batch1", input), ("batch2", mat2)):
@@ -55,14 +55,14 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return given_out("bmm", out, _product(input, mat2), (input, mat2))
 
 
-@composite()
+@composite(known_as="")
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """Return the product of a matrix and a vector."""
     _require_axes("mv", {"input": input, "vec": vec}, 2, 1)
     return given_out("mv", out, _product(input, vec), (input, vec))
 
 
-@composite()
+@composite(known_as="")
 def dot(input: Tensor, tensor: Tensor, *, out: Any = None) -> Tensor:
     """Return the inner product of two vectors."""
     if len(input.facts.shape) != 1 or len(tensor.facts.shape) != 1:
@@ -125,7 +125,7 @@ def _added(beta: Any, input: Any, product: Any) -> Any:
     return product if beta == 0 else scaled(beta, input) + product
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="addmm")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
@@ -135,7 +135,7 @@ def addmm(
     return given_out("addmm", out, total, (input, mat1, mat2))
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="addmv")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
@@ -145,7 +145,7 @@ def addmv(
     return given_out("addmv", out, total, (input, mat, vec))
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="addr")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
@@ -161,7 +161,7 @@ def addr(
     return given_out("addr", out, total, (input, vec1, vec2))
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="baddbmm")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
@@ -171,9 +171,7 @@ def baddbmm(
     return given_out("baddbmm", out, total, (input, batch1, batch2))
 
 
-@structured(
-    "product.linear", has_out=False, fresh=True, node_name="AddmmBackward0", homes="nowhere"
-)
+@structured("product.linear", has_out=False, fresh=True, homes="nowhere", known_as="linear")
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return input @ weight.T + bias of a matrix input."""
 
@@ -194,6 +192,17 @@ def _(input: Tensor, weight: Tensor, bias: Tensor | None) -> Plan:
     if bias is not None and bias.facts.shape not in ((b.shape[0],), ()):
         raise ShapeError(f"linear: bias is {bias.facts.shape} for {b.shape[0]} outputs")
     return Plan((a.shape[0], b.shape[0]), a.dtype)
+
+
+@linear_kernel.names_event
+def _(operands: Any, attributes: Any) -> str:
+    return "mm" if len(operands) < 3 or operands[2] is None else "addmm"
+
+
+@linear_kernel.names_node
+def _(node: Any) -> str:
+    has_none = node.edges[2] is None and (node.way is None or node.way.layouts[2] is None)
+    return "mm" if has_none else "addmm"
 
 
 @linear_kernel.batches

@@ -137,13 +137,13 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
     return made(values, write, shape, float64, layout.device, False)
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def get_rng_state() -> Tensor:
     """Return where the CPU's stream of random numbers stands, for set_rng_state."""
     return default_generator_of(CPU).get_state()  # type: ignore[no-any-return]
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def set_rng_state(new_state: Tensor) -> None:
     """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
     default_generator_of(CPU).set_state(new_state)

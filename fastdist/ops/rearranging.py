@@ -168,7 +168,14 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     return place_diagonal.public(g, input_layout.shape, offset, dim1, dim2)
 
 
-@structured("copying.place_diagonal", linear=True, has_out=False, homes="nowhere")
+@structured(
+    "copying.place_diagonal",
+    linear=True,
+    has_out=False,
+    homes="nowhere",
+    known_as="diagonal_backward",
+    node="diag_embed",
+)
 def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
     """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""
 
@@ -202,7 +209,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return place_diagonal.public(input, (n, n), diagonal, 0, 1)  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(node="trace")
 def trace(input: Tensor) -> Tensor:
     """Return the sum of a matrix's diagonal."""
     if len(input.facts.shape) != 2:
@@ -210,7 +217,7 @@ def trace(input: Tensor) -> Tensor:
     return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]
 
 
-@composite(function=False)
+@composite(function=False, node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input copied so many times along each axis; more numbers than axes add axes."""
     times = [n.__index__() for n in _listed(repeats)]
@@ -229,7 +236,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
     return pairs.clone().view(merged)  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(node="repeat")
 def tile(input: Tensor, *dims: Any) -> Tensor:
     """Return input repeated; fewer numbers than axes leave the first axes alone."""
     require_given("tile", "dims", dims)
@@ -322,7 +329,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape in which tensors of these shapes meet."""
     given = [(n,) if hasattr(n, "__index__") else tuple(n) for n in shapes]

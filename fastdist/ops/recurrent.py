@@ -110,8 +110,8 @@ CELLS: Final = {
     has_out=False,
     fresh=True,
     several=True,
-    node_name="RnnLayerBackward0",
     homes="nowhere",
+    known_as="mkldnn_rnn_layer",
 )
 def recurrent_sequence(
     gates: Tensor,
@@ -182,7 +182,13 @@ def _(
     return by_gates, by_hx, by_cx if cx is not None else None, by_weight, by_bias
 
 
-@structured("recurrent.sequence_gradient", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "recurrent.sequence_gradient",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="mkldnn_rnn_layer_backward",
+)
 def recurrent_sequence_gradient(
     hx: Tensor,
     saved: Tensor,

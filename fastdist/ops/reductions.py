@@ -8,7 +8,7 @@ from ..core.dtypes import DType, bool_, int64, uint8
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
-from ..dispatch.structured import Plan, structured
+from ..dispatch.structured import Plan, StructuredOp, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
@@ -51,6 +51,15 @@ def count(layout: Layout, dim: Any) -> int:
     return n
 
 
+def _names_by_axes(op: StructuredOp) -> None:
+    """Let Nodes of a reduction along axes be known by PyTorch's second formula."""
+
+    @op.names_node
+    def _(node: Any) -> str:
+        along = node.way is not None and node.way.attributes[0] is not None
+        return f"{op.name}.1" if along else op.name
+
+
 @structured("reduce.sum", linear=True)
 def sum(
     input: Tensor,
@@ -64,6 +73,9 @@ def sum(
     Shape   (..., n, ...) -> (..., ...), or (..., 1, ...) with keepdim
     Dtype   integers and bool add in int64; floating -> the same
     """
+
+
+_names_by_axes(sum)
 
 
 @sum.plan
@@ -86,6 +98,9 @@ def mean(
 
     Raises  RuntimeError for integers and bool, unless dtype is floating
     """
+
+
+_names_by_axes(mean)
 
 
 @mean.plan
@@ -113,6 +128,9 @@ def prod(
 
     Dtype   integers and bool multiply in int64; floating -> the same
     """
+
+
+_names_by_axes(prod)
 
 
 @prod.plan
@@ -197,7 +215,7 @@ def require_floating(name: str, input: Tensor) -> DType:
     return dtype
 
 
-@structured("reduce.var", fresh=True, node_name="VarBackward0", homes="nowhere")
+@structured("reduce.var", fresh=True, homes="nowhere", known_as="var")
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
     """Return squared deviations from the mean over dim, divided by their number - correction."""
 

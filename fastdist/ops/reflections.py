@@ -25,9 +25,9 @@ from .triangular import triangular
     "linalg.qr",
     has_out=False,
     several=True,
-    node_name="LinalgQrBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_qr",
 )
 def qr_parts(input: Tensor, mode: str) -> Tensor:
     """Return Q and R; of mode "r" Q is empty."""
@@ -131,7 +131,9 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
     return return_types.qr(*linalg_qr(input, "reduced" if some else "complete"))
 
 
-@structured("linalg.reflectors", has_out=False, homes="nowhere", batch="last axes")
+@structured(
+    "linalg.reflectors", has_out=False, homes="nowhere", batch="last axes", known_as="geqrf"
+)
 def reflectors(input: Tensor) -> Tensor:
     """Return R and, below it, the vectors of the reflections that make Q, and their scales."""
 

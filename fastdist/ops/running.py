@@ -16,12 +16,12 @@ from . import return_types
 from .scans import moved, recurrence
 
 
-@structured("scan.cummax", has_out=False, node_name="CummaxBackward0", homes="nowhere")
+@structured("scan.cummax", has_out=False, homes="nowhere", known_as="cummax")
 def cummax_along(input: Tensor, dim: int) -> Tensor:
     """Return the largest so far along dim, and where it stands."""
 
 
-@structured("scan.cummin", has_out=False, node_name="CumminBackward0", homes="nowhere")
+@structured("scan.cummin", has_out=False, homes="nowhere", known_as="cummin")
 def cummin_along(input: Tensor, dim: int) -> Tensor:
     """Return the smallest so far along dim, and where it stands."""
 
@@ -50,13 +50,13 @@ _extreme("cummax", cummax_along)
 _extreme("cummin", cummin_along)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, known_as="")
 def cummax(input: Tensor, dim: int) -> Any:
     """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
     return return_types.cummax(*cummax_along.public(input, dim))
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, known_as="")
 def cummin(input: Tensor, dim: int) -> Any:
     """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
     return return_types.cummin(*cummin_along.public(input, dim))

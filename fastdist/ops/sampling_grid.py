@@ -10,6 +10,7 @@ from ..core.dtypes import WORDS, DType, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.tensor import Tensor
 from .creation import ones
 from .joining import stack
@@ -20,7 +21,7 @@ _PADDINGS: Final = ("zeros", "border", "reflection")
 _CUBIC: Final = -0.75
 
 
-@composite(function=False, functional=True, method=False)
+@composite(function=False, functional=True, method=False, known_as="grid_sampler")
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -39,9 +40,12 @@ def grid_sample(
     # The grid names the last axis first.
     raw = [_in_elements(grid[..., -1 - i], n, align) for i, n in enumerate(space)]
     if mode == "bicubic":
-        return cast(Tensor, _cubic(input, raw, padding_mode, align))
-    where = [_padded(x, n, padding_mode, align) for x, n in zip(raw, space, strict=True)]
-    return cast(Tensor, (_nearest if mode == "nearest" else _linear)(input, where))
+        found = _cubic(input, raw, padding_mode, align)
+    else:
+        where = [_padded(x, n, padding_mode, align) for x, n in zip(raw, space, strict=True)]
+        found = (_nearest if mode == "nearest" else _linear)(input, where)
+    known_as = node_named(f"grid_sampler_{len(space)}d")
+    return cast(Tensor, recorded_as(known_as, found, (input, grid)))
 
 
 def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
@@ -197,7 +201,13 @@ def _keys(t: Any) -> list[Any]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-@composite(function=False, functional=True, method=False)
+@composite(
+    function=False,
+    functional=True,
+    method=False,
+    known_as="affine_grid_generator",
+    node="affine_grid_generator",
+)
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
     """Return the grid for grid_sample that affine maps theta make of the places of an image.
 

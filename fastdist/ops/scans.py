@@ -121,7 +121,9 @@ def _filled(x: Any, dim: int, value: float) -> Any:
     return full(tuple(shape), value, dtype=x.facts.dtype, device=x.facts.device)
 
 
-@structured("scan.recurrence", has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "scan.recurrence", has_out=False, fresh=True, homes="nowhere", known_as="cumprod_backward"
+)
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
     """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];
     backwards of y[k] = factor[k + 1] * y[k + 1] + input[k], beginning at the end.

@@ -22,7 +22,7 @@ from .indexing import (
 from .strided import as_strided
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="masked_scatter")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, where mask is true.
 
@@ -55,7 +55,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]
 
 
-@composite(function=True, inplace=True)
+@composite(function=True, inplace=True, node="put")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with source at index of its flat order, or added there."""
     if index.facts.dtype is not int64:
@@ -94,13 +94,13 @@ def _written(input: Any, src: Tensor, view: Any) -> Tensor:
     return copy  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(node="select_scatter")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """Return a copy of input with src in the place of its slice at index along dim."""
     return _written(input, src, lambda copy: copy.select(dim, index))
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="slice_scatter")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -115,7 +115,7 @@ def slice_scatter(
     return _written(input, src, lambda copy: copy[part])
 
 
-@composite()
+@composite(node="diagonal_scatter")
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -169,9 +169,9 @@ def _reduced(
 @structured(
     "scattering.reduce",
     has_out=False,
-    node_name="ScatterReduceBackward0",
     homes="nowhere",
     batch="same axes",
+    known_as="scatter_reduce",
 )
 def reduced(
     input: Tensor, index: Tensor, src: Tensor, axis: int, reduce: str, include_self: bool

@@ -23,7 +23,7 @@ from .norms import UNSET, std, var
 from .ranges import arange
 
 
-@composite()
+@composite(node="split_with_sizes")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of the lengths split_sizes along dim."""
     return split(input, list(split_sizes), dim)
@@ -51,14 +51,14 @@ def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
 
     both.__name__ = both.__qualname__ = name
     both.__doc__ = f"Return {spread.__name__} and the mean over dim."
-    composite(method=False)(both)
+    composite(method=False, node=name)(both)
 
 
 _with_mean("std_mean", std)
 _with_mean("var_mean", var)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="nansum")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the sum over dim of what is not NaN."""
     return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
@@ -132,13 +132,13 @@ def _fitting(input: Tensor, end: Tensor, axis: int) -> Tensor:
     return end
 
 
-@composite()
+@composite(node="dist")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the norm of input - other."""
     return (input - other).norm(p)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Return the inner product of two vectors, the first one's conjugates where it is complex."""
     return input.conj().dot(other)

@@ -12,7 +12,7 @@ from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 
-@composite(functional=True, function=False, method=False)
+@composite(functional=True, function=False, method=False, known_as="")
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Tensor:
@@ -38,7 +38,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return ((first / lengths[0]) * (second / lengths[1])).sum(dim)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, method=False)
+@composite(functional=True, method=False, node="norm.1")
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:

@@ -200,7 +200,7 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     )  # fmt: skip
 
 
-@composite(function=False)
+@composite(function=False, known_as="to_sparse")
 def to_sparse_coo(input: Tensor) -> Tensor:
     """Return input as a sparse tensor."""
     return to_sparse(input)

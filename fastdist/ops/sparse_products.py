@@ -160,7 +160,7 @@ def _linear(input: Any, weight: Any, bias: Any) -> Any:
     return made if bias is None else bias + made
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of two matrices, the first of them sparse."""
     return input.mm(mat2)

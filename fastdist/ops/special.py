@@ -17,7 +17,11 @@ def i0(input: Tensor) -> Tensor:
 
 
 @pointwise(
-    "i0e(input)", ["g * (i1e(input) - sign(input) * out)"], dtype="floating", homes="special"
+    "i0e(input)",
+    ["g * (i1e(input) - sign(input) * out)"],
+    dtype="floating",
+    homes="special",
+    known_as="special_i0e",
 )
 def i0e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i0(input)."""
@@ -33,6 +37,7 @@ def i0e(input: Tensor) -> Tensor:
     ],
     dtype="floating",
     homes="special",
+    known_as="special_i1",
 )
 def i1(input: Tensor) -> Tensor:
     """Return the modified Bessel function of the first kind of order 1."""
@@ -48,6 +53,7 @@ def i1(input: Tensor) -> Tensor:
     ],
     dtype="floating",
     homes="special",
+    known_as="special_i1e",
 )
 def i1e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i1(input)."""
@@ -58,6 +64,7 @@ def i1e(input: Tensor) -> Tensor:
     ["g * (T(2) * input * out - T(2 / pi ** 0.5))"],
     dtype="floating",
     homes="special",
+    known_as="special_erfcx",
 )
 def erfcx(input: Tensor) -> Tensor:
     """Return exp(input**2) * erfc(input), which does not underflow."""
@@ -68,6 +75,7 @@ def erfcx(input: Tensor) -> Tensor:
     ["g * T((2 * pi) ** -0.5) * exp(input * input / T(-2))"],
     dtype="floating",
     homes="special",
+    known_as="special_ndtr",
 )
 def ndtr(input: Tensor) -> Tensor:
     """Return the chance that a normal number lies below input."""
@@ -78,6 +86,7 @@ def ndtr(input: Tensor) -> Tensor:
     ["g * T((2 * pi) ** 0.5) * exp(out * out / T(2))"],
     dtype="floating",
     homes="special",
+    known_as="special_ndtri",
 )
 def ndtri(input: Tensor) -> Tensor:
     """Return the number below which a normal number lies with the chance input."""
@@ -89,6 +98,7 @@ def ndtri(input: Tensor) -> Tensor:
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
     dtype="floating",
     homes="special",
+    known_as="special_log_ndtr",
 )
 def log_ndtr(input: Tensor) -> Tensor:
     """Return the logarithm of ndtr(input), in the far tail as well."""
@@ -100,6 +110,7 @@ def log_ndtr(input: Tensor) -> Tensor:
     ["g * (-log(input) - T(1))"],
     dtype="floating",
     homes="special",
+    known_as="special_entr",
 )
 def entr(input: Tensor) -> Tensor:
     """Return -input * log(input), 0 at 0 and -inf below."""
@@ -113,6 +124,7 @@ def entr(input: Tensor) -> Tensor:
     ],
     dtype="floating",
     homes="special",
+    known_as="special_xlog1py",
 )
 def xlog1py(input: Tensor, other: Tensor) -> Tensor:
     """Return input * log1p(other), 0 where input is 0 and other no NaN."""
@@ -123,6 +135,7 @@ def xlog1py(input: Tensor, other: Tensor) -> Tensor:
     [None, "g * (-input) * zeta(input + T(1), other)"],
     dtype="floating",
     homes="special",
+    known_as="special_zeta",
 )
 def zeta(input: Tensor, other: Tensor) -> Tensor:
     """Return Hurwitz's zeta: the sum over k >= 0 of 1 / (other + k)**input."""
@@ -152,7 +165,7 @@ igamma.refusal(floating_only("igamma_cpu"))
 igammac.refusal(floating_only("igammac_cpu"))
 
 
-@pointwise("gamma_slope(input, other)", dtype="floating", homes="nowhere")
+@pointwise("gamma_slope(input, other)", dtype="floating", homes="nowhere", known_as="digamma")
 def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
     """Return how fast a gamma number `other` grows with its concentration, input."""
 
@@ -160,8 +173,8 @@ def gamma_slope(input: Tensor, other: Tensor) -> Tensor:
 @pointwise(
     "where(isnan(input), input, drawn)",
     ["g * gamma_slope(input, out)", None],
-    node_name="StandardGammaBackward0",
     homes="nowhere",
+    known_as="_standard_gamma",
 )
 def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     """Return what was drawn of the gamma distributions of input; its gradient is how the drawn

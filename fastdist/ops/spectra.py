@@ -26,9 +26,9 @@ from .ranges import eye
     "linalg.eigh",
     has_out=False,
     several=True,
-    node_name="LinalgEighBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_eigh",
 )
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
@@ -90,7 +90,13 @@ def _(input_t: Any, outs: Any) -> Any:
     return met.diagonal(dim1=-2, dim2=-1).real, vectors @ (met / differences(values)), None
 
 
-@structured("linalg.eigenvalues", has_out=False, homes="nowhere", batch="last axes")
+@structured(
+    "linalg.eigenvalues",
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_eigvalsh",
+)
 def eigenvalues(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""
 
@@ -147,9 +153,9 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     "linalg.svd",
     has_out=False,
     several=True,
-    node_name="LinalgSvdBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_svd",
 )
 def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
     """Return U, S, Vh and whether they were not found."""
@@ -263,7 +269,13 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     return by_u, real_part(met.diagonal(dim1=-2, dim2=-1)), by_right.mH, None
 
 
-@structured("linalg.singular_values", has_out=False, homes="nowhere", batch="last axes")
+@structured(
+    "linalg.singular_values",
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_svdvals",
+)
 def singular_values(input: Tensor) -> Tensor:
     """Return singular values alone, which takes less, without derivatives."""
 

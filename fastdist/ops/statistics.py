@@ -164,7 +164,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return (input.reshape(left) * other.reshape(right)).reshape(whole)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="linalg_cross")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Return the cross products of vectors of three elements along dim, the first such axis unless
     given.
@@ -199,7 +199,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, takes_out=True)
+@composite(inplace=True, takes_out=True, node="addbmm")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -213,7 +213,7 @@ def addbmm(
     return scaled(beta, input) + added  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, takes_out=True)
+@composite(inplace=True, takes_out=True, node="renorm")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
     it.
@@ -234,7 +234,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * factor  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(node="rot90")
 def rot90(input: Tensor, k: int = 1, dims: Any = (0, 1)) -> Tensor:
     """Return a copy turned by k quarters from the first of dims towards the second."""
     ndim = len(input.facts.shape)

@@ -17,7 +17,7 @@ from ..tensor.tensor import Tensor, from_array
 from .creation import zeros
 
 
-@view_op("nowhere")
+@view_op("nowhere", known_as="unfold")
 def windows(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return the view of all windows of size elements along an axis, step apart, as a last axis:
     Tensor.unfold.
@@ -76,7 +76,7 @@ def _on_device(places: Any, like: Tensor) -> Tensor:
     return from_array(places).to(like.facts.device)
 
 
-@view_op("nowhere")
+@view_op("nowhere", known_as="as_strided")
 def strided(input: Tensor, size: Shape, stride: Shape, start: int) -> Tensor:
     """Return the view of input's memory by size and stride, from `start` elements behind its first
     one on.

@@ -19,6 +19,7 @@ from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
 from ..dispatch.memory import shares_memory
 from ..dispatch.op import PLAIN
+from ..dispatch.pytorch_names import node_named
 from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of, zeros_like
@@ -80,13 +81,7 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
 
 
 @structured(
-    "indexing.take",
-    linear=True,
-    has_out=False,
-    fresh=True,
-    node_name="IndexBackward0",
-    homes="nowhere",
-)
+    "indexing.take", linear=True, has_out=False, fresh=True, homes="nowhere", known_as="index", takes_complex=True)
 def take_places(input: Tensor, places: Places) -> Tensor:
     """Return a copy of input's elements at places."""
 
@@ -102,7 +97,13 @@ def _(g: Any, input_layout: Layout, places: Places) -> Any:
     return put_zeros.general((g,), (input_layout.shape, places))
 
 
-@structured("indexing.put_zeros", linear=True, has_out=False, fresh=True, homes="nowhere")
+@structured(
+    "indexing.put_zeros",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="index_put", takes_complex=True)
 def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
     """Return zeros of shape with input added at places: the adjoint of take_places."""
 
@@ -117,7 +118,7 @@ def _(g: Any, places: Places) -> Any:
     return take_places.general((g,), (places,))
 
 
-@structured("indexing.replace", has_out=False, fresh=True, homes="nowhere")
+@structured("indexing.replace", has_out=False, fresh=True, homes="nowhere", known_as="index_put", takes_complex=True)
 def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Tensor:
     """Return input with src written, or added, at places."""
 
@@ -150,6 +151,7 @@ def _(input: Any, input_t: Any, src: Any, src_t: Any, places: Places, accumulate
 
 
 _BASIC = frozenset({int, type(None)})
+_INDEXED = node_named("index")
 
 
 def subscript(input: Tensor, index: Any) -> Tensor:
@@ -178,7 +180,10 @@ def subscript(input: Tensor, index: Any) -> Tensor:
     if kind in PLAIN and input.__class__ in PLAIN:
         rows = _rows_at(input, index)
         if rows is not None:
-            return select_slices.public(*rows, 0)  # type: ignore[no-any-return]
+            chosen: Tensor = select_slices.public(*rows, 0)
+            if chosen.edge is not None:
+                chosen.edge._called = _INDEXED
+            return chosen
     try:
         basic, entries = split_index(input, index)
     except TakenOver:
@@ -367,14 +372,14 @@ def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = F
     return put_inplace(input, _places_from(indices, input), values, accumulate=accumulate)
 
 
-@composite()
+@composite(node="index_put")
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with values written, or added, at indices."""
     base = own_of_each(input, (values, *indices)) if levels.depth else input.clone()
     return index_put_(base, indices, values, accumulate)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="masked_select")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements of input where mask holds, as a vector."""
     if mask.facts.dtype is not bool_:

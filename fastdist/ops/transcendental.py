@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only
@@ -91,6 +93,13 @@ logaddexp2.refusal(floating_only("logaddexp2_cpu"))
 )
 def xlogy(input: Tensor, other: Tensor) -> Tensor:
     """Return input * log(other), and 0 where input is 0 unless other is NaN."""
+
+
+@xlogy.names_node
+def _(node: Any) -> str:
+    if node.has_number("other"):
+        return "xlogy.2"
+    return "xlogy.1" if node.has_number("input") else "xlogy"
 
 
 @pointwise("sin(input)", ["cos(input)"], dtype="floating", takes_complex=True)

@@ -32,9 +32,9 @@ from .ranges import eye
     "linalg.solve_triangular",
     has_out=False,
     fresh=True,
-    node_name="LinalgSolveTriangularBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_solve_triangular",
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     """Return the X of a @ X = b; a is a triangle, of which the rest is not read, nor is a diagonal
@@ -109,9 +109,9 @@ def triangular_solve(
 @structured(
     "linalg.cholesky",
     has_out=False,
-    node_name="LinalgCholeskyExBackward0",
     homes="nowhere",
     batch="last axes",
+    known_as="linalg_cholesky_ex",
 )
 def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
     """Return Cholesky's factor, and of each matrix the order of the first leading minor that is not

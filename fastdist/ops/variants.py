@@ -24,7 +24,7 @@ from .refusals import require_floating_inputs
 _ops = OPS
 
 
-@composite(inplace=True)
+@composite(inplace=True, known_as="")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number."""
     if rounding_mode is None:
@@ -62,7 +62,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     return given_out("round", out, rounded, (input,))
 
 
-@composite(method=False)
+@composite(method=False, known_as="")
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Return input where condition holds, other elsewhere; of condition alone, where it holds."""
     if input is None and other is None:
@@ -72,7 +72,7 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     return _ops["where"].public(condition, input, other, out=out)
 
 
-@composite(inplace=True)
+@composite(inplace=True, known_as="")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Return input, but no less than min and no more than max: numbers or tensors, one may be
     None.
@@ -114,19 +114,19 @@ def _bounded(name: str, input: Any, bound: Any) -> Tensor:
     return _ops[name].public(input, bound)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="clamp_min")
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Return input, but no less than min."""
     return clamp(input, min, None, out=out)
 
 
-@composite(inplace=True)
+@composite(inplace=True, node="clamp_max")
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Return input, but no more than max."""
     return clamp(input, None, max, out=out)
 
 
-@composite(inplace=True)
+@composite(inplace=True, known_as="")
 def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
     """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
     given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
@@ -172,7 +172,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     return _ops["hardtanh"].public(input, min_val=min_val, max_val=max_val)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True)
+@composite(inplace=True, known_as="")
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,
@@ -282,7 +282,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@composite(functional=True, function=False, method=False)
+@composite(functional=True, function=False, method=False, known_as="")
 def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
     """Return input times the probability that a normal number lies below it.
 

@@ -95,6 +95,35 @@ def weigh(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: 
     """Return input weighed along its last axes."""
 
 
+@weigh.names_event
+def _known_as(operands: Any, attributes: Any) -> str:
+    """Return PyTorch's word for such a mean, or for its gradient."""
+    recipes, is_adjoint = attributes
+    maker, axes = recipes[0][0], len(recipes)
+    if maker == "windows":
+        name = f"avg_pool{max(axes, 2)}d"
+    elif maker == "parts":
+        name = f"_adaptive_avg_pool{max(axes, 2)}d"
+    else:
+        name = _upsampled(recipes[0], axes)
+    return f"{name}_backward" if is_adjoint else name
+
+
+def _upsampled(recipe: Any, axes: int) -> str:
+    maker, more = recipe[0], recipe[4:]
+    if maker == "filtered":
+        return f"_upsample_{'bicubic' if more[1] == 'bicubic' else 'bilinear'}2d_aa"
+    if maker == "nearest_exact":
+        return f"_upsample_nearest_exact{axes}d"
+    known = {"linear": ("linear", "bilinear", "trilinear")[axes - 1], "cubic": "bicubic"}
+    return f"upsample_{known.get(maker, maker)}{axes}d"
+
+
+@weigh.names_node
+def _(node: Any) -> str:
+    return _known_as((), node.way.attributes)
+
+
 @weigh.plan
 def _(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool) -> Plan:
     lead = input.facts.shape[: len(input.facts.shape) - len(recipes)]

@@ -6,7 +6,7 @@ there, table.py as tables, trace.py as traces for chrome://tracing and as pages.
 whose work is recorded, given.py refuses what profiles cannot take (a flag is anything that `if`
 takes for true or not, in the profiles of all rooms alike), emitted.py tells NVIDIA's profilers.
 Events have PyTorch's names for ops
-(dispatch/event_names.py); a function that is made of ops has one around theirs. A GPU's work is
+(dispatch/pytorch_names.py); a function that is made of ops has one around theirs. A GPU's work is
 told op by op and not kernel by kernel.
 """
 

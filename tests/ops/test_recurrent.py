@@ -66,7 +66,7 @@ def test_one_op_for_all_steps_gives_what_ops_give_step_by_step(
 def test_a_gradient_alone_walks_back_in_one_op() -> None:
     given = operands("gru", (2, 2))
     rows, last, _ = walk_sequence(*given, None, "gru", (2, 2), reverse=False)
-    assert rows.grad_fn is last.grad_fn and rows.grad_fn.name() == "RnnLayerBackward0"
+    assert rows.grad_fn is last.grad_fn and rows.grad_fn.name() == "MkldnnRnnLayerBackward0"
     accumulate = "torch::autograd::AccumulateGrad"
     assert {node.name() for node, _ in rows.grad_fn.next_functions if node} == {accumulate}
 

@@ -10,8 +10,6 @@ import pytest
 
 import fastdist as fd
 import fastdist.nn.functional as F
-from fastdist.dispatch import event_names
-from fastdist.namespace.catalogue import COMPOSITES, OPS
 from fastdist.profiler import profile
 
 A = fd.ones(8, 8, requires_grad=True)
@@ -198,9 +196,3 @@ def test_a_failure_inside_of_a_function_ends_its_event() -> None:
             F.linear(fd.ones(2, 3), fd.ones(2, 2))
         V.exp()
     assert told(p).split()[-1] == "exp"
-
-
-def test_each_name_stands_for_something_that_there_is() -> None:
-    assert {*event_names._NAMES, *event_names._BY_CALL} <= {*OPS}
-    functions = {*COMPOSITES, "as_tensor", "asarray", "tensor"}
-    assert {*event_names._FUNCTIONS, *event_names._UNTOLD} <= functions

@@ -1,0 +1,65 @@
+"""The claim that users see the Node of a call under PyTorch's name, as its class and by name()."""
+
+from __future__ import annotations
+
+import pytest
+
+import fastdist as fd
+import fastdist.nn.functional as F
+
+from .node_names import CALLS, names_in
+
+NAMES = names_in(fd)
+X = NAMES["x"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", CALLS)
+def test_the_node_of_a_call_is_called_as_pytorch_does(text: str) -> None:
+    node = eval(text, dict(NAMES)).grad_fn
+    assert (type(node).__name__, node.name()) == (CALLS[text], CALLS[text])
+
+
+def test_nodes_of_one_name_and_op_are_of_one_class() -> None:
+    for call in (lambda: X @ X, lambda: X.sum(1), lambda: X[0], lambda: F.mse_loss(X, X)):
+        assert type(call().grad_fn) is type(call().grad_fn)
+
+
+def test_a_node_that_nobody_has_looked_at_is_called_the_same_after_its_pass() -> None:
+    for call, name in (
+        (lambda: X @ X, "MmBackward0"),
+        (lambda: X.sum(1), "SumBackward1"),
+        (lambda: 2**X, "PowBackward2"),
+        (lambda: F.linear(X, X), "MmBackward0"),
+        (lambda: F.mse_loss(X, NAMES["y"]), "MseLossBackward0"),
+    ):
+        result = call()
+        result.backward(fd.ones_like(result), inputs=[X])
+        assert repr(result.grad_fn).startswith(f"<{name} object")
+    X.grad = None
+
+
+def test_a_function_that_gives_back_its_argument_leaves_its_node_its_name() -> None:
+    y = X.exp()
+    assert y.t() is not y and y.t().grad_fn.name() == "TBackward0"
+    assert y.clamp_min(0.0).grad_fn.next_functions[0][0].name() == "ExpBackward0"
+    assert F.dropout(y, training=False).grad_fn.name() == "ExpBackward0"
+
+
+def test_a_renamed_node_passes_its_gradient_as_before() -> None:
+    x = X.detach().requires_grad_()
+    loss = F.mse_loss(x, NAMES["y"])
+    assert type(loss.grad_fn).__name__ == "MseLossBackward0"
+    (first,) = fd.autograd.grad(loss, x, create_graph=True)
+    assert fd.allclose(first, 2 / 9 * (x - NAMES["y"]))
+    assert first.grad_fn is not None
+
+
+def test_hooks_are_kept_when_a_node_is_first_looked_at() -> None:
+    x = X.detach().requires_grad_()
+    total, seen = x.sum(1), []
+    total.register_hook(seen.append)
+    assert total.grad_fn is not None
+    total.grad_fn.metadata["key"] = 1
+    total.backward(fd.ones(3))
+    assert len(seen) == 1 and total.grad_fn.metadata == {"key": 1}

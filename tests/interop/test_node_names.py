@@ -1,0 +1,17 @@
+"""PyTorch's names of Nodes, beside the table that ours are held against."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..dispatch.node_names import CALLS, names_in
+
+
+@pytest.mark.interop("torch")
+@pytest.mark.filterwarnings("ignore")
+def test_the_table_of_names_of_nodes_is_pytorchs() -> None:
+    import torch
+
+    names = names_in(torch)
+    found = {text: type(eval(text, dict(names)).grad_fn).__name__ for text in CALLS}
+    assert found == CALLS
