@@ -105,8 +105,7 @@ class StructuredOp(StructuredForm):
         attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
         seen = outlines(self.name, self.tensors, operands) if kept else operands
         plan = self._plan(*seen, *attributes)
-        name = plan.kernel or self.kernel
-        if name not in TAKE_COMPLEX:
+        if not self.takes_complex:
             require_no_complex(self.called, plan, operands)
         return Way(attributes, layouts_of(operands), plan)
 
@@ -208,37 +207,6 @@ def _run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     return run(*arrays)
 
 
-# The kernels that take complex numbers: those that move them, and those whose adjoint asks for no
-# conjugate.
-TAKE_COMPLEX = frozenset(
-    {f"copying.{name}" for name in ("cast", "flip", "place", "place_diagonal", "roll", "triangle")}
-    | {
-        f"indexing.{name}"
-        for name in (
-            *("add", "gather", "put_zeros", "replace", "scatter", "scatter_add", "scatter_zeros"),
-            *("select", "take"),
-        )
-    }
-    | {
-        *("linalg.cholesky", "linalg.determinant", "linalg.eig", "linalg.eigenvalues"),
-        *("linalg.eigh", "linalg.eigvals"),
-        *("linalg.inverse", "linalg.log_determinant", "linalg.lu", "linalg.pseudo_inverse"),
-        *("linalg.qr", "linalg.reflectors", "linalg.singular_values", "linalg.solve"),
-        *("linalg.solve_triangular", "linalg.svd"),
-        "product.matmul",
-        "scan.cumprod",
-        "scan.cumsum",
-        "scan.recurrence",
-        "reduce.sum",
-        "reduce.mean",
-        "reduce.prod",
-        "reduce.count_nonzero",
-        "reduce.any",
-        "reduce.all",
-    }
-)
-
-
 def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
     """Raise NoKernelError where an operand or the result of an op is complex."""
     given = [o.facts.dtype for o in operands if isinstance(o, Tensor)]
@@ -258,6 +226,7 @@ def structured(
     several: bool = False,
     homes: str | None = None,
     batch: str = "",
+    takes_complex: bool = False,
 ) -> Callable[[Callable[..., Any]], StructuredOp]:
     """Declare a structured op: the decorated function gives name, signature and docstring.
 
@@ -269,10 +238,14 @@ def structured(
     homes says where users find it, in words of op.HOMES: "function method" where it says nothing.
 
     batch says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes what no word says.
+
+    takes_complex=True says that the kernel takes complex numbers and the derivatives are right for
+    them: those of what moves numbers are, and those that conjugate.
     """
 
     def declare(function: Callable[..., Any]) -> StructuredOp:
         op = StructuredOp(function, kernel, linear, has_out, fresh, known_as, node, several, batch)
+        op.takes_complex = takes_complex
         return register(op, homes)
 
     return declare

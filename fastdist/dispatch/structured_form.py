@@ -41,6 +41,7 @@ class StructuredForm(Op):
 
     kind = "structured"
     keeps_order = False
+    takes_complex = False
 
     def __init__(
         self,

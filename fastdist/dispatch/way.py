@@ -29,15 +29,14 @@ class Plan(NamedTuple):
     takes.
 
     `compute` is the dtype to which tensors are cast first (None: each stays as it is); `seen_as` is
-    the shape under which the caller sees what the kernel gives (keepdim), `kernel` names another
-    kernel than the op's; `extra_outputs` are the results after the first.
+    the shape under which the caller sees what the kernel gives (keepdim); `extra_outputs` are the
+    results after the first.
     """
 
     shape: Shape
     dtype: DType
     numbers: tuple[Any, ...] = ()
     compute: DType | None = None
-    kernel: str | None = None
     seen_as: Shape | None = None
     extra_outputs: tuple[tuple[Shape, DType], ...] = ()
 
@@ -158,7 +157,7 @@ def find_functions(way: Way, kernel: str, *, keeps_order: bool) -> None:
             return
     order = order_of(layouts, plan.shape) if keeps_order else None
     if device is CPU and order is None and reads_of(plan, layouts) is None:
-        _find_functions_on_cpu(way, plan.kernel or kernel, plan)
+        _find_functions_on_cpu(way, kernel, plan)
     else:
         way.run = filling(way, kernel, device, order)
         way.records = way.records and noting_stream(device)
@@ -236,7 +235,7 @@ def filling(
     assert plan is not None
     reads, results = reads_of(plan, way.layouts), _results(plan, order)
     making = backend_of(device.type).making
-    return making(plan.kernel or kernel, results, plan.numbers, reads, device.index)
+    return making(kernel, results, plan.numbers, reads, device.index)
 
 
 def _results(plan: Plan, order: Sequence[int] | None) -> list[Result]:

@@ -23,13 +23,19 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
 
 
-@structured("copying.cast", linear=True, has_out=False, batch="last axes")
+@structured("copying.cast", linear=True, has_out=False, batch="last axes", takes_complex=True)
 def clone(input: Tensor) -> Tensor:
     """Return a copy that gradients flow through; it walks memory as input does."""
 
 
 @structured(
-    "copying.cast", linear=True, has_out=False, homes="nowhere", batch="last axes", known_as="clone"
+    "copying.cast",
+    linear=True,
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="clone",
+    takes_complex=True,
 )
 def packed(input: Tensor) -> Tensor:
     """Return a copy in C order."""
@@ -57,6 +63,7 @@ clone.keeps_order = True
     homes="nowhere",
     batch="last axes",
     known_as="_to_copy",
+    takes_complex=True,
 )
 def cast(input: Tensor, dtype: DType) -> Tensor:
     """Return a copy in another dtype, converted as C does."""
@@ -76,7 +83,12 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @structured(
-    "copying.place", linear=True, has_out=False, homes="nowhere", known_as="constant_pad_nd"
+    "copying.place",
+    linear=True,
+    has_out=False,
+    homes="nowhere",
+    known_as="constant_pad_nd",
+    takes_complex=True,
 )
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
     """Return zeros of shape with input at index: the adjoint of basic indexing."""

@@ -31,6 +31,7 @@ from .spectra import svd_parts
     homes="nowhere",
     batch="last axes",
     known_as="linalg_det",
+    takes_complex=True,
 )
 def determinant(input: Tensor) -> Tensor:
     """Return the determinant of each matrix."""
@@ -100,6 +101,7 @@ def det(input: Tensor) -> Tensor:
     homes="nowhere",
     batch="last axes",
     known_as="linalg_slogdet",
+    takes_complex=True,
 )
 def log_determinant(input: Tensor) -> Tensor:
     """Return the logarithm of the determinant's size, and its sign."""

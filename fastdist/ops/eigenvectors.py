@@ -27,6 +27,7 @@ from .spectra import differences, require_no_phase
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eig",
+    takes_complex=True,
 )
 def eig_parts(input: Tensor) -> Tensor:
     """Return eigenvalues, their vectors as columns, and whether they were not found."""
@@ -68,7 +69,12 @@ def _(input_t: Any, outs: Any) -> Any:
 
 
 @structured(
-    "linalg.eigvals", has_out=False, homes="nowhere", batch="last axes", known_as="linalg_eigvals"
+    "linalg.eigvals",
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_eigvals",
+    takes_complex=True,
 )
 def eigvals_alone(input: Tensor) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""

@@ -51,7 +51,7 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
             )
 
 
-@structured("indexing.gather", linear=True, fresh=True, batch="same axes")
+@structured("indexing.gather", linear=True, fresh=True, batch="same axes", takes_complex=True)
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
 
@@ -76,6 +76,7 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
     fresh=True,
     homes="nowhere",
     known_as="gather_backward",
+    takes_complex=True,
 )
 def scatter_zeros(input: Tensor, index: Tensor, shape: Shape, dim: int) -> Tensor:
     """Return zeros of shape with input added at index along dim: the adjoint of gather."""
@@ -91,7 +92,14 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
     return gather.public(g, dim, index)
 
 
-@structured("indexing.scatter", has_out=False, fresh=True, homes="nowhere", known_as="scatter")
+@structured(
+    "indexing.scatter",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="scatter",
+    takes_complex=True,
+)
 def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """Return input with src written at index along dim."""
 
@@ -219,6 +227,7 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
     fresh=True,
     homes="function method inplace",
     batch="same axes",
+    takes_complex=True,
 )
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return input with src added at index along dim."""
@@ -252,7 +261,14 @@ def _vector(name: str, index: Tensor) -> Any:
     return index if index.facts.shape else index.reshape(1)
 
 
-@structured("indexing.select", linear=True, fresh=True, homes="nowhere", known_as="index_select")
+@structured(
+    "indexing.select",
+    linear=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="index_select",
+    takes_complex=True,
+)
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the slices of input at index along dim."""
 
@@ -305,7 +321,14 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     return given_out("index_select", out, found, (input,))
 
 
-@structured("indexing.add", has_out=False, fresh=True, homes="nowhere", known_as="index_add")
+@structured(
+    "indexing.add",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="index_add",
+    takes_complex=True,
+)
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
 

@@ -32,7 +32,12 @@ from .triangular import triangular
 
 
 @structured(
-    "linalg.solve", has_out=False, homes="nowhere", batch="last axes", known_as="linalg_solve_ex"
+    "linalg.solve",
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_solve_ex",
+    takes_complex=True,
 )
 def solve_parts(a: Tensor, b: Tensor) -> Tensor:
     """Return the X of a @ X = b, and of each a a number that is not 0 where it is singular."""
@@ -109,6 +114,7 @@ def solve_ex(
     homes="nowhere",
     batch="last axes",
     known_as="linalg_inv_ex",
+    takes_complex=True,
 )
 def inverse_parts(input: Tensor) -> Tensor:
     """Return the inverse, and of each matrix a number that is not 0 where it is singular."""
@@ -175,7 +181,12 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 
 @structured(
-    "linalg.lu", has_out=False, homes="nowhere", batch="last axes", known_as="linalg_lu_factor_ex"
+    "linalg.lu",
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="linalg_lu_factor_ex",
+    takes_complex=True,
 )
 def lu_parts(input: Tensor) -> Tensor:
     """Return L, less its diagonal of ones, and U in one matrix, the swaps of rows, and of each

@@ -75,6 +75,7 @@ def _matmul(input: Tensor, other: Tensor) -> Tensor:
 
 _matmul.__name__ = "matmul"
 matmul = MatmulOp(_matmul, "product.matmul", False, fresh=True)
+matmul.takes_complex = True
 register(matmul)
 
 

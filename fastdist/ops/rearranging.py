@@ -24,7 +24,7 @@ def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
-@structured("copying.flip", linear=True, has_out=False, fresh=True)
+@structured("copying.flip", linear=True, has_out=False, fresh=True, takes_complex=True)
 def flip(input: Tensor, *dims: Any) -> Tensor:
     """Return a copy with the order along dims turned round."""
 
@@ -42,7 +42,7 @@ def _(g: Any, dims: Any) -> Any:
     return flip.public(g, *dims)
 
 
-@structured("copying.roll", linear=True, has_out=False, fresh=True)
+@structured("copying.roll", linear=True, has_out=False, fresh=True, takes_complex=True)
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Return a copy moved along dims by shifts; what leaves at the end enters at the front."""
 
@@ -98,7 +98,12 @@ def _triangle_plan(name: str, input: Tensor, diagonal: int, *, upper: bool) -> P
 
 
 @structured(
-    "copying.triangle", linear=True, fresh=True, homes="function method inplace", batch="last axes"
+    "copying.triangle",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    batch="last axes",
+    takes_complex=True,
 )
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros above the diagonal of each matrix."""
@@ -115,7 +120,12 @@ def _(g: Any, diagonal: int) -> Any:
 
 
 @structured(
-    "copying.triangle", linear=True, fresh=True, homes="function method inplace", batch="last axes"
+    "copying.triangle",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    batch="last axes",
+    takes_complex=True,
 )
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return a copy with zeros below the diagonal of each matrix."""
@@ -175,6 +185,7 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
     homes="nowhere",
     known_as="diagonal_backward",
     node="diag_embed",
+    takes_complex=True,
 )
 def place_diagonal(input: Tensor, shape: Any, offset: int, dim1: int, dim2: int) -> Tensor:
     """Return zeros of shape with input on the diagonal: the adjoint of diagonal."""

@@ -60,7 +60,7 @@ def _names_by_axes(op: StructuredOp) -> None:
         return f"{op.name}.1" if along else op.name
 
 
-@structured("reduce.sum", linear=True)
+@structured("reduce.sum", linear=True, takes_complex=True)
 def sum(
     input: Tensor,
     dim: Dims = None,
@@ -90,7 +90,7 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     return kept(g, input_layout, dim, keepdim).expand(input_layout.shape)
 
 
-@structured("reduce.mean", linear=True, fresh=True)
+@structured("reduce.mean", linear=True, fresh=True, takes_complex=True)
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -120,7 +120,7 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     return shared.expand(input_layout.shape)
 
 
-@structured("reduce.prod", has_out=True)
+@structured("reduce.prod", has_out=True, takes_complex=True)
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -169,7 +169,7 @@ def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return reducing_plan(name, input, dim, keepdim, dtype)
 
 
-@structured("reduce.all")
+@structured("reduce.all", takes_complex=True)
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether all elements over dim are not 0; true of nothing."""
 
@@ -179,7 +179,7 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return _logical("all", input, dim, keepdim)
 
 
-@structured("reduce.any")
+@structured("reduce.any", takes_complex=True)
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether any element over dim is not 0; false of nothing."""
 
@@ -189,7 +189,7 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return _logical("any", input, dim, keepdim)
 
 
-@structured("reduce.count_nonzero", has_out=False)
+@structured("reduce.count_nonzero", has_out=False, takes_complex=True)
 def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
     """Return how many elements over dim are not 0."""
 

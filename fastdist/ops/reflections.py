@@ -28,6 +28,7 @@ from .triangular import triangular
     homes="nowhere",
     batch="last axes",
     known_as="linalg_qr",
+    takes_complex=True,
 )
 def qr_parts(input: Tensor, mode: str) -> Tensor:
     """Return Q and R; of mode "r" Q is empty."""
@@ -132,7 +133,12 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
 
 
 @structured(
-    "linalg.reflectors", has_out=False, homes="nowhere", batch="last axes", known_as="geqrf"
+    "linalg.reflectors",
+    has_out=False,
+    homes="nowhere",
+    batch="last axes",
+    known_as="geqrf",
+    takes_complex=True,
 )
 def reflectors(input: Tensor) -> Tensor:
     """Return R and, below it, the vectors of the reflections that make Q, and their scales."""

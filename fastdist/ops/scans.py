@@ -20,7 +20,9 @@ def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> P
     return Plan(layout.shape, dtype, (axis,), compute=dtype)
 
 
-@structured("scan.cumsum", linear=True, fresh=True, homes="function method inplace")
+@structured(
+    "scan.cumsum", linear=True, fresh=True, homes="function method inplace", takes_complex=True
+)
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running sum along dim.
 
@@ -38,7 +40,7 @@ def _(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
 
 
-@structured("scan.cumprod", fresh=True, homes="function method inplace")
+@structured("scan.cumprod", fresh=True, homes="function method inplace", takes_complex=True)
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running product along dim.
 
@@ -122,7 +124,12 @@ def _filled(x: Any, dim: int, value: float) -> Any:
 
 
 @structured(
-    "scan.recurrence", has_out=False, fresh=True, homes="nowhere", known_as="cumprod_backward"
+    "scan.recurrence",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="cumprod_backward",
+    takes_complex=True,
 )
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
     """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];

@@ -29,6 +29,7 @@ from .ranges import eye
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eigh",
+    takes_complex=True,
 )
 def eigh_parts(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues, ascending, their vectors as columns, and whether they were not found."""
@@ -96,6 +97,7 @@ def _(input_t: Any, outs: Any) -> Any:
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eigvalsh",
+    takes_complex=True,
 )
 def eigenvalues(input: Tensor, upper: bool) -> Tensor:
     """Return eigenvalues alone, which takes less, without derivatives."""
@@ -156,6 +158,7 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     homes="nowhere",
     batch="last axes",
     known_as="linalg_svd",
+    takes_complex=True,
 )
 def svd_parts(input: Tensor, full_matrices: bool) -> Tensor:
     """Return U, S, Vh and whether they were not found."""
@@ -275,6 +278,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     homes="nowhere",
     batch="last axes",
     known_as="linalg_svdvals",
+    takes_complex=True,
 )
 def singular_values(input: Tensor) -> Tensor:
     """Return singular values alone, which takes less, without derivatives."""

@@ -81,7 +81,14 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
 
 
 @structured(
-    "indexing.take", linear=True, has_out=False, fresh=True, homes="nowhere", known_as="index", takes_complex=True)
+    "indexing.take",
+    linear=True,
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="index",
+    takes_complex=True,
+)
 def take_places(input: Tensor, places: Places) -> Tensor:
     """Return a copy of input's elements at places."""
 
@@ -103,7 +110,9 @@ def _(g: Any, input_layout: Layout, places: Places) -> Any:
     has_out=False,
     fresh=True,
     homes="nowhere",
-    known_as="index_put", takes_complex=True)
+    known_as="index_put",
+    takes_complex=True,
+)
 def put_zeros(input: Tensor, shape: Shape, places: Places) -> Tensor:
     """Return zeros of shape with input added at places: the adjoint of take_places."""
 
@@ -118,7 +127,14 @@ def _(g: Any, places: Places) -> Any:
     return take_places.general((g,), (places,))
 
 
-@structured("indexing.replace", has_out=False, fresh=True, homes="nowhere", known_as="index_put", takes_complex=True)
+@structured(
+    "indexing.replace",
+    has_out=False,
+    fresh=True,
+    homes="nowhere",
+    known_as="index_put",
+    takes_complex=True,
+)
 def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Tensor:
     """Return input with src written, or added, at places."""
 

@@ -35,6 +35,7 @@ from .ranges import eye
     homes="nowhere",
     batch="last axes",
     known_as="linalg_solve_triangular",
+    takes_complex=True,
 )
 def triangular(a: Tensor, b: Tensor, upper: bool, unitriangular: bool) -> Tensor:
     """Return the X of a @ X = b; a is a triangle, of which the rest is not read, nor is a diagonal
@@ -112,6 +113,7 @@ def triangular_solve(
     homes="nowhere",
     batch="last axes",
     known_as="linalg_cholesky_ex",
+    takes_complex=True,
 )
 def cholesky_parts(input: Tensor, upper: bool) -> Tensor:
     """Return Cholesky's factor, and of each matrix the order of the first leading minor that is not
