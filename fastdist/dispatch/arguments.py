@@ -21,7 +21,7 @@ from .batch_loop import over_batch
 from .batched_tensor import levels
 from .kinds import ArgumentError, find_fault, require_kinds
 from .offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
-from .pytorch_names import event_named, node_named, recorded_as
+from .pytorch_names import event_of_function, recorded_as
 from .timing import to_be_timed, told
 from .tracing import listener, traced_composite
 
@@ -43,18 +43,13 @@ def checked(
     known_as: str | None = None,
     node: str = "",
 ) -> F:
-    """Return function with errors that name the argument at fault; cast, if there is one, may
-    change the arguments of a call while modes.tracers is not zero. known_as is PyTorch's word for
-    it, under which a profile tells of it, empty for what it leaves to its ops: what only asks, is
-    another name of one op, or is written in Python in PyTorch as well. Where PyTorch records it as
-    one Node, `node` is that one's word: what users see of the Nodes of its ops is called so.
+    """Return function with errors that name the argument at fault; it is known as PyTorch's word
+    says, and its Node called so. cast may change arguments while modes.tracers is not zero.
 
     early=False looks for faults after a failure alone: for a function whose ops look first
     """
-    fitted: set[Any] = set()
-    word = function.__name__ if known_as is None else known_as
-    node_name = node_named(node) if node else ""
-    event = event_named(word) if word and not word.startswith("is_") else None
+    fitted = set[Any]()
+    event = event_of_function(function.__name__ if known_as is None else known_as)
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -91,7 +86,7 @@ def checked(
                     args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
         try:
             found = function(*args, **kwargs)
-            return recorded_as(node_name, found, args) if node else found
+            return recorded_as(node, found, args) if node else found
         except UNCLEAR as error:
             ours = _in_our_names_or_told(function, args, kwargs, error)
             if ours is None:

@@ -15,6 +15,7 @@ from ..core.overriding import NOT_TAKEN, offer
 from .arguments import checked
 from .autocast import casting
 from .output import with_out_parameter, written_parts
+from .pytorch_names import node_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,7 +67,7 @@ def composite(
             known = f"linalg.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
         word = known if known_as is None else known_as
-        made = checked(call, casting(known), early=early, known_as=word, node=node)
+        made = checked(call, casting(known), early=early, known_as=word, node=node_named(node))
         if takes_out:
             made = _with_out(known, made)
         only = not linalg

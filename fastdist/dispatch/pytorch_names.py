@@ -2,8 +2,9 @@
 
 By this word a profile tells of it, and `grad_fn` shows its Node. `max.1` is PyTorch's `max`, of
 whose formulas for gradients the second one holds: an event is called aten::max, a Node
-MaxBackward1. A function that is made of ops and recorded by PyTorch as one Node says `node=`: the
-Node that users see of it, the last one of its ops, is then called so.
+MaxBackward1. Of a function that is made of ops, an empty word leaves the telling to these: it only
+asks, is another name of one op, or is written in Python in PyTorch as well. One that PyTorch
+records as one Node says `node=`: what users see of its ops' Nodes, the last one, is called so.
 """
 
 from __future__ import annotations
@@ -21,13 +22,23 @@ def without_formula(known_as: str) -> str:
 
 
 def event_named(known_as: str) -> str:
-    """Return the name of an event; of a function of linalg that stands before the word."""
-    word = known_as.replace("linalg.", "linalg_")
-    return f"aten::{without_formula(word)}"
+    """Return the name of an op's event."""
+    return f"aten::{without_formula(known_as)}"
+
+
+def event_of_function(known_as: str) -> str | None:
+    """Return the name of the event of a function that is made of ops, None for one without; of
+    linalg's the word has that in front.
+    """
+    if not known_as or known_as.startswith("is_"):
+        return None
+    return event_named(known_as.replace("linalg.", "linalg_"))
 
 
 def node_named(known_as: str) -> str:
-    """Return the name of a Node."""
+    """Return the name of a Node, nothing for no word."""
+    if not known_as:
+        return ""
     word, _, formula = known_as.partition(".")
     # Of what PyTorch calls nll_loss_forward, the other half is NllLossBackward0.
     word = word.removesuffix("_forward").title().replace("_", "")

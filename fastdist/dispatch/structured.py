@@ -219,7 +219,7 @@ def structured(
     kernel: str,
     *,
     linear: bool = False,
-    has_out: bool = True,
+    has_out: bool | None = None,
     fresh: bool = False,
     known_as: str = "",
     node: str = "",
@@ -239,12 +239,18 @@ def structured(
 
     batch says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes what no word says.
 
+    has_out says whether it takes an `out=`: by default what users call does, what is a part of
+    others does not.
+
     takes_complex=True says that the kernel takes complex numbers and the derivatives are right for
     them: those of what moves numbers are, and those that conjugate.
     """
 
     def declare(function: Callable[..., Any]) -> StructuredOp:
-        op = StructuredOp(function, kernel, linear, has_out, fresh, known_as, node, several, batch)
+        takes_out = homes != "nowhere" if has_out is None else has_out
+        op = StructuredOp(
+            function, kernel, linear, takes_out, fresh, known_as, node, several, batch
+        )
         op.takes_complex = takes_complex
         return register(op, homes)
 

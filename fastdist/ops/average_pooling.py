@@ -128,7 +128,6 @@ def _(g: Tensor, input_layout: Layout, ceil_mode: bool, plan: Plan) -> Any:
 @structured(
     "averages.spread",
     linear=True,
-    has_out=False,
     fresh=True,
     homes="nowhere",
     batch="first axis",

@@ -17,9 +17,7 @@ from ..tensor.tensor import Tensor
 from .refusals import require_dtype_of_norm
 
 
-@structured(
-    "batch_norm.channels", has_out=False, fresh=True, homes="nowhere", known_as="native_batch_norm"
-)
+@structured("batch_norm.channels", fresh=True, homes="nowhere", known_as="native_batch_norm")
 def normalize_channels(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -116,7 +114,6 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any, eps: fl
 
 @structured(
     "batch_norm.channels_gradients",
-    has_out=False,
     fresh=True,
     homes="nowhere",
     known_as="native_batch_norm_backward",

@@ -22,9 +22,7 @@ from ..tensor.tensor import Tensor
 # behind is as much as the sizes ask for.
 
 
-@structured(
-    "convolution.forward", has_out=False, fresh=True, homes="nowhere", known_as="convolution"
-)
+@structured("convolution.forward", fresh=True, homes="nowhere", known_as="convolution")
 def convolve(
     input: Tensor,
     weight: Tensor,
@@ -90,7 +88,6 @@ def _(
 
 @structured(
     "convolution.by_input",
-    has_out=False,
     fresh=True,
     homes="nowhere",
     known_as="convolution_backward",
@@ -159,13 +156,7 @@ def _(
     return _total(by_input, by_weight, bias_t, input.facts.shape[0], size)
 
 
-@structured(
-    "convolution.by_weight",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="convolution_backward",
-)
+@structured("convolution.by_weight", fresh=True, homes="nowhere", known_as="convolution_backward")
 def correlate(
     grid: Tensor,
     image: Tensor,

@@ -31,7 +31,6 @@ def clone(input: Tensor) -> Tensor:
 @structured(
     "copying.cast",
     linear=True,
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="clone",
@@ -59,7 +58,6 @@ clone.keeps_order = True
 @structured(
     "copying.cast",
     linear=True,
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="_to_copy",
@@ -83,12 +81,7 @@ def _(g: Tensor, input_layout: Layout) -> Tensor:
 
 
 @structured(
-    "copying.place",
-    linear=True,
-    has_out=False,
-    homes="nowhere",
-    known_as="constant_pad_nd",
-    takes_complex=True,
+    "copying.place", linear=True, homes="nowhere", known_as="constant_pad_nd", takes_complex=True
 )
 def place(input: Tensor, shape: Shape, index: Any) -> Tensor:
     """Return zeros of shape with input at index: the adjoint of basic indexing."""

@@ -18,7 +18,7 @@ from .creation import full, ones, zeros
 from .refusals import refuse_complex
 
 
-@structured("searching.sorted_places", has_out=False, homes="nowhere", known_as="searchsorted")
+@structured("searching.sorted_places", homes="nowhere", known_as="searchsorted")
 def sorted_places(input: Tensor, rows: Tensor, right: bool) -> Tensor:
     """Return where input goes in ordered rows, in C order and of one dtype as input is."""
 
@@ -39,7 +39,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(input.facts.shape)
 
 
-@structured("searching.hits", has_out=False, homes="nowhere", known_as="nonzero")
+@structured("searching.hits", homes="nowhere", known_as="nonzero")
 def hits(input: Tensor, upto: Tensor, count: int) -> Tensor:
     """Return the count places where input, a vector of bools, holds; upto is how often it does up
     to each.

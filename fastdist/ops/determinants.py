@@ -26,7 +26,6 @@ from .spectra import svd_parts
 
 @structured(
     "linalg.determinant",
-    has_out=False,
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -96,7 +95,6 @@ def det(input: Tensor) -> Tensor:
 
 @structured(
     "linalg.log_determinant",
-    has_out=False,
     several=True,
     homes="nowhere",
     batch="last axes",

@@ -22,7 +22,6 @@ from .spectra import differences, require_no_phase
 
 @structured(
     "linalg.eig",
-    has_out=False,
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -70,7 +69,6 @@ def _(input_t: Any, outs: Any) -> Any:
 
 @structured(
     "linalg.eigvals",
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eigvals",

@@ -92,12 +92,12 @@ def _placed(op: StructuredOp) -> None:
         return found if keepdim or not input_t.facts.shape else found.squeeze(dim)
 
 
-@structured("reduce.max_along", has_out=False, homes="nowhere", known_as="max")
+@structured("reduce.max_along", homes="nowhere", known_as="max")
 def max_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the largest along dim and where it is first."""
 
 
-@structured("reduce.min_along", has_out=False, homes="nowhere", known_as="min")
+@structured("reduce.min_along", homes="nowhere", known_as="min")
 def min_along(input: Tensor, dim: int, keepdim: bool) -> Tensor:
     """Return the smallest along dim and where it is first."""
 
@@ -136,12 +136,12 @@ def _of_all(op: StructuredOp) -> None:
         return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
 
 
-@structured("reduce.amax", fresh=True, homes="nowhere", known_as="max.1")
+@structured("reduce.amax", fresh=True, homes="nowhere", known_as="max.1", has_out=True)
 def max_of_all(input: Tensor) -> Tensor:
     """Return the largest element; all that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True, homes="nowhere", known_as="min.1")
+@structured("reduce.amin", fresh=True, homes="nowhere", known_as="min.1", has_out=True)
 def min_of_all(input: Tensor) -> Tensor:
     """Return the smallest element; all that tie share the gradient."""
 

@@ -10,7 +10,6 @@ from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.batched_tensor import level_of, levels, of_all_calls
 from ..dispatch.batching import along_axes, one_by_one, whole
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.constants import held
 from ..dispatch.op import OPS
@@ -72,7 +71,6 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 @structured(
     "indexing.scatter_zeros",
     linear=True,
-    has_out=False,
     fresh=True,
     homes="nowhere",
     known_as="gather_backward",
@@ -92,14 +90,7 @@ def _(g: Any, index: Tensor, dim: int) -> Any:
     return gather.public(g, dim, index)
 
 
-@structured(
-    "indexing.scatter",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="scatter",
-    takes_complex=True,
-)
+@structured("indexing.scatter", fresh=True, homes="nowhere", known_as="scatter", takes_complex=True)
 def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
     """Return input with src written at index along dim."""
 
@@ -268,6 +259,7 @@ def _vector(name: str, index: Tensor) -> Any:
     homes="nowhere",
     known_as="index_select",
     takes_complex=True,
+    has_out=True,
 )
 def select_slices(input: Tensor, index: Tensor, dim: int) -> Tensor:
     """Return the slices of input at index along dim."""
@@ -321,14 +313,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> 
     return given_out("index_select", out, found, (input,))
 
 
-@structured(
-    "indexing.add",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="index_add",
-    takes_complex=True,
-)
+@structured("indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True)
 def add_slices(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> Tensor:
     """Return input with the slices of source, times alpha, added at index along dim."""
 
@@ -524,52 +509,3 @@ def _require_slices(input: Tensor, axis: int, count: int, source: Tensor) -> Non
             f"index_copy_(): Number of indices ({count}) should be equal to source.size(dim) "
             f"({given[axis]})"
         )
-
-
-@composite(takes_out=True, node="take")
-def take(input: Tensor, index: Tensor) -> Tensor:
-    """Return the elements of the flattened input at index."""
-    if index.facts.dtype is not int64:
-        raise DTypeError(
-            f"take(): Expected a long tensor for index, but got {index.facts.dtype.name}; cast "
-            "with .long()"
-        )
-    flat: Any = input.reshape(-1)
-    n = input.facts.numel
-    if index.facts.numel and not n:
-        raise DimError("take(): tried to take from an empty tensor")
-    refusal = f"out of range: tried to access index {{}} on a tensor of {n} elements."
-    places = counted_from_front(index, n, refusal).reshape(-1)
-    return select_slices.public(flat, places, 0).reshape(index.facts.shape)  # type: ignore[no-any-return]
-
-
-@composite(takes_out=True)
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """Return input's elements at indices along dim, or of the flattened input."""
-    if dim is None:
-        return gather.public(input.reshape(-1), 0, indices.reshape(-1))  # type: ignore[no-any-return]
-    axis = normalize_axis("take_along_dim", dim, len(input.facts.shape))
-    if indices.facts.dtype is not int64:
-        raise DTypeError(
-            "torch.take_along_dim(): dtype of indices should be Long but got "
-            f"{indices.facts.dtype.name}; cast with .long()"
-        )
-    if len(input.facts.shape) != len(indices.facts.shape):
-        raise ShapeError(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions, "
-            f"but got {len(input.facts.shape)} dimensions for input, and "
-            f"{len(indices.facts.shape)} dimensions for indices"
-        )
-    if not input.facts.shape:
-        return gather.public(input, axis, indices)  # type: ignore[no-any-return]
-    # All other axes meet as in any op of two tensors.
-    rest = [(*s[:axis], 1, *s[axis + 1 :]) for s in (input.facts.shape, indices.facts.shape)]
-    met = broadcast_shapes("take_along_dim", rest)
-    seen = [
-        OPS["expand"].public(one, (*met[:axis], one.facts.shape[axis], *met[axis + 1 :]))
-        for one in (input, indices)
-    ]
-    n = input.facts.shape[axis]
-    refusal = f"index {{}} is out of bounds for dimension {axis} with size {n}"
-    places = counted_from_front(seen[1], n, refusal)
-    return gather.public(seen[0], axis, places)  # type: ignore[no-any-return]

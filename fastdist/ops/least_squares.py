@@ -38,12 +38,7 @@ from .spectra import _NOT_FINITE, eigvalsh, linalg_svd, values_of
 
 
 @structured(
-    "linalg.pseudo_inverse",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="linalg_pinv",
-    takes_complex=True,
+    "linalg.pseudo_inverse", fresh=True, homes="nowhere", known_as="linalg_pinv", takes_complex=True
 )
 def pseudo_inverse(input: Tensor, atol: Tensor, rtol: Tensor) -> Tensor:
     """Return the pseudoinverse, the singular values, and whether they were not found."""

@@ -49,7 +49,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return said
 
 
-@structured("loss.nll", has_out=False, fresh=True, homes="nowhere", known_as="nll_loss_forward")
+@structured("loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:
@@ -105,12 +105,7 @@ def _(input_t: Any, target: Tensor, weight: Any, ignore_index: int, reduction: i
 
 
 @structured(
-    "loss.nll_gradient",
-    linear=True,
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="nll_loss_backward",
+    "loss.nll_gradient", linear=True, fresh=True, homes="nowhere", known_as="nll_loss_backward"
 )
 def nll_gradient(
     input: Tensor,
@@ -194,9 +189,7 @@ def nll_loss(
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 
 
-@structured(
-    "cross_entropy.rows", has_out=False, fresh=True, homes="nowhere", known_as="nll_loss_forward"
-)
+@structured("cross_entropy.rows", fresh=True, homes="nowhere", known_as="nll_loss_forward")
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
     row, and the sums of these.
@@ -233,7 +226,6 @@ def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
 @structured(
     "cross_entropy.rows_gradient",
     linear=True,
-    has_out=False,
     fresh=True,
     homes="nowhere",
     known_as="nll_loss_backward",

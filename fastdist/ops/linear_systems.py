@@ -33,7 +33,6 @@ from .triangular import triangular
 
 @structured(
     "linalg.solve",
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="linalg_solve_ex",
@@ -109,7 +108,6 @@ def solve_ex(
 
 @structured(
     "linalg.inverse",
-    has_out=False,
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -182,7 +180,6 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_
 
 @structured(
     "linalg.lu",
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="linalg_lu_factor_ex",
@@ -202,9 +199,7 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, input.facts.dtype, extra_outputs=more)
 
 
-@structured(
-    "linalg.permutation", has_out=False, homes="nowhere", batch="last axes", known_as="lu_unpack"
-)
+@structured("linalg.permutation", homes="nowhere", batch="last axes", known_as="lu_unpack")
 def permutation(pivots: Tensor, rows: int) -> Tensor:
     """Return which row stands where after the swaps, counted from 1, of pivots."""
 

@@ -15,14 +15,7 @@ from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 _ADAPTIVE = (0, 0, 0, 0)
 
 
-@structured(
-    "windows.largest",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    batch="last axes",
-    known_as="max_pool",
-)
+@structured("windows.largest", fresh=True, homes="nowhere", batch="last axes", known_as="max_pool")
 def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
     """Return the largest element of each window over the last axes, and where it stands in the
     space of its plane. windows holds (kernel, stride, padding, dilation) of each axis.
@@ -60,13 +53,7 @@ def _(input_t: Any, others: Any, windows: Any) -> Any:
 
 
 @structured(
-    "windows.pick",
-    linear=True,
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    batch="last axes",
-    known_as="gather",
+    "windows.pick", linear=True, fresh=True, homes="nowhere", batch="last axes", known_as="gather"
 )
 def pick(input: Tensor, places: Tensor, windows: Any) -> Tensor:
     """Return the elements of input that stand at places of each plane."""
@@ -82,9 +69,7 @@ def _(g: Any, places: Tensor, input_layout: Layout, windows: Any) -> Any:
     return spread.public(g, places, windows, input_layout.shape[-len(windows) :])
 
 
-@structured(
-    "windows.spread", linear=True, has_out=False, fresh=True, homes="nowhere", batch="last axes"
-)
+@structured("windows.spread", linear=True, fresh=True, homes="nowhere", batch="last axes")
 def spread(input: Tensor, places: Tensor, windows: Any, space: Any) -> Tensor:
     """Return zeros with input added at places of each plane: the adjoint of pick."""
 

@@ -410,7 +410,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
 
 
-@partial(checked, node="t")
+@partial(checked, node="TBackward0")
 def t(input: Tensor) -> Tensor:
     """Return the transpose of a tensor with at most two axes, as a view.
 

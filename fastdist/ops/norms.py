@@ -45,7 +45,7 @@ def var(
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.std", fresh=True, homes="nowhere", known_as="std")
+@structured("reduce.std", fresh=True, homes="nowhere", known_as="std", has_out=True)
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
@@ -114,7 +114,7 @@ def sized(input: Any, dtype: Any = None) -> Any:
     return (input if dtype is None else input.to(dtype)).abs()
 
 
-@structured("reduce.norm", fresh=True, homes="nowhere", known_as="linalg_vector_norm")
+@structured("reduce.norm", fresh=True, homes="nowhere", known_as="linalg_vector_norm", has_out=True)
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:

@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor, from_array
 from . import return_types
 
 
-@structured("ordering.sort", has_out=False, homes="nowhere", known_as="sort")
+@structured("ordering.sort", homes="nowhere", known_as="sort")
 def sort_along(input: Tensor, dim: int, descending: bool) -> Tensor:
     """Return input in order along dim, and from where each came."""
 
@@ -31,7 +31,7 @@ def _(input: Tensor, dim: int, descending: bool) -> Plan:
     return Plan(layout.shape, layout.dtype, (axis, bool(descending)), extra_outputs=extra)
 
 
-@structured("ordering.topk", has_out=False, homes="nowhere", known_as="topk")
+@structured("ordering.topk", homes="nowhere", known_as="topk")
 def topk_along(input: Tensor, k: int, dim: int, largest: bool) -> Tensor:
     """Return the k largest (or smallest) along dim in order, and where they stand."""
 

@@ -18,7 +18,6 @@ Ints = tuple[int, ...]
 @structured(
     "patches.unfold",
     linear=True,
-    has_out=False,
     fresh=True,
     homes="nowhere",
     batch="first axis",
@@ -55,13 +54,7 @@ def _(
 
 
 @structured(
-    "patches.fold",
-    linear=True,
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    batch="first axis",
-    known_as="col2im",
+    "patches.fold", linear=True, fresh=True, homes="nowhere", batch="first axis", known_as="col2im"
 )
 def add_patches(
     input: Tensor,

@@ -171,7 +171,7 @@ def baddbmm(
     return given_out("baddbmm", out, total, (input, batch1, batch2))
 
 
-@structured("product.linear", has_out=False, fresh=True, homes="nowhere", known_as="linear")
+@structured("product.linear", fresh=True, homes="nowhere", known_as="linear")
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return input @ weight.T + bias of a matrix input."""
 

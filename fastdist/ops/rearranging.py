@@ -181,7 +181,6 @@ def _(g: Any, input_layout: Layout, offset: int, dim1: int, dim2: int) -> Any:
 @structured(
     "copying.place_diagonal",
     linear=True,
-    has_out=False,
     homes="nowhere",
     known_as="diagonal_backward",
     node="diag_embed",

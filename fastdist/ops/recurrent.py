@@ -106,12 +106,7 @@ CELLS: Final = {
 
 
 @structured(
-    "recurrent.sequence",
-    has_out=False,
-    fresh=True,
-    several=True,
-    homes="nowhere",
-    known_as="mkldnn_rnn_layer",
+    "recurrent.sequence", fresh=True, several=True, homes="nowhere", known_as="mkldnn_rnn_layer"
 )
 def recurrent_sequence(
     gates: Tensor,
@@ -183,11 +178,7 @@ def _(
 
 
 @structured(
-    "recurrent.sequence_gradient",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="mkldnn_rnn_layer_backward",
+    "recurrent.sequence_gradient", fresh=True, homes="nowhere", known_as="mkldnn_rnn_layer_backward"
 )
 def recurrent_sequence_gradient(
     hx: Tensor,

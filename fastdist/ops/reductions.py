@@ -215,7 +215,7 @@ def require_floating(name: str, input: Tensor) -> DType:
     return dtype
 
 
-@structured("reduce.var", fresh=True, homes="nowhere", known_as="var")
+@structured("reduce.var", fresh=True, homes="nowhere", known_as="var", has_out=True)
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
     """Return squared deviations from the mean over dim, divided by their number - correction."""
 

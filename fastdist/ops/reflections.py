@@ -23,7 +23,6 @@ from .triangular import triangular
 
 @structured(
     "linalg.qr",
-    has_out=False,
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -133,12 +132,7 @@ def qr(input: Tensor, some: bool = True) -> return_types.qr:
 
 
 @structured(
-    "linalg.reflectors",
-    has_out=False,
-    homes="nowhere",
-    batch="last axes",
-    known_as="geqrf",
-    takes_complex=True,
+    "linalg.reflectors", homes="nowhere", batch="last axes", known_as="geqrf", takes_complex=True
 )
 def reflectors(input: Tensor) -> Tensor:
     """Return R and, below it, the vectors of the reflections that make Q, and their scales."""

@@ -16,12 +16,12 @@ from . import return_types
 from .scans import moved, recurrence
 
 
-@structured("scan.cummax", has_out=False, homes="nowhere", known_as="cummax")
+@structured("scan.cummax", homes="nowhere", known_as="cummax")
 def cummax_along(input: Tensor, dim: int) -> Tensor:
     """Return the largest so far along dim, and where it stands."""
 
 
-@structured("scan.cummin", has_out=False, homes="nowhere", known_as="cummin")
+@structured("scan.cummin", homes="nowhere", known_as="cummin")
 def cummin_along(input: Tensor, dim: int) -> Tensor:
     """Return the smallest so far along dim, and where it stands."""
 

@@ -124,12 +124,7 @@ def _filled(x: Any, dim: int, value: float) -> Any:
 
 
 @structured(
-    "scan.recurrence",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="cumprod_backward",
-    takes_complex=True,
+    "scan.recurrence", fresh=True, homes="nowhere", known_as="cumprod_backward", takes_complex=True
 )
 def recurrence(factor: Tensor, input: Tensor, dim: int, backwards: bool) -> Tensor:
     """Return y of y[k] = factor[k] * y[k - 1] + input[k] along dim, beginning with input[0];

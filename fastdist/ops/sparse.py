@@ -140,9 +140,7 @@ def flat_places(indices: Any, shape: Sequence[int]) -> Any:
     return flat
 
 
-@structured(
-    "sparse.gather_add", has_out=False, fresh=True, homes="nowhere", known_as="_sparse_addmm"
-)
+@structured("sparse.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
 def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Tensor:
     """Return sums of the rows of input at places[starts[i]:starts[i + 1]], times weights."""
 

@@ -24,7 +24,6 @@ from .ranges import eye
 
 @structured(
     "linalg.eigh",
-    has_out=False,
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -93,7 +92,6 @@ def _(input_t: Any, outs: Any) -> Any:
 
 @structured(
     "linalg.eigenvalues",
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="linalg_eigvalsh",
@@ -153,7 +151,6 @@ def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
 
 @structured(
     "linalg.svd",
-    has_out=False,
     several=True,
     homes="nowhere",
     batch="last axes",
@@ -274,7 +271,6 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
 
 @structured(
     "linalg.singular_values",
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="linalg_svdvals",

@@ -81,13 +81,7 @@ def _indexed_shape(arrays: tuple[Any, ...], shape: Shape) -> Shape:
 
 
 @structured(
-    "indexing.take",
-    linear=True,
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="index",
-    takes_complex=True,
+    "indexing.take", linear=True, fresh=True, homes="nowhere", known_as="index", takes_complex=True
 )
 def take_places(input: Tensor, places: Places) -> Tensor:
     """Return a copy of input's elements at places."""
@@ -107,7 +101,6 @@ def _(g: Any, input_layout: Layout, places: Places) -> Any:
 @structured(
     "indexing.put_zeros",
     linear=True,
-    has_out=False,
     fresh=True,
     homes="nowhere",
     known_as="index_put",
@@ -128,12 +121,7 @@ def _(g: Any, places: Places) -> Any:
 
 
 @structured(
-    "indexing.replace",
-    has_out=False,
-    fresh=True,
-    homes="nowhere",
-    known_as="index_put",
-    takes_complex=True,
+    "indexing.replace", fresh=True, homes="nowhere", known_as="index_put", takes_complex=True
 )
 def put_places(input: Tensor, src: Tensor, places: Places, accumulate: bool) -> Tensor:
     """Return input with src written, or added, at places."""

@@ -30,7 +30,6 @@ from .ranges import eye
 
 @structured(
     "linalg.solve_triangular",
-    has_out=False,
     fresh=True,
     homes="nowhere",
     batch="last axes",
@@ -109,7 +108,6 @@ def triangular_solve(
 
 @structured(
     "linalg.cholesky",
-    has_out=False,
     homes="nowhere",
     batch="last axes",
     known_as="linalg_cholesky_ex",

@@ -156,7 +156,7 @@ def test_sparse_tensors_go_there_and_come_back(torch: Any) -> None:
     def facts(found: dict[str, Any]) -> list[Any]:
         return [
             (
-                str(one.facts).split(".")[-1],
+                str(one.dtype).split(".")[-1],
                 one.is_coalesced(),
                 tuple(one.shape),
                 one._indices().tolist(),
