@@ -3,9 +3,10 @@
 // axes DIMS.
 //
 // A thread of `move` makes one element of out, one of `move_packs` 16 bytes along the last axis, of
-// which out has whole packs; it divides as often, and reads 16 bytes where they lie together. Along each axis the place that it reads is begin + sign * its
-// own, round the end of the axis once; what lies outside of the band least <= column - row <= most
-// of two axes is 0 and reads nothing. Numbers turned (by `turn`) go round the end of all elements.
+// which out has whole packs; it divides as often, and reads 16 bytes where they lie together. Along
+// each axis the place that it reads is begin + sign * its own, round the end of the axis once; what
+// lies outside of the band least <= column - row <= most of two axes is 0 and reads nothing.
+// Numbers turned (by `turn`) go round the end of all elements.
 
 constexpr int THREADS = 256, LAST = DIMS - 1;
 constexpr int PACK = sizeof(Stored) < 16 ? 16 / sizeof(Stored) : 1;
@@ -16,43 +17,12 @@ struct Task {
     long long shape[DIMS], begin[DIMS], sign[DIMS], step_x[DIMS], step_out[DIMS];
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-move(const Stored* x, Stored* out, Task task) {
-    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    if (number >= task.size) return;
-    Index rest = Index(number + task.turn), written = Index(number);
-    if (number + task.turn >= task.size) rest = Index(number + task.turn - task.size);
-    const bool is_turned = task.turn != 0;
-    long long row = 0, column = 0, read = task.first, write = 0;
-#pragma unroll
-    for (int d = DIMS - 1; d >= 0; --d) {
-        const Index length = Index(task.shape[d]), before = d ? rest / length : 0;
-        const long long own = rest - before * length;
-        rest = before;
-        if (d == task.row_axis) row = own;
-        if (d == task.column_axis) column = own;
-        const long long place = task.begin[d] + task.sign[d] * own;
-        read += (place < task.shape[d] ? place : place - task.shape[d]) * task.step_x[d];
-        if (is_turned) {
-            const Index outer = d ? written / length : 0;
-            write += (long long)(written - outer * length) * task.step_out[d];
-            written = outer;
-        } else {
-            write += own * task.step_out[d];
-        }
-    }
-    const bool inside = column - row >= task.least && column - row <= task.most;
-    out[write] = inside ? x[read] : Stored();
-}
+// Where an element is along each axis: in which row and column, and where it is read and written.
+struct Place {
+    long long row = 0, column = 0, read, write = 0;
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-move_packs(const Stored* x, Stored* out, Task task) {
-    const long long number = ((long long)(blockIdx.x) * THREADS + threadIdx.x) * PACK;
-    if (number >= task.size) return;
-    Index rest = Index(number);
-    long long begun = 0, row = 0, column = 0, read = task.first, write = 0;
-#pragma unroll
-    for (int d = DIMS - 1; d >= 0; --d) {
+    // One axis more, the last one first; returns the place along it that is read.
+    __device__ long long step(int d, Index& rest, const Task& task) {
         const Index length = Index(task.shape[d]), before = d ? rest / length : 0;
         const long long own = rest - before * length;
         rest = before;
@@ -60,21 +30,52 @@ move_packs(const Stored* x, Stored* out, Task task) {
         if (d == task.column_axis) column = own;
         write += own * task.step_out[d];
         const long long place = task.begin[d] + task.sign[d] * own;
-        const long long inside = place < task.shape[d] ? place : place - task.shape[d];
-        if (d == LAST) begun = inside;
-        else read += inside * task.step_x[d];
+        return place < task.shape[d] ? place : place - task.shape[d];
     }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+move(const Stored* x, Stored* out, Task task) {
+    const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
+    if (number >= task.size) return;
+    Index rest = Index(number + task.turn), written = Index(number);
+    if (number + task.turn >= task.size) rest = Index(number + task.turn - task.size);
+    Place place{0, 0, task.first, 0};
+    long long turned = 0;
+#pragma unroll
+    for (int d = DIMS - 1; d >= 0; --d) {
+        place.read += place.step(d, rest, task) * task.step_x[d];
+        if (task.turn) {
+            const Index length = Index(task.shape[d]), outer = d ? written / length : 0;
+            turned += (long long)(written - outer * length) * task.step_out[d];
+            written = outer;
+        }
+    }
+    const long long off = place.column - place.row;
+    const bool inside = off >= task.least && off <= task.most;
+    out[task.turn ? turned : place.write] = inside ? x[place.read] : Stored();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+move_packs(const Stored* x, Stored* out, Task task) {
+    const long long number = ((long long)(blockIdx.x) * THREADS + threadIdx.x) * PACK;
+    if (number >= task.size) return;
+    Index rest = Index(number);
+    Place place{0, 0, task.first, 0};
+    const long long begun = place.step(LAST, rest, task);
+#pragma unroll
+    for (int d = LAST - 1; d >= 0; --d) place.read += place.step(d, rest, task) * task.step_x[d];
     const long long length = task.shape[LAST], sign = task.sign[LAST], step = task.step_x[LAST];
     // How column - row changes from one element to the next.
     const long long slope = (task.column_axis == LAST) - (task.row_axis == LAST);
-    const long long off = column - row, end = off + slope * (PACK - 1);
+    const long long off = place.column - place.row, end = off + slope * (PACK - 1);
     const long long below = off < end ? off : end, above = off < end ? end : off;
     Pack<Stored, PACK> made;
     if (above < task.least || below > task.most) {
 #pragma unroll
         for (int k = 0; k < PACK; ++k) made.lane[k] = Stored();
     } else {
-        const Stored* const from = x + read + (sign < 0 ? begun - (PACK - 1) : begun);
+        const Stored* const from = x + place.read + (sign < 0 ? begun - (PACK - 1) : begun);
         const bool together = step == 1 && (sign < 0 || begun + PACK <= length);
         if (together && reinterpret_cast<unsigned long long>(from) % sizeof made == 0) {
             const Pack<Stored, PACK> given = *reinterpret_cast<const Pack<Stored, PACK>*>(from);
@@ -87,8 +88,8 @@ move_packs(const Stored* x, Stored* out, Task task) {
         } else {
 #pragma unroll
             for (int k = 0; k < PACK; ++k) {
-                const long long place = begun + sign * k;
-                made.lane[k] = x[read + (place < length ? place : place - length) * step];
+                const long long at = begun + sign * k;
+                made.lane[k] = x[place.read + (at < length ? at : at - length) * step];
             }
         }
         if (below < task.least || above > task.most) {
@@ -99,5 +100,5 @@ move_packs(const Stored* x, Stored* out, Task task) {
             }
         }
     }
-    *reinterpret_cast<Pack<Stored, PACK>*>(out + write) = made;
+    *reinterpret_cast<Pack<Stored, PACK>*>(out + place.write) = made;
 }
