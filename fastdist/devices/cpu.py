@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from math import prod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu import memory
 from fastdist.kernels.cpu.halves import in_float32
 from fastdist.kernels.cpu.long_rows import repeat
+from fastdist.kernels.cpu.memory import LINES_FROM
 from fastdist.kernels.cpu.silence import silent
 
 from .backend import Backend, Result, filling
@@ -146,6 +148,15 @@ def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
         np.copyto(out, array, casting="unsafe")
 
 
+def copy_of(array: np.ndarray) -> np.ndarray:
+    """Return a copy in C order."""
+    if array.nbytes < LINES_FROM:
+        return np.array(array, order="C")  # in half the time
+    made: np.ndarray = memory.empty(array.shape, array.dtype)
+    made[...] = array
+    return made
+
+
 def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
     np.add(accumulator, array, accumulator)
 
@@ -173,6 +184,8 @@ class CpuBackend:
     def empty(
         self, shape: Sequence[int], dtype: np.dtype[Any], index: int | None = None
     ) -> np.ndarray:
+        if prod(shape) * dtype.itemsize < LINES_FROM:
+            return np.empty(shape, dtype)
         made: np.ndarray = memory.empty(shape, dtype)
         return made
 

@@ -16,6 +16,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
 from ..core.scalar import Body, parse
 from ..devices.backend import Result, backend_of
+from ..devices.cpu import copy_of
 from ..devices.gpus import device_count
 from ..dispatch.arguments import checked
 from ..dispatch.constants import fits, held
@@ -241,9 +242,9 @@ def tensor(
         if data.facts.is_sparse:
             made: Any = data.detach().to(device=device or data.facts.device, dtype=dtype).clone()
             return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
-        array = _copied(data.to_numpy())
+        array = copy_of(data.to_numpy())
     elif isinstance(data, np.ndarray | np.generic) or hasattr(data, "__array__"):
-        array = _copied(np.asarray(data))  # of another library's tensor, too
+        array = copy_of(np.asarray(data))  # of another library's tensor, too
     else:
         array, named = array_of_lists(data, dtype)
         if dtype is None and named:
@@ -256,10 +257,6 @@ def tensor(
     if not isinstance(data, Tensor) and not hasattr(data, "__array__"):
         _require_held(array, wanted)
     return finish(rounded(array, wanted), device, requires_grad)
-
-
-def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return _laid_in(_empty(array.shape, array.dtype), array)
 
 
 def _laid_in(room: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:

@@ -39,7 +39,7 @@ Maker = Callable[[Sequence[int], Any], Array]
 
 LINE_BYTES: Final = 64
 # From so many bytes on an array begins at a line: below, 70 ns are more than that saves.
-_LINES_FROM: Final = 16 << 10
+LINES_FROM: Final = 16 << 10
 # From so many on NumPy asks for huge pages. Below, glibc keeps what is freed.
 BLOCKS_FROM: Final = 4 << 20
 # Slots of NumPy's table of C functions: each stays where it is for ever.
@@ -56,7 +56,7 @@ def empty(shape: Sequence[int], dtype: Any) -> Array:
 def maker_of(shape: Sequence[int], dtype: Any) -> Maker:
     """Return what makes arrays of a size, as `empty` does, and does not look at it any more."""
     size_bytes = math.prod(shape) * int(dtype.itemsize)
-    if size_bytes < _LINES_FROM:
+    if size_bytes < LINES_FROM:
         return np.empty
     return _lines() if size_bytes < BLOCKS_FROM else _block
 
