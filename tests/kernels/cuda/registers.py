@@ -126,8 +126,9 @@ def accesses(code: bytes) -> Iterator[tuple[int, int]]:
         yield low & 0x1FF, _WIDTHS[high >> 9 & 7]
 
 
+@functools.cache
 def measure(text: str) -> tuple[Cost, ...]:
-    """Return what a text costs on each architecture."""
+    """Return what a text costs on each architecture. Some have several names."""
     return tuple(cost_of(compile_text(text, architecture)) for architecture in ARCHITECTURES)
 
 
