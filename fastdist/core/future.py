@@ -51,6 +51,8 @@ class Future(Generic[T]):
         # Guards the four slots below it. Nothing is called while it is held, not even append: the
         # handler of a signal could come in there, and complete this Future. From Python 3.14 on one
         # may come in right behind its taking, where nothing has begun: so it can be taken twice.
+        if devices is not None:
+            _require_indices(devices)
         self._lock = RLock()  # threading.RLock is a function around it
         self._state = _PENDING
         self._outcome: Any = None
@@ -278,6 +280,12 @@ class _AtOnce:
         self._callback(future)
 
 
+def _require_indices(devices: Iterable[object]) -> None:
+    for device in devices:
+        if not isinstance(device, int) and ":" not in str(device):
+            raise ValueError(f"Expected devices to have indices, got {device}")
+
+
 def _not_callable(method: str, callback: object) -> TypeError:
     return TypeError(
         f"{method}(): incompatible function arguments. callback is {callback!r}; expected a "
@@ -311,8 +319,17 @@ def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> Non
 
 
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
-    """Return a Future of the list itself, done when all are done or as soon as one has an error."""
+    """Return a Future of the list itself, done when all are done or as soon as one has an error.
+
+    Raises  TypeError for what is no Future
+    """
     members = list(futures)
+    for member in members:
+        if not isinstance(member, Future):
+            raise TypeError(
+                "collect_all(): incompatible function arguments. Expected Futures, got a "
+                f"{type(member).__name__}: {member!r}"
+            )
     all_done: Future[list[Future[Any]]] = Future()
     if not members:
         all_done.set_result(members)

@@ -233,6 +233,13 @@ def test_what_cannot_be_called_is_refused_as_a_callback(method: str) -> None:
         getattr(future, method)(None)
 
 
+def test_what_is_no_future_or_no_device_of_a_number_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^collect_all\(\): incompatible .* got a int: 1"):
+        collect_all([Future(), 1])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"^Expected devices to have indices, got cpu"):
+        Future(devices=["cuda:0", 1, "cpu"])
+
+
 def test_future_can_be_awaited() -> None:
     future: Future[int] = Future()
 

@@ -123,14 +123,15 @@ def backward(
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
     is_list = roots.__class__ is list
-    if type(context_id) is not int or not (is_list or _is_iterable(roots)):
+    is_known = type(context_id) is int and type(retain_graph) is bool
+    if not is_known or not (is_list or _is_iterable(roots)):
         why = (
             "backward(context_id, roots): expected the id that `with context() as context_id` "
             f"gives and a list of tensors, got {type(context_id).__name__} and "
-            f"{type(roots).__name__}"
+            f"{type(roots).__name__}; retain_graph is {retain_graph!r}, expected True or False"
         )
         signature = "(context_id: int, roots: list[Tensor], retain_graph: bool = False) -> None"
-        raise incompatible("backward", signature, why, context_id, roots)
+        raise incompatible("backward", signature, why, context_id, roots, retain_graph)
     with _around_pass():
         dist_engine().execute(
             context_id,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import first_number, get_current_agent
+from ..rpc.bindings import incompatible
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text, with_decimal
 from .context import DistAutogradContext
@@ -306,8 +307,12 @@ _container_lock = threading.Lock()
 def init(worker_id: int) -> DistAutogradContainer:
     """Make this worker able to open contexts; again with the same id does nothing.
 
-    Raises  ContextError for an id outside of 0 to 65535, or another id than before
+    Raises  TypeError for what is no number; ContextError for an id outside of 0 to 65535, or
+            another id than before
     """
+    if type(worker_id) is not int:
+        why = f"expected a worker's id, got {type(worker_id).__name__}"
+        raise incompatible("_init", "(arg0: int) -> DistAutogradContainer", why, worker_id)
     if not 0 <= worker_id <= MAX_WORKER_ID:
         raise ContextError(f"worker_id needs to be in the range [0, 65535]: got {worker_id}")
     with _container_lock:

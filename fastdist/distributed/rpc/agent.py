@@ -15,7 +15,7 @@ from fastdist.core.late_rooms import load_late_rooms
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.tensor.tensor import Tensor
 
-from .bindings import seconds
+from .bindings import incompatible, seconds
 from .calls.client import Client
 from .calls.outgoing import LaneCall
 from .constants import UNSET_RPC_TIMEOUT
@@ -54,9 +54,15 @@ class RpcAgent(ABC):
     def get_worker_info(self, to: str | int | WorkerInfo | None = None) -> WorkerInfo:
         """Return this worker, or the one of a name or id.
 
-        Raises  RpcError naming the workers that exist
+        Raises  RpcError naming the workers that exist; TypeError for what is no name
         """
-        return self.me.info if to is None else self.workers.info_of(to)
+        if to is None:
+            return self.me.info
+        if to.__class__ is not str and not isinstance(to, (str, int, WorkerInfo)):
+            signature = "(worker_name: str | int | WorkerInfo | None = None) -> WorkerInfo"
+            why = "expected a worker's name, id or WorkerInfo"
+            raise incompatible("get_worker_info", signature, why, to)
+        return self.workers.info_of(to)
 
     def worker(self, to: str | int | WorkerInfo | None = None) -> Worker:
         """Return this worker, or the present life of one, to which what is kept of it belongs.

@@ -118,10 +118,6 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
 
     Raises  RpcError for an unknown name; TypeError for what is none
     """
-    if not isinstance(worker_name, str | int | WorkerInfo | None):
-        signature = "(worker_name: str | int | WorkerInfo | None = None) -> WorkerInfo"
-        why = "expected a worker's name, id or WorkerInfo"
-        raise incompatible("get_worker_info", signature, why, worker_name)
     return get_current_agent().get_worker_info(worker_name)
 
 

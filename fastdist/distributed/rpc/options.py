@@ -14,7 +14,7 @@ from fastdist.distributed.sockets import patience
 from fastdist.distributed.store.environment import init_timeout_s
 
 from . import constants
-from .bindings import LONGEST_S, constructor, seconds
+from .bindings import INCOMPATIBLE, LONGEST_S, constructor, incompatible, seconds
 from .message.limits import DEFAULT, Limits
 
 # There are four. `basic` is the message: a buffer goes in its first frame if it is small, and in
@@ -75,12 +75,31 @@ class RpcBackendOptions:
         rpc_timeout: float = constants.DEFAULT_RPC_TIMEOUT_SEC,
         init_method: str = constants.DEFAULT_INIT_METHOD,
     ) -> None:
-        if not isinstance(init_method, str):
-            raise TypeError(
-                f"init_method is {init_method!r}; expected env://, tcp://HOST:PORT or file:///PATH"
-            )
-        self.rpc_timeout = seconds("rpc_timeout", rpc_timeout)
         self.init_method = init_method
+        self.rpc_timeout = rpc_timeout
+
+    @property
+    def rpc_timeout(self) -> float:
+        """How long calls may take that say nothing else, in seconds."""
+        return self._rpc_timeout
+
+    @rpc_timeout.setter
+    def rpc_timeout(self, timeout: float) -> None:
+        self._rpc_timeout = seconds("rpc_timeout", timeout)
+
+    @property
+    def init_method(self) -> str:
+        """Where the workers meet."""
+        return self._init_method
+
+    @init_method.setter
+    def init_method(self, url: str) -> None:
+        if not isinstance(url, str):
+            raise TypeError(
+                f"{INCOMPATIBLE}init_method is {url!r}; expected env://, tcp://HOST:PORT or "
+                "file:///PATH"
+            )
+        self._init_method = url
 
     def meeting_s(self) -> float:
         """Return how long init_rpc may take: who wants calls to be short does not wait longer."""
@@ -185,8 +204,13 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     def set_device_map(self, to: str, device_map: Mapping[DeviceLike, DeviceLike]) -> None:
         """Add to the map from this worker's devices to those of worker `to`.
 
-        Raises  ValueError if it would map a device twice, or two devices to one
+        Raises  ValueError if it would map a device twice, or two devices to one; TypeError for what
+                is no name
         """
+        if not isinstance(to, str):
+            why = f"expected a worker's name, got {type(to).__name__}"
+            signature = "(to: str, device_map: dict[Device, Device]) -> None"
+            raise incompatible("set_device_map", signature, why, to, device_map)
         added = _to_device_map(device_map)
         known = self.device_maps.get(to, {})
         for mine, theirs in added.items():

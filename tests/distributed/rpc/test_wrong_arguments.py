@@ -118,6 +118,7 @@ WORDS = r"\(\): incompatible {} arguments\. The following argument types are sup
         (rpc.WorkerInfo, {}, "missing 2 required"),
         (rpc.WorkerInfo, {"name": "w", "id": "2"}, "name is 'w' and id is '2'; expected a text"),
         (rpc.WorkerInfo, {"name": 1, "id": 2}, "name is 1 and id is 2"),
+        (rpc.WorkerInfo, {"name": "w", "id": 65536}, "id is 65536; expected 0 to 65535"),
         (rpc.RpcBackendOptions, {"rpc_timeout": "2"}, "rpc_timeout is '2'; expected a number"),
         (rpc.TensorPipeRpcBackendOptions, {"num_worker_threads": 2.5}, "got 2.5"),
         (rpc.TensorPipeRpcBackendOptions, {"_transports": "uv"}, "'uv' is no list of names"),
@@ -141,11 +142,24 @@ def test_constructors_use_the_words_of_pytorchs_bindings(
         make(**arguments)
 
 
+def test_options_are_looked_at_when_they_are_set_as_well() -> None:
+    options = rpc.RpcBackendOptions(rpc_timeout=3)
+    for name in ("rpc_timeout", "init_method"):
+        with pytest.raises(TypeError, match=f"^incompatible function arguments: {name} is "):
+            setattr(options, name, [])
+    assert (options.rpc_timeout, options.init_method) == (3.0, "env://")
+    options.rpc_timeout = 0
+    assert options.rpc_timeout == 0.0
+
+
 def call_with_strange_arguments() -> None:
     rank = int(os.environ["RANK"])
     rpc.init_rpc(f"w{rank}", rank=rank, world_size=1)
     strange: list[tuple[Any, tuple[Any, ...]]] = [
         (rpc.get_worker_info, (1.5,)),
+        (rpc.api._get_current_rpc_agent().get_worker_info, (1.5,)),
+        (rpc.TensorPipeRpcBackendOptions().set_device_map, (5, {})),
+        (dist_autograd.backward, (5, [], "x")),
         (rpc.enable_gil_profiling, ("x",)),
         (dist_autograd.backward, ("x", [])),
         (dist_autograd.backward, (1, 5)),
@@ -155,6 +169,8 @@ def call_with_strange_arguments() -> None:
         words = f"^{function.__name__}" + WORDS.format("function")
         with pytest.raises(TypeError, match=words):
             function(*given)
+    with pytest.raises(TypeError, match="^_init" + WORDS.format("function")):
+        dist_autograd._init(1.5)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match=r"^type_hint should only be specified when the RRef be"):
         rpc.RRef(1, type_hint=int)
     for call in (rpc.rpc_sync, rpc.rpc_async, rpc.remote):

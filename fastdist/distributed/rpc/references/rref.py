@@ -256,6 +256,8 @@ class RRef(Generic[T]):
 
     def _get_type(self, timeout: float = constants.UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
         """Return the class of the value, or a Future of it."""
+        if timeout != constants.UNSET_RPC_TIMEOUT:
+            timeout = seconds("timeout", timeout)
         future: Future[type]
         if self._type is not None:
             future = Future()
