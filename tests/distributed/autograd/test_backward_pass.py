@@ -58,8 +58,8 @@ def test_of_its_errors_a_part_keeps_the_words_of_the_first_and_whether_it_was_it
     part.note_failure(ValueError("second"))
     told.give_up(RuntimeError("elsewhere"))
     told.note_failure(RuntimeError("elsewhere"))
-    assert part.failure is not None and part.failure[1:] == (True, "ValueError: first")
-    assert told.failure is not None and told.failure[1:] == (False, "RuntimeError: elsewhere")
+    assert part.failure is not None and part.failure[1:3] == (True, "ValueError: first")
+    assert told.failure is not None and told.failure[1:3] == (False, "RuntimeError: elsewhere")
 
 
 def test_a_pass_that_is_over_takes_and_sends_nothing(agent: FakeAgent) -> None:
