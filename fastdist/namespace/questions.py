@@ -91,7 +91,11 @@ def dense_dim(self: Tensor) -> int:
 def _entries(name: str) -> Any:
     def entries(self: Tensor) -> Any:
         if not self.facts.is_sparse:
-            raise refusal(name, self)
+            raise NotImplementedError(
+                f"Could not run 'aten::{name}' with arguments from the "
+                f"'{self.facts.device.type.upper()}' backend: a dense tensor holds no coordinates; "
+                "to_sparse() makes one that does"
+            )
         if name == "_nnz":
             return int(self.array.indices.shape[1])
         return sparse.indices_of(self) if name == "_indices" else sparse.values_of(self)

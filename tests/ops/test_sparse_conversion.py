@@ -174,3 +174,10 @@ def test_many_entries_are_added_up_place_by_place(shape: tuple[int, ...]) -> Non
     sums = np.zeros(wanted.shape[1])
     np.add.at(sums, number.reshape(-1), values)
     np.testing.assert_array_equal(found.values().numpy(), sums)
+
+
+@pytest.mark.parametrize("name", ["_indices", "_values", "_nnz"])
+def test_a_dense_tensor_says_that_it_holds_no_coordinates(name: str) -> None:
+    words = rf"^Could not run 'aten::{name}' with arguments from the 'CPU' backend: a dense tensor"
+    with pytest.raises(NotImplementedError, match=words):
+        getattr(fd.ones(2), name)()
