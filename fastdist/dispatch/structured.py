@@ -76,17 +76,22 @@ class StructuredOp(StructuredForm):
         key = self.key(layouts_of(operands), attributes)
         try:
             way: Way | None = plans.get(key)
-        except TypeError:  # a tuple of what cannot be a key
+        except TypeError:  # a tuple of what cannot be a key, such as slices
             return self._new_way(operands, attributes)
         if way is None:
             way = self._new_way(operands, attributes, kept=True)
-            find_functions(way, self.kernel, keeps_order=self.keeps_order)
             plans.remember(key, way)
-            if self._is_usual(way.layouts, attributes):
-                operands[0].facts.ways[self] = way
-            if way.run is not None and not self.several:
-                write_short_path(self, self, len(way.more))
+            self._find_short_path(way, attributes)
         return way
+
+    def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
+        """Let later calls find a Way that is kept without the general path."""
+        find_functions(way, self.kernel, keeps_order=self.keeps_order)
+        first = way.layouts[0]
+        if first is not None and self._is_usual(way.layouts, attributes):
+            first.ways[self] = way
+        if way.run is not None and not self.several:
+            write_short_path(self, self, len(way.more))
 
     def _is_usual(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
         """Return whether all operands are of one layout, and all attributes at their defaults."""

@@ -20,7 +20,7 @@ from .outline import outlines
 from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
-from .way import Way, may_be_kept, noting_stream
+from .way import Way, noting_stream
 
 
 class ViewOp(StructuredOp):
@@ -82,7 +82,7 @@ class ViewOp(StructuredOp):
         (input,) = operands
         if not isinstance(input, Tensor) or input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes)
-        way = self._view_way(input, attributes)
+        way = self._way(operands, attributes)
         assert way.run is not None and way.facts is not None and way.steps is not None
         result = see(way.run(input.array), way.facts, way.steps, input)
         if input.edge is not None:
@@ -91,30 +91,24 @@ class ViewOp(StructuredOp):
             carry_view(result, input)
         return result
 
-    def _view_way(self, input: Tensor, attributes: tuple[Any, ...]) -> Way:
-        """Return how to look, found before for this layout and attributes if there is one."""
-        layout = input.facts
-        kept = may_be_kept((input,), attributes)
-        key = self.key((layout,), attributes)
-        try:
-            way: Way | None = layout.plans.get(key) if kept else None
-        except TypeError:  # a tuple of what cannot be a key, such as slices
-            way, kept = None, False
-        if way is None:
-            prepared = attributes
-            if self._prepare is not None:
-                (seen,) = outlines(self.name, self.tensors, (input,)) if kept else (input,)
-                prepared = self._prepare(seen, *attributes)
-            way = self.way_of(layout, prepared)
-            way.run = self._look_from(layout, prepared)
-            array = self.view_array(input.array, layout.device, prepared)
-            # What keeps the dtype alone is found by shape and strides.
-            same = array.dtype == input.array.dtype
-            way.facts = view_layout(layout, array) if same else layout_of(array, layout.device)
-            if kept:
-                layout.plans.remember(key, way)
-                write_short_path(self, self, _see=see)
+    def _new_way(
+        self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
+    ) -> Way:
+        (input,) = operands
+        layout, prepared = input.facts, attributes
+        if self._prepare is not None:
+            (seen,) = outlines(self.name, self.tensors, operands) if kept else operands
+            prepared = self._prepare(seen, *attributes)
+        way = self.way_of(layout, prepared)
+        way.run = self._look_from(layout, prepared)
+        array = self.view_array(input.array, layout.device, prepared)
+        # What keeps the dtype alone is found by shape and strides.
+        same = array.dtype == input.array.dtype
+        way.facts = view_layout(layout, array) if same else layout_of(array, layout.device)
         return way
+
+    def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
+        write_short_path(self, self, _see=see)
 
     def way_of(self, layout: Layout, attributes: tuple[Any, ...]) -> Way:
         """Return the Way of canonical attributes on tensors of layout, as Nodes ask for it: what
