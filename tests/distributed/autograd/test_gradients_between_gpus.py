@@ -31,6 +31,7 @@ from fastdist.tensor.layout import Layout
 from tests.device_kinds import kind_here, told
 from tests.distributed.lives import life
 from tests.distributed.members import init
+from tests.distributed.rpc.test_broken_connections import break_connections
 from tests.distributed.workers import DEADLINE_S, Group
 
 
@@ -258,6 +259,40 @@ def lose_a_pass() -> bool:
     except Exception as error:
         return "lost" in str(error) or "connection" in str(error)
     return False
+
+
+def test_passes_while_connections_break_are_right_or_say_why(members: Group) -> None:
+    settle(members)
+    right, told_why = members[0].run(passes_while_connections_break)
+    assert right + len(told_why) == 12, told_why
+    assert all("connection" in why or "lost" in why or "taken back" in why for why in told_why)
+    members[0].run(there_and_back)
+    assert members.run_all(wait_for_slabs) == [0, 0]
+
+
+def passes_while_connections_break() -> tuple[int, list[str]]:
+    """Return how many passes found the right gradients, and what the others raised."""
+    is_over, right, told_why = threading.Event(), 0, list[str]()
+
+    def break_them() -> None:
+        seed = 0
+        while not is_over.wait(0.05):
+            break_connections(1.0, seed)
+            seed += 1
+
+    breaker = threading.Thread(target=break_them)
+    breaker.start()
+    try:
+        for _ in range(12):
+            try:
+                there_and_back()
+                right += 1
+            except RuntimeError as error:  # wrong gradients are an AssertionError
+                told_why.append(str(error))
+    finally:
+        is_over.set()
+        breaker.join()
+    return right, told_why
 
 
 def leave_at_once() -> None:

@@ -80,8 +80,13 @@ def break_connections(share: float = 1.0, seed: int = 0) -> int:
     rng, broken = random.Random(seed), 0
     for name in os.listdir("/proc/self/fd"):
         try:
-            connection = socket.socket(fileno=os.dup(int(name)))
+            own = os.dup(int(name))
         except OSError:
+            continue  # the list's own, closed by now
+        try:
+            connection = socket.socket(fileno=own)
+        except OSError:
+            os.close(own)
             continue
         with connection:
             try:
