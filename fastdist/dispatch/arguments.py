@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ..core.errors import FastdistError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
+from ..tensor.tensor import Tensor
 from .batch_loop import over_batch
 from .batched_tensor import levels
 from .kinds import ArgumentError, find_fault, require_kinds
@@ -43,10 +44,8 @@ def checked(
     known_as: str | None = None,
     node: str = "",
 ) -> F:
-    """Return function with errors that name the argument at fault; it is known as PyTorch's word
-    says, and its Node called so. cast may change arguments while modes.tracers is not zero.
-
-    early=False looks for faults after a failure alone: for a function whose ops look first
+    """Return function with errors that name the argument at fault, called in PyTorch's words;
+    early=False looks for faults after a failure alone, cast may change arguments for tracers.
     """
     fitted = set[Any]()
     event = event_of_function(function.__name__ if known_as is None else known_as)
@@ -70,23 +69,25 @@ def checked(
             if recorder is not None and function.__name__ not in IGNORED:
                 return traced_composite(recorder, function.__name__, call, args, kwargs)
         if early:
+            classes: tuple[Any, ...] = (*map(type, args),)
             if kwargs:
-                classes = (*map(type, args), *kwargs, *map(type, kwargs.values()))
-            else:
-                classes = (*map(type, args),)
+                classes += (*kwargs, *map(type, kwargs.values()))
             if many:
                 classes += (*held_classes((*args, *kwargs.values())),)
             if classes not in fitted:
+                known = fitted
                 if anyone_takes(classes) and function.__name__ not in IGNORED:
-                    found = offer(getattr(call, "offered_as", call), args, kwargs)
+                    found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
                     if found is not NOT_TAKEN:
                         return found
-                    args, kwargs = require_kinds(function, args, kwargs, set(), classes)
-                else:
-                    args, kwargs = require_kinds(function, args, kwargs, fitted, classes)
+                args, kwargs = require_kinds(function, args, kwargs, known, classes)
         try:
             found = function(*args, **kwargs)
-            return recorded_as(node, found, args) if node else found
+            if node and found.__class__ is not Tensor:
+                return recorded_as(node, found, args)
+            if node and found.edge is not None and not (args and args[0] is found):
+                found.edge._called = node  # a call of recorded_as would be felt
+            return found
         except UNCLEAR as error:
             ours = _in_our_names_or_told(function, args, kwargs, error)
             if ours is None:
