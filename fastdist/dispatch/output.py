@@ -124,8 +124,8 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 # take the result's dtype as an argument, and those that make pairs.
 _OF_ONE_DTYPE = frozenset(
     {
-        *("aminmax", "argmax", "argmin", "argsort", "complex", "isin", "isneginf", "isposinf"),
-        *("log_softmax", "masked_select", "polar", "signbit", "softmax"),
+        *("aminmax", "argmax", "argmin", "argsort", "complex", "gather", "isin", "isneginf"),
+        *("isposinf", "log_softmax", "masked_select", "polar", "signbit", "softmax"),
     }
 )
 

@@ -164,7 +164,7 @@ def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
     return OPS["permute"].public(result, *[letters.index(letter) for letter in output])  # type: ignore[no-any-return]
 
 
-@composite(method=False)
+@composite(method=False, takes_out=True)
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
     n, m = len(a.facts.shape), len(b.facts.shape)

@@ -402,6 +402,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
     given = [tensor.reshape(1) if not tensor.facts.shape else tensor for tensor in tensors]
+    if not given:
+        raise ShapeError("hstack expects a non-empty TensorList")
     return cat(given, 0 if len(given[0].facts.shape) == 1 else 1)
 
 

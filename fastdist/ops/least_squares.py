@@ -188,7 +188,7 @@ def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@composite(linalg=True, node="linalg_lstsq")
+@composite(linalg=True, takes_out=True, node="linalg_lstsq")
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
@@ -225,7 +225,7 @@ def lstsq(
     require_computed("linalg.svd", info, _NOT_FINITE)
     solution = inverse @ given
     rank = _rank(values.detach(), *limits)
-    nothing = empty(0, dtype=input.dtype, device=input.device)
+    nothing = empty(0, dtype=values.dtype, device=input.device)  # real of complex numbers, too
     residuals = nothing
     m, n = shape[-2:]
     if m > n and driver not in (None, "gelsy") and _are_all(rank, n):

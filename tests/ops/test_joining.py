@@ -68,3 +68,8 @@ def test_cat_joins_vectors_without_elements_along_any_axis(dim: int) -> None:
     found = fd.cat([x, fd.zeros(0)], dim)
     found.sum().backward()
     assert found.shape == (0,) and x.grad is not None and x.grad.shape == (0,)
+
+
+def test_hstack_of_nothing_is_refused_in_words() -> None:
+    with pytest.raises(RuntimeError, match="hstack expects a non-empty TensorList"):
+        fd.hstack([])

@@ -375,3 +375,21 @@ def test_ormqr_takes_reflections_of_a_wide_matrix() -> None:
     assert compact.triu().allclose(R)
     assert fd.ormqr(compact, scales, other).allclose(Q @ other)
     assert fd.ormqr(compact, scales, other, transpose=True).allclose(Q.mT @ other)
+
+
+def test_lstsq_of_complex_matrices_tells_real_numbers_besides() -> None:
+    matrix, right = (fd.ones(3, 2) + fd.eye(3, 2)) * (1 + 1j), fd.ones(3, 1) * 1j
+    for driver in ("gelsy", "gels", "gelsd"):
+        found = LA.lstsq(matrix, right, driver=driver)
+        dtypes = [found.solution.dtype, found.residuals.dtype, found.singular_values.dtype]
+        assert dtypes == [fd.complex64, fd.float32, fd.float32]
+
+
+def test_lstsq_and_tensordot_write_into_out() -> None:
+    matrix, right = fd.tensor([[2.0, 0.0], [0.0, 4.0]]), fd.tensor([[2.0], [8.0]])
+    out = (fd.empty(0), fd.empty(0), fd.empty(0, dtype=fd.int64), fd.empty(0))
+    assert LA.lstsq(matrix, right, out=out)[0] is out[0]
+    assert out[0].allclose(fd.tensor([[1.0], [2.0]])) and out[2].item() == 2
+    into = fd.empty(2, 1)
+    assert fd.tensordot(matrix, right, 1, out=into) is into
+    assert into.tolist() == [[4.0], [32.0]]

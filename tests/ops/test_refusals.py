@@ -372,6 +372,7 @@ def test_pairs_and_choices_are_written_in_their_own_dtype() -> None:
     for call in (
         lambda: fd.complex(FLOATS, FLOATS, out=fd.empty(2, dtype=fd.complex128)),
         lambda: fd.masked_select(FLOATS, BOOLS, out=fd.empty(0, dtype=fd.float64)),
+        lambda: fd.gather(FLOATS, 0, fd.tensor([1]), out=fd.empty(1, dtype=fd.float64)),
         lambda: fd.aminmax(FLOATS, out=(fd.empty(()), fd.empty((), dtype=fd.float64))),
     ):
         with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
