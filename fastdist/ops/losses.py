@@ -161,7 +161,7 @@ def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
     return broadcast_tensors(input, target)
 
 
-@composite(function=False, method=False, functional=True, node="mse_loss")
+@composite(function=False, method=False, functional=True)
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -199,7 +199,7 @@ def l1_loss(
     return _mean_by_weight(losses, weight, input, reduction)
 
 
-@composite(function=False, method=False, functional=True, node="smooth_l1_loss")
+@composite(function=False, method=False, functional=True)
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -218,7 +218,7 @@ def smooth_l1_loss(
     return reduced(_compared("smooth_difference", *both, beta), reduction)
 
 
-@composite(function=False, method=False, functional=True, node="huber_loss")
+@composite(function=False, method=False, functional=True)
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -237,7 +237,7 @@ def huber_loss(
     return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
 
 
-@composite(function=False, method=False, functional=True, node="binary_cross_entropy")
+@composite(function=False, method=False, functional=True)
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -254,7 +254,7 @@ def binary_cross_entropy(
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 
-@composite(function=False, method=False, functional=True, node="binary_cross_entropy_with_logits")
+@composite(function=False, method=False, functional=True)
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -410,7 +409,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
 
 
-@partial(checked, node="TBackward0")
+@checked
 def t(input: Tensor) -> Tensor:
     """Return the transpose of a tensor with at most two axes, as a view.
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import DType, bool_, int64, uint8
 from ..core.errors import DTypeError, NoKernelError
+from ..dispatch.op import OPS
 from ..dispatch.promotion import get_default_dtype
 from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, StructuredOp, structured
@@ -51,13 +52,26 @@ def count(layout: Layout, dim: Any) -> int:
     return n
 
 
+# Ops that give the rows of a loss.
+_LOSSES = frozenset(
+    {
+        *("binary_entropy", "huber_difference", "logit_entropy", "smooth_difference"),
+        "squared_difference",
+    }
+)
+
+
 def _names_by_axes(op: StructuredOp) -> None:
-    """Let Nodes of a reduction along axes be known by PyTorch's second formula."""
+    """Let Nodes of a reduction along axes be known by PyTorch's second formula, and those of a loss
+    as that, whose rows PyTorch adds up in the same Node.
+    """
 
     @op.names_node
     def _(node: Any) -> str:
-        along = node.way is not None and node.way.attributes[0] is not None
-        return f"{op.name}.1" if along else op.name
+        if node.way is not None and node.way.attributes[0] is not None:
+            return f"{op.name}.1"
+        of = getattr(node.edges[0], "of", None)
+        return OPS[of.name].node if of is not None and of.name in _LOSSES else op.name
 
 
 @structured("reduce.sum", linear=True, takes_complex=True)

@@ -49,7 +49,6 @@ CALLS: dict[str, str] = {
     "x[i, i]": "IndexBackward0",
     "x[None]": "UnsqueezeBackward0",
     "x[m]": "IndexBackward0",
-    "x.t()": "TBackward0",
     "x.T": "PermuteBackward0",
     "x.mT": "TransposeBackward0",
     "x.transpose(0, 1)": "TransposeBackward0",
