@@ -44,9 +44,7 @@ def checked(
     known_as: str | None = None,
     node: str = "",
 ) -> F:
-    """Return function with errors that name the argument at fault, called in PyTorch's words;
-    early=False looks for faults after a failure alone, cast may change arguments for tracers.
-    """
+    """Return function with errors that name the argument at fault; see `composite`."""
     fitted = set[Any]()
     event = event_of_function(function.__name__ if known_as is None else known_as)
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
@@ -82,10 +80,12 @@ def checked(
                         return found
                 args, kwargs = require_kinds(function, args, kwargs, known, classes)
         try:
+            if not node:
+                return function(*args, **kwargs)
             found = function(*args, **kwargs)
-            if node and found.__class__ is not Tensor:
+            if found.__class__ is not Tensor:
                 return recorded_as(node, found, args)
-            if node and found.edge is not None and not (args and args[0] is found):
+            if found.edge is not None and not (args and args[0] is found):
                 found.edge._called = node  # a call of recorded_as would be felt
             return found
         except UNCLEAR as error:

@@ -58,7 +58,7 @@ def composite(
 
     early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
     takes_out=True gives it an `out=`, into which its result is written, or a tuple of them;
-    known_as and node say what PyTorch calls it: see `checked`
+    known_as and node say what PyTorch calls it: see pytorch_names.py
     """
 
     def declare(call: F) -> F:
