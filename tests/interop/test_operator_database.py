@@ -1,0 +1,245 @@
+"""What PyTorch's own database of operators samples, fastdist computes, refuses and writes alike.
+
+A few samples of each operator, and all its mistakes. What differs for a reason stands in EXPLAINED,
+with the reason; any other difference fails.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from types import MethodDescriptorType
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.interop("torch", "expecttest"), pytest.mark.timeout(600)]
+
+PARTS = 24
+# By chance: only shapes and dtypes can agree. What is empty has whatever lay there.
+RANDOM = re.compile(
+    r"bernoulli|multinomial|normal|rand|poisson|binomial|empty|new_empty|dropout|rrelu|"
+    r"cauchy|exponential|geometric|uniform|fractional_max_pool|gumbel|_lowrank|multi_head_attention|scaled_dot_product_attention"
+)
+# By operator and check, as regular expressions: why the two differ.
+EXPLAINED: dict[tuple[str, str], str] = {
+    (r"__r(add|and|mul|or|xor)__", r"mistake: accepted"): "a slot of C takes no number for self",
+    (r"__rsub__", r"call: .*"): "PyTorch's, called with a number for self, says nothing",
+    (r"__rpow__", r"call: raises"): "one whole exponent below 0 is refused, as pow refuses it",
+    (r"chalf", r"call: raises"): "there is no complex32",
+    (r"linalg\.ldl_.*", r".*: raises"): "refused in words: nothing factors symmetric matrices so",
+    (r"nn\.functional\.linear_cross_entropy\..*", r"call: raises"): "in pieces: refused in words",
+    (r"max_pool2d_with_indices_backward", r"call: raises"): "of PyTorch's inner operators, aten",
+    (r"(.*softmax|.*softmin)\.with_dtype", r"call: raises"): "complex numbers: refused in words",
+    (r"scatter", r"call: raises"): "complex numbers are not reduced: refused in words",
+    (r"nn\.functional\.batch_norm", r"call: raises"): "nothing without axes has channels",
+    (r"gather", r"call: raises"): "PyTorch looks at no dtype of an index without elements",
+    (r"gather", r"mistake: class"): "an index that an axis does not have is an IndexError anywhere",
+    (r"nn\.functional\.softshrink", r"mistake: accepted"): "the formula has a meaning below 0",
+    (r"(kthvalue|topk|.*sort|.*median|mode).*", r".*: value"): "any of equal ones may be named",
+    (r"(.*\.)?(svd|eig|eigh|qr|lobpcg)", r".*: value"): "vectors may be turned about",
+    (r"logcumsumexp", r".*: value"): "a logarithm's angle counts but for whole turns",
+    # out=
+    (r"(cumsum|cumprod|nansum|lu)", r"out of a lesser dtype: raises"): (
+        "PyTorch computes them in out's dtype, or casts without a word"
+    ),
+    (r"(nn\.functional\.linear|scatter_add)", r".*out.*: raises"): "they take no out=",
+    (r"(masked_select|kthvalue|take|cat|gather)", r"mistake: accepted"): (
+        "an out that shares memory is written after all is read, so that nothing is lost"
+    ),
+    (r"nonzero", r".*out.*: accepts"): "with as_tuple=True out is left alone",
+    (r"normal", r".*out: accepts"): "out is given another shape, as for any op",
+    (r"(narrow_copy|nn\.functional\.(avg_pool3d|gelu))", r"out with gaps: value"): (
+        "PyTorch writes side by side into an out with gaps, and beside it"
+    ),
+}
+
+
+def differences(op: Any) -> Iterator[tuple[str, str]]:
+    """Yield (check, what differs) for an entry of the database."""
+    import torch
+
+    from tests.interop.operator_database import NotOurs, Taken, ours_of, samples_of
+
+    ours = ours_of(op)
+    if ours is None:
+        return
+    chosen = (torch.float32, torch.int64, torch.complex64)
+    for dtype in chosen:
+        if dtype not in op.supported_dtypes("cpu"):
+            continue
+        most, step = 8 if dtype is torch.float32 else 4, 3
+        for number, sample in enumerate(samples_of(op, dtype, most, step)):
+            try:
+                for check, told in of_sample(op, ours, Taken(sample), deep=number < 2):
+                    yield check, f"{dtype} sample {number * step}: {told}"
+            except NotOurs:
+                continue
+    yield from of_mistakes(op, ours)
+
+
+def of_sample(op: Any, ours: Any, taken: Any, *, deep: bool) -> Iterator[tuple[str, str]]:
+    import torch
+
+    from tests.interop.operator_database import leaves, tried
+
+    by_chance = bool(RANDOM.search(op.name))
+    given, our_given = taken.theirs(), taken.ours()
+    theirs = tried(op.op, given[0], *given[1], **given[2])
+    found = tried(ours, our_given[0], *our_given[1], **our_given[2])
+    told = outcomes_differ("call", theirs, found, by_chance)
+    if told is not None:
+        yield told
+        return
+    if theirs[1] is not None:
+        return
+    if not by_chance:
+        before = [one for one in leaves(given) if isinstance(one, torch.Tensor)]
+        after = [one for one in leaves(our_given) if hasattr(one, "facts")]
+        told = outcomes_differ("inputs", (before, None), (after, None), False)
+        if told is not None:
+            yield told
+    if deep and isinstance(taken.sample.input, torch.Tensor):
+        yield from of_methods(op, taken, by_chance)
+        if op.supports_out and "out" not in taken.sample.kwargs:
+            yield from of_out(op, ours, taken, theirs[0], by_chance)
+
+
+def outcomes_differ(check: str, theirs: Any, ours: Any, by_chance: bool) -> tuple[str, str] | None:
+    from tests.interop.operator_database import differs
+
+    if theirs[1] is None and ours[1] is None:
+        told = differs(theirs[0], ours[0], by_chance=by_chance)
+        return None if told is None else (f"{check}: {told.split(':')[0]}", told)
+    if theirs[1] is not None and ours[1] is not None:
+        return None
+    which = "raises" if theirs[1] is None else "accepts"
+    return f"{check}: {which}", repr(ours[1] or theirs[1])[:300]
+
+
+def of_methods(op: Any, taken: Any, by_chance: bool) -> Iterator[tuple[str, str]]:
+    import fastdist
+    from tests.interop.operator_database import tried
+
+    for check, method in (("method", op.method_variant), ("in place", op.inplace_variant)):
+        if not isinstance(method, MethodDescriptorType):
+            continue
+        if check == "in place" and taken.sample.broadcasts_input:
+            continue
+        given, our_given = taken.theirs(), taken.ours()
+        theirs = tried(method, given[0], *given[1], **given[2])
+        ours = getattr(fastdist.Tensor, method.__name__, None)
+        versions = [given[0]._version, our_given[0]._version]
+        found = tried(ours, our_given[0], *our_given[1], **our_given[2])
+        told = outcomes_differ(check, theirs, found, by_chance)
+        if told is not None:
+            yield told
+        elif check == "in place" and theirs[1] is None and found[0] is not our_given[0]:
+            yield "in place: is", "what is returned is not what was written"
+        elif check == "in place" and theirs[1] is None:
+            moved = [given[0]._version > versions[0], our_given[0]._version > versions[1]]
+            if moved[0] and not moved[1]:
+                yield "in place: version", "nobody learns that it was written"
+
+
+def of_out(op: Any, ours: Any, taken: Any, result: Any, by_chance: bool) -> Iterator[Any]:
+    import torch
+
+    from tests.interop.operator_database import Taken, leaves, tried
+
+    parts = leaves(result)
+    if not all(isinstance(one, torch.Tensor) for one in parts):
+        return
+    for check, make in OUTS.items():
+        outs = [make(one) for one in parts]
+        wrapped: Any = outs[0] if isinstance(result, torch.Tensor) else tuple(outs)
+        there = Taken(torch.testing._internal.opinfo.core.SampleInput(wrapped)).theirs()[0]
+        here = Taken(torch.testing._internal.opinfo.core.SampleInput(wrapped)).ours()[0]
+        given, our_given = taken.theirs(), taken.ours()
+        theirs = tried(op.op, given[0], *given[1], **given[2], out=there)
+        found = tried(ours, our_given[0], *our_given[1], **our_given[2], out=here)
+        told = outcomes_differ(check, (there, theirs[1]), (here, found[1]), by_chance)
+        if told is not None:
+            yield told
+        elif found[1] is None:
+            for one, other in zip(leaves(found[0]), leaves(here), strict=True):
+                if one is not other:
+                    yield f"{check}: is", "what is returned is not out"
+
+
+def _with_gaps(one: Any) -> Any:
+    import torch
+
+    if not one.dim():
+        return torch.ones(3, dtype=one.dtype)[1]
+    return torch.ones((*one.shape[:-1], 2 * one.shape[-1]), dtype=one.dtype)[..., ::2]
+
+
+def _of(one: Any, shape: Any = None, dtype: Any = None) -> Any:
+    import torch
+
+    return torch.ones(one.shape if shape is None else shape, dtype=dtype or one.dtype)
+
+
+def _whole(one: Any) -> Any:
+    import torch
+
+    if one.is_floating_point() or one.is_complex():
+        return torch.int64
+    return torch.uint8 if one.dtype is torch.bool else torch.bool
+
+
+OUTS = {
+    "out": _of,
+    "out with gaps": _with_gaps,
+    "empty out": lambda one: _of(one, (0,)),
+    "longer out": lambda one: _of(one, [n + 1 for n in one.shape] or [1]),
+    "out of a lesser dtype": lambda one: _of(one, dtype=_whole(one)),
+}
+
+
+def of_mistakes(op: Any, ours: Any) -> Iterator[tuple[str, str]]:
+    from tests.interop.operator_database import NotOurs, Taken, tried
+
+    if op.error_inputs_func is None:
+        return
+    for number, mistake in enumerate(op.error_inputs("cpu")):
+        taken = Taken(mistake.sample_input)
+        try:
+            given, our_given = taken.theirs(), taken.ours()
+        except (NotOurs, NotImplementedError):
+            continue
+        _, error = tried(op.op, given[0], *given[1], **given[2])
+        _, our_error = tried(ours, our_given[0], *our_given[1], **our_given[2])
+        if error is None:
+            continue
+        if our_error is None:
+            yield "mistake: accepted", f"{number}: {error!r}"[:300]
+        elif not isinstance(our_error, (mistake.error_type, type(error))):
+            yield "mistake: class", f"{number}: {error!r}, ours {our_error!r}"[:300]
+
+
+def reason(name: str, check: str) -> tuple[str, str] | None:
+    for key in EXPLAINED:
+        if re.fullmatch(key[0], name) and re.fullmatch(key[1], check):
+            return key
+    return None
+
+
+def unexplained(part: int) -> list[str]:
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from tests.interop.operator_database import name_of, op_db
+
+        for op in op_db[part::PARTS]:
+            for check, told in differences(op):
+                if reason(name_of(op), check) is None:
+                    found.append(f"{name_of(op)}, {check}, {told}")
+    return found
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_samples_and_mistakes_agree(part: int) -> None:
+    assert unexplained(part) == []
