@@ -13,7 +13,8 @@ what is written into their first operand (`inplace.py`) and for `out=` (`output.
 finds what the general path has worked out before, a `Way` (`way.py`, `pointwise_way.py`), with its
 operands' layouts, and goes over to the general path for all else. What a Node saves, and how a
 gradient passes it, `node_writer.py` writes, of one result or of several; what says it to both paths
-is an op's `Recording`. Whether there is anything to record, `differentiated.py` tells.
+is an op's `Recording`. Whether there is anything to record, `differentiated.py` tells. What
+PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
 
 What changes a tensor in place without a kernel of its own computes and overwrites
 (`copy_inplace.py`), or changes how it is seen (`view_inplace.py`). Functions that are made of ops
