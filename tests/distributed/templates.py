@@ -35,7 +35,7 @@ NUM_TEMPLATES = 4
 # What else an environment has of its own may be meant for a process that is started.
 _READ_LATE = (
     *("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PYTEST_CURRENT_TEST"),
-    "OPENBLAS_CORETYPE",
+    *("OPENBLAS_CORETYPE", "XDG_RUNTIME_DIR"),
 )
 _STATUS = struct.Struct("i")
 _MOST_BYTES = 1 << 20  # of a request, which holds an environment
