@@ -44,7 +44,8 @@ def agent() -> Agent:
 
 def end_first_life_late(agent: Agent, values: OwnedValues) -> None:
     agent.lives[0].is_dead = True
-    values.worker_lost(agent.lives[0])
+    values.maker_lost(agent.lives[0])
+    values.end_uses_of(agent.lives[0])
 
 
 def test_what_the_next_life_holds_stays_when_the_end_of_the_former_is_told_late(
@@ -58,7 +59,7 @@ def test_what_the_next_life_holds_stays_when_the_end_of_the_former_is_told_late(
     values.add_user(owned, LATER_FORK, agent.lives[1])
     end_first_life_late(agent, values)
     assert values.values() == [owned] and [*owned.users] == [LATER_FORK]
-    values.worker_lost(agent.lives[1])
+    values.end_uses_of(agent.lives[1])
     assert values.values() == []
 
 

@@ -369,6 +369,28 @@ def test_a_value_goes_with_its_last_reference_though_the_call_goes_on() -> None:
     assert answers[0].done()
 
 
+def test_a_value_lives_on_whose_user_is_lost_just_after_it_passed_a_reference_on() -> None:
+    scenario = References(0, quiet=True)
+    scenarios[:] = [scenario]
+    world, (owner, sender, receiver) = scenario.world, scenario.group.workers
+    for one in (sender, receiver):
+        world.soon(one, rpc.rpc_sync, "w0", abs, (-1,))
+    world.run_until(world.now + 1.0)
+    world.soon(sender, lambda: rpc.rpc_async("w2", keep, (0.0, rpc.remote("w0", Value))))
+    while not scenario.kept[receiver.name]:
+        world.run_until(world.now + 0.001)
+    (value,) = owner.agent.rrefs.owned.values()
+    assert [user.id for user in value.users.values()] == [sender.rank]
+    sender.crash()
+    scenario.group.tell_that_process_ended(sender)
+    world.run_until(world.now + 1.0)
+    assert owner.agent.rrefs.owned.values() == [value]
+    assert [user.id for user in value.users.values()] == [receiver.rank]
+    scenario.kept.clear()
+    world.run_until(world.now + 1.0)
+    assert owner.agent.rrefs.owned.values() == []
+
+
 @pytest.mark.parametrize("ask", ["a fetch", "a call"])
 def test_nobody_waits_for_a_value_of_a_life_that_is_over_when_its_owner_first_hears_of_it(
     ask: str,

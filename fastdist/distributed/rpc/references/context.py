@@ -10,8 +10,9 @@
 # the fork when it packs the message. Then, and where a call takes it home, to the owner, the answer
 # to the call says that it has come, and nobody need be told. A reference is kept alive while its
 # owner is being told of it ("pending user"), so that its end (RREF_USER_DELETE) is never told
-# before its beginning. Whoever dies or leaves holds nothing any more: its users and the children
-# that went to it are dropped; those that came from it live on if their owners have heard of them.
+# before its beginning. Whoever dies or leaves holds nothing any more: the children that went to it
+# are dropped, and, a moment later, its users: whoever it has passed references on to has told their
+# owners by then.
 #
 # Others may ask the owner for a value before its maker's call has come. It must know when that will
 # not come any more, and an id has the rank of its maker alone, which may be another life's by now.
@@ -28,6 +29,7 @@ import reprlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -43,7 +45,7 @@ from ..message.message import Message, packing
 from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType, remote_type_of
 from ..message.words import ids_of, lists_of, number, refuse
-from ..telling import RETRIES, Teller
+from ..telling import RETRIES, TOGETHER_S, Teller
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 from ..workers.workers import Workers
@@ -55,6 +57,9 @@ _logger = logging.getLogger(__name__)
 
 # Of a reference whose sender is not to be told that it has come: it knows.
 _NOBODY = -1
+# The uses of a lost worker count so much longer: whom it had passed references on to has told of
+# them by then.
+_PASSED_ON_S = 10 * TOGETHER_S
 
 
 class RRefContext:
@@ -89,8 +94,7 @@ class RRefContext:
             (MessageType.RREF_GIVE_UP_REQ, self._forks.given_up),
         ):
             register_handler(kind, handler)
-        workers.lost_callbacks.append(self.owned.worker_lost)
-        workers.lost_callbacks.append(self._forks.worker_lost)
+        workers.lost_callbacks.append(self._worker_lost)
 
     def create_remote(
         self,
@@ -134,6 +138,11 @@ class RRefContext:
         """Return the value of an RRef that another worker owns; waits until it is there."""
         kind, words = MessageType.PYTHON_RREF_FETCH_CALL, {"rref": rref._id}
         return self.client.begin(rref._owner, kind, None, words, timeout, _Fetch(rref)).wait()
+
+    def _worker_lost(self, worker: Worker) -> None:
+        self.owned.maker_lost(worker)
+        self._forks.worker_lost(worker)
+        self._workers.call_after(_PASSED_ON_S, partial(self.owned.end_uses_of, worker))
 
     def user_died(self, owner: Worker, rref_id: int, fork_id: int) -> None:
         """Tell the owner, soon, that a reference here has ended, if it has heard of it at all."""

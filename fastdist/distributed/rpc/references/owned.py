@@ -138,16 +138,20 @@ class OwnedValues:
             remember(self._dropped, rref_id)
         del owned  # the value goes here, without the lock: its end may run anything
 
-    def worker_lost(self, worker: Worker) -> None:
-        """End what a lost worker used, and the wait for what it should have had made."""
+    def maker_lost(self, worker: Worker) -> None:
+        """End the wait for what a lost worker should have had made."""
+        with self._lock:
+            unborn = [owned for owned in self._by_id.values() if owned.maker is worker]
+        for owned in unborn:
+            self._fail_unborn(owned)
+
+    def end_uses_of(self, worker: Worker) -> None:
+        """End what a lost worker used."""
         with self._lock:
             for owned in self._by_id.values():
                 for fork_id in [f for f, life in owned.users.items() if life is worker]:
                     del owned.users[fork_id]
             unused = [rref_id for rref_id, owned in self._by_id.items() if not owned.users]
-            unborn = [owned for owned in self._by_id.values() if owned.maker is worker]
-        for owned in unborn:
-            self._fail_unborn(owned)
         for rref_id in unused:
             self.drop_if_unused(rref_id)
 
