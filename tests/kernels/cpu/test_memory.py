@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,11 @@ def filled(count: int, number: float) -> np.ndarray:
     array: np.ndarray = memory.empty((count,), FLOAT)
     array[...] = number
     return array
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def keeper_of(most_bytes: int) -> Keeper:
@@ -156,6 +162,17 @@ def test_empty_cache_gives_back_what_is_kept() -> None:
     filled(10 * BLOCK, 7)
     fastdist.cpu.empty_cache()
     assert not memory.empty((10 * BLOCK,), FLOAT).any()
+
+
+def test_empty_cache_gives_back_what_lies_between_arrays_in_a_heap() -> None:
+    mebibyte = 1 << 18
+    freed = [filled(mebibyte, 7) for _ in range(100)]
+    last = filled(mebibyte, 8)
+    freed.clear()
+    before = resident_bytes()
+    fastdist.cpu.empty_cache()
+    assert before - resident_bytes() > 50 << 20
+    assert (last == 8).all()
 
 
 def test_an_array_is_made_while_another_is_made() -> None:
