@@ -443,6 +443,8 @@ def _on_node(error: BaseException) -> BaseException:
     led by the worker where it happened, unless it says that already.
     """
     text = str(error)
+    if isinstance(error, KeyError) and error.args and "Error on Node " in text:
+        text = str(error.args[0])  # of which it shows the repr
     is_told = text.startswith("Error on Node ")
     if not isinstance(error, Exception) or (is_told and isinstance(error, RuntimeError)):
         return error

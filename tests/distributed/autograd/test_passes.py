@@ -232,6 +232,19 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
     assert context.gradients()[x].tolist() == [3.0, 3.0]
 
 
+@pytest.mark.parametrize("told", ["Error on Node 2: 'key'", "key"])
+def test_an_error_of_a_key_says_once_where_it_was(agent: FakeAgent, told: str) -> None:
+    agent.unanswered = True
+    context, x = DistAutogradContext(1), leaf().detach()
+    x.edge = RecvRpcBackward(context, 9, life(2), (x.facts,))
+    add_send_rpc_backward(context, 5, [x * 3], life(2))
+    done = go(context, 5)
+    agent.futures[0].set_exception(KeyError(told))
+    error = done.exception()
+    assert isinstance(error, KeyError) and isinstance(error, RuntimeError)
+    assert error.args == (told if "Node" in told else "Error on Node 3: 'key'",)
+
+
 @pytest.mark.seed("E31", "E34", "E38")
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_answer_waits_for_the_answers_to_what_was_sent_on(agent: FakeAgent, fails: bool) -> None:
