@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import WIDE, DType, bool_
+from ..core.dtypes import (
+    DType,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    float_limits,
+)
 from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
@@ -59,7 +68,7 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
             )
     except OverflowError:
         return value  # the general path says what is wrong with it
-    if not _holds(array, value) or (dtype.is_half and float(array) != value):
+    if not _holds(dtype, value) or (dtype.is_half and float(array) != value):
         return value
     if len(_cache) >= _LIMIT:
         _cache.clear()
@@ -109,24 +118,48 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Return as_operand of a number that is to be an element.
 
-    Raises  RuntimeError for one that dtype does not hold; half types round to inf, as in PyTorch
+    Raises  RuntimeError for one that dtype does not hold
     """
     array = as_operand(value, dtype)
-    if not _holds(array, value) and not dtype.is_half:
-        raise RuntimeError(
-            f"value cannot be converted to type {array.dtype.name} without overflow: {value!r}"
-        )
+    require_held(value, dtype)
     return array
 
 
-def _holds(array: np.ndarray[Any, Any], value: Any) -> bool:
-    """Return whether array, which was made of a number, is that number but for rounding."""
-    kind = array.dtype.kind
-    if isinstance(value, bool) or kind == "b":
+def placed(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
+    """Return held of a number, but half types round to inf: what PyTorch does where a number is
+    first made a tensor, as for `x[0] = value`.
+    """
+    return (as_operand if dtype.is_half else held)(value, dtype)
+
+
+def require_held(value: Any, dtype: DType) -> None:
+    """Raise RuntimeError for a number that dtype does not hold, be it by less than it rounds."""
+    if value.__class__ not in _PYTHON:
+        value = _number_of(value)
+    if not _holds(dtype, value):
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name} without overflow: {value!r}"
+        )
+
+
+def _holds(dtype: DType, value: Any) -> bool:
+    """Return whether dtype holds a number but for rounding."""
+    if isinstance(value, bool) or dtype is bool_:
         return True
-    if kind in "fc" or array.dtype in WIDE:
-        return not (np.isinf(array) and math.isfinite(value.real) and math.isfinite(value.imag))
-    return math.isfinite(value) and fits(value, array.dtype)
+    if dtype.may_have_gradient:
+        most = _most(dtype)
+        if value.__class__ is float and -most <= value <= most:
+            return True
+        return not (most < abs(value.real) < math.inf or most < abs(value.imag) < math.inf)
+    return math.isfinite(value) and fits(value, dtype.numpy)
+
+
+@functools.cache
+def _most(dtype: DType) -> float:
+    return float(float_limits(_REAL.get(dtype, dtype)).max)
+
+
+_REAL = {complex64: float32, complex128: float64}
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:

@@ -25,7 +25,7 @@ from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .batched_tensor import Batched, level_of
 from .batching import change_batch
 from .broadcast import broadcast_shapes, sum_array_to
-from .constants import held
+from .constants import placed, require_held
 from .gradients import cast_array, reduce_recorded
 from .inplace import (
     may_write_at_once,
@@ -124,7 +124,7 @@ def _overwrite(
 def _number(value: Any, layout: Layout) -> Tensor:
     if isinstance(value, np.ndarray):
         return from_users_array(value)
-    array = held(value, layout.dtype)
+    array = placed(value, layout.dtype)
     return wrap(array, layout_of(array))
 
 
@@ -205,7 +205,7 @@ class CopyBackwards(Node):
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Write value, a number or a 0-d tensor, into every element.
 
-    Raises  RuntimeError for a tensor with axes
+    Raises  RuntimeError for a tensor with axes, and a number that the dtype does not hold
     """
     found = _taken_over(fill_, (self, value))
     if found is not NOT_TAKEN:
@@ -215,6 +215,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             "fill_ only supports 0-dimension value tensor but got tensor with "
             f"{len(value.facts.shape)} dimensions."
         )
+    if self.facts.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
+        require_held(value, self.facts.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
     called = "FillBackward3" if isinstance(value, Tensor) else "FillBackward2"
     return _overwrite(self, value, each_place_once(self.array, self.facts), called=called)
 

@@ -20,7 +20,13 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
 from .broadcast import broadcast_shapes
 from .calls import write_short_path
-from .constants import as_operand, held, is_rounded_by_half, tensor_of_number
+from .constants import (
+    as_operand,
+    held,
+    is_rounded_by_half,
+    require_held,
+    tensor_of_number,
+)
 from .declaration import require_parameters
 from .derive import ZERO
 from .differentiated import is_recorded
@@ -256,6 +262,8 @@ class PointwiseOp(PointwiseForm):
     def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
         if not isinstance(operand, Tensor):
             # A number among the operands wraps around, one that says how to compute does not.
+            if name in self.held_names:
+                require_held(operand, compute)
             exact = self.dtype == "first" or name in self.number_names
             return (held if exact else as_operand)(operand, self._precision(name, compute))
         array = operand.array

@@ -11,7 +11,7 @@ from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..dispatch.batch_loop import loop, warn_of_loop
 from ..dispatch.batched_tensor import Batched
-from ..dispatch.constants import held
+from ..dispatch.constants import placed
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.kinds import require_kinds
 from ..dispatch.op import OPS
@@ -67,7 +67,7 @@ def _written(
             )
     given = [self, *[OPS["expand"].public(other, layout.shape) for other in others]]
     columns = [one.detach().to_numpy().reshape(-1).tolist() for one in given]
-    found = [held(_number(function(*row)), layout.dtype) for row in zip(*columns, strict=True)]
+    found = [placed(_number(function(*row)), layout.dtype) for row in zip(*columns, strict=True)]
     array = np.array(found, layout.dtype.numpy).reshape(layout.shape)
     return copy_(self, from_array(array))
 

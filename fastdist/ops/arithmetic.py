@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_
+from ..dispatch.constants import require_held
 from ..dispatch.pointwise import ZERO, pointwise
+from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
 from .refusals import floating_only, no_bool
 
@@ -129,6 +131,19 @@ def pow(input: Tensor, exponent: Tensor) -> Tensor:
 
     Raises  RuntimeError for an integer to a negative integer number
     """
+
+
+@pow.refusal
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
+    # The exponent alone: a base wraps around, and float32 and float64 go on with inf.
+    exponent = operands[1]
+    if isinstance(exponent, Tensor):
+        return
+    met = result_dtype(operands)
+    if met.numpy.kind == "u" and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if met.is_half or not met.may_have_gradient:
+        require_held(exponent, met)
 
 
 @pow.names_node
@@ -278,6 +293,8 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> str | None:
     input, end, kind = dtypes
     weight = operands[2]
     is_tensor = isinstance(weight, Tensor)
+    if not is_tensor and not (isinstance(weight, complex) and not input.is_complex):
+        require_held(weight, input.computes_in)
     # A weight without axes is cast, as a number is.
     has_axes = is_tensor and bool(weight.facts.shape)
     for name, other in (("end", end), ("weight", kind)) if has_axes else (("end", end),):

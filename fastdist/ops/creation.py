@@ -132,10 +132,10 @@ def _filled(
     return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
-def number_beside(input: Tensor, value: Any) -> Tensor:
+def number_beside(input: Tensor, value: Any, make: Callable[..., Any] = held) -> Tensor:
     """Return a number as an element of input's dtype, on its device; a kernel takes it there."""
     dtype, where = input.facts.dtype, input.facts.device
-    number = held(value, dtype)
+    number = make(value, dtype)
     if where is CPU:
         return from_array(number)
     return _filled(number, (), dtype, where, False, None, False)

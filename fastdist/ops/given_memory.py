@@ -14,6 +14,7 @@ from ..core.dtypes import DType, dtype_of
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryLayout
 from ..dispatch.arguments import checked
+from ..dispatch.constants import placed
 from ..dispatch.promotion import dtype_or_default
 from ..tensor.dlpack import from_dlpack
 from ..tensor.tensor import Tensor, from_users_array
@@ -252,7 +253,7 @@ def scalar_tensor(
     """Return one number without axes, in the default dtype unless dtype is given."""
     wanted = dtype_or_default(dtype)
     value = s.item() if isinstance(s, Tensor) else s
-    array = np.asarray(value).astype(wanted.numpy)
-    if array.shape:
+    if np.ndim(value):
         raise TypeError(f"scalar_tensor(): argument 's' must be Number, not {type(s).__name__}")
+    array = placed(value, wanted)
     return finish(array, device, requires_grad, layout, pin_memory)

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..dispatch.batched_tensor import level_of
 from ..dispatch.composite import composite
+from ..dispatch.constants import require_held
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.layout import Shape
@@ -129,9 +130,14 @@ def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -
         lengths[axis] = kept + max(before, 0) + max(behind, 0)
         index[axis] = slice(max(before, 0), max(before, 0) + kept)
     shape, where = tuple(lengths), (*index, ...)
-    if not value:
+    if not value or all(max(pair) <= 0 for pair in ends.values()):
         return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
     layout = input.facts
+    if value.real < 0 and layout.dtype.numpy.kind == "u":
+        raise RuntimeError(
+            f"value cannot be converted to type {layout.dtype.name} without overflow: {value!r}"
+        )
+    require_held(value, layout.dtype)
     if level_of((input,)):  # a batch cannot be written into what is none
         inside: Any = full(shape, False, device=layout.device)
         inside[where] = True

@@ -10,6 +10,7 @@ from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN, offer
 from ..dispatch.batched_tensor import level_of, levels, value_at
 from ..dispatch.composite import composite
+from ..dispatch.constants import require_held
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
@@ -116,7 +117,10 @@ def scaled(number: Any, tensor: Any) -> Any:
             "factor complex"
         )
     if not dtype.may_have_gradient:
+        require_held(number, dtype)
         number = bool(number) if dtype is bool_ else int(number)
+    elif abs(number.real) > 1e38 or abs(number.imag) > 1e38:  # smaller ones all are held
+        require_held(number, dtype.computes_in)
     return tensor if number == 1 else tensor * number
 
 

@@ -7,8 +7,9 @@ from typing import Any
 from ..core.device import CPU
 from ..dispatch.batched_tensor import level_of, value_at
 from ..dispatch.batching import pointwise as in_one_shape
-from ..dispatch.constants import held
+from ..dispatch.constants import held, require_held
 from ..dispatch.pointwise import pointwise
+from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 
@@ -20,6 +21,18 @@ from ..tensor.tensor import Tensor
 )
 def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
     """Return input where condition holds, other elsewhere."""
+
+
+@where.refusal
+def _(dtypes: Any, operands: Any) -> None:
+    given = operands[1:]
+    numbers = [one for one in given if not isinstance(one, Tensor)]
+    if not numbers:
+        return
+    met = result_dtype(given)
+    if not met.is_half:  # half types round to inf, as in PyTorch
+        for number in numbers:
+            require_held(number, met)
 
 
 @pointwise(

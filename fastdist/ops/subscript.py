@@ -14,7 +14,7 @@ from ..devices.backend import backend_of
 from ..dispatch.batched_tensor import levels
 from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
-from ..dispatch.constants import as_operand
+from ..dispatch.constants import as_operand, placed
 from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
 from ..dispatch.memory import shares_memory
@@ -323,7 +323,7 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     dtype: DType = target.facts.dtype
     value = _fitted(value, places.shape)
     if not isinstance(value, Tensor):
-        value = number_beside(target, value)
+        value = number_beside(target, value, placed)
     elif value.facts.dtype is not dtype:
         if value.facts.numel != 1:
             raise DTypeError(

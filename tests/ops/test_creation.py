@@ -185,6 +185,13 @@ def test_python_s_float_names_a_dtype_everywhere(make: Callable[[], Any]) -> Non
         lambda: fd.zeros(2, dtype=fd.uint8).scatter(0, fd.tensor([0]), 300),
         lambda: fd.zeros(2, dtype=fd.uint8).index_fill_(0, fd.tensor([0]), 300),
         lambda: fd.zeros(2, dtype=fd.uint8).__setitem__(fd.tensor([0]), 300),
+        lambda: fd.zeros(2).masked_fill(fd.tensor([True, False]), 3.4028235e38),
+        lambda: fd.zeros(2, dtype=fd.int8).fill_(300),
+        lambda: fd.scalar_tensor(300, dtype=fd.int8),
+        lambda: fd.nn.functional.pad(fd.zeros(2, dtype=fd.uint8), (1, 1), value=-1),
+        lambda: fd.nn.functional.pad(fd.zeros(2, dtype=fd.int8), (1, 1), value=300),
+        lambda: fd.lerp(fd.zeros(2), fd.ones(2), 1e39),
+        lambda: fd.addmm(*[fd.ones(1, 1, dtype=fd.int8)] * 3, beta=300),
     ],
 )
 def test_no_write_takes_a_number_that_the_dtype_does_not_hold(write: Callable[[], Any]) -> None:
@@ -193,9 +200,76 @@ def test_no_write_takes_a_number_that_the_dtype_does_not_hold(write: Callable[[]
             write()
 
 
+HALVES = pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        (fd.float16, 65504.001),
+        (fd.float16, -1e9),
+        (fd.float16, 2**40),
+        (fd.bfloat16, 3.395e38),
+        (fd.bfloat16, -1e39),
+    ],
+)
+
+
+@HALVES
+def test_a_half_type_refuses_a_number_that_it_does_not_hold(dtype: Any, number: float) -> None:
+    mask, index = fd.tensor([True, False]), fd.tensor([0])
+    ones: Any = fd.ones(2, dtype=dtype)
+    F = fd.nn.functional
+    for write in (
+        lambda: ones.masked_fill(mask, number),
+        lambda: ones.masked_fill(mask, fd.tensor(number, dtype=fd.float64)),
+        lambda: ones.masked_fill_(mask, number),
+        lambda: fd.full((2,), number, dtype=dtype),
+        lambda: fd.full_like(ones, number),
+        lambda: ones.new_full((2,), number),
+        lambda: ones.fill_(number),
+        lambda: fd.ones(2, 2, dtype=dtype).fill_diagonal_(number),
+        lambda: ones.scatter(0, index, number),
+        lambda: ones.index_fill(0, index, number),
+        lambda: ones.index_add(0, index, ones[:1], alpha=number),
+        lambda: ones.clamp(min=number),
+        lambda: ones.clamp(max=number),
+        lambda: F.threshold(ones, 0.0, number),
+        lambda: F.hardtanh(ones, min(0.0, number), max(0.0, number)),
+        lambda: F.pad(ones, (1, 1), value=number),
+        lambda: fd.linspace(0, number, 3, dtype=dtype),
+        lambda: fd.add(ones, ones, alpha=number),
+        lambda: fd.sub(ones, ones, alpha=number),
+        lambda: fd.rsub(ones, ones, alpha=number),
+        lambda: ones.add_(ones, alpha=number),
+        lambda: ones**number,
+    ):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without over"):
+                write()
+    assert ones.tolist() == [1.0, 1.0]
+
+
+@HALVES
+def test_a_half_type_rounds_a_number_that_is_first_made_a_tensor(dtype: Any, number: float) -> None:
+    rounded = fd.tensor(number, dtype=fd.float64).to(dtype).item()
+    mask = fd.tensor([True, False])
+    assert fd.where(mask, fd.zeros(2, dtype=dtype), number).tolist() == [0.0, rounded]
+    assert fd.scalar_tensor(number, dtype=dtype).item() == rounded
+    for index in (0, [0], mask):
+        written = fd.zeros(2, dtype=dtype)
+        written[index] = number
+        assert written.tolist() == [rounded, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float32, fd.float64])
+def test_the_largest_and_infinite_numbers_are_held(dtype: Any) -> None:
+    mask = fd.tensor([True, False])
+    for number in (fd.finfo(dtype).max, fd.finfo(dtype).min, float("inf"), float("-inf")):
+        assert fd.zeros(2, dtype=dtype).masked_fill(mask, number).tolist() == [number, 0.0]
+        assert fd.zeros(2, dtype=dtype).fill_(number).tolist() == [number, number]
+
+
 def test_float16_rounds_what_is_too_large_to_infinity() -> None:
-    assert fd.full((1,), 1e6, dtype=fd.float16).item() == float("inf")
-    assert fd.zeros(1, dtype=fd.float16).fill_(-1e6).item() == float("-inf")
+    assert fd.tensor(1e6, dtype=fd.float16).item() == float("inf")
+    assert fd.zeros(1, dtype=fd.float16).fill_(fd.tensor(-1e6)).item() == float("-inf")
 
 
 def test_out_of_no_elements_grows_and_what_others_know_must_fit() -> None:

@@ -356,6 +356,61 @@ def test_masked_fill_takes_no_tensor_whose_number_its_dtype_does_not_hold(
         fd.ones(2, dtype=dtype).masked_fill_(BOOLS, given)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "number"),
+    [
+        (fd.int8, 300),
+        (fd.int8, -129),
+        (fd.uint8, 2**40),
+        (fd.uint8, -256),
+        (fd.int16, 70000),
+        (fd.int32, 2**31),
+        (fd.int64, 2**63),
+        (fd.float32, 1e39),
+        (fd.float32, -3.4028235e38),
+        (fd.complex64, 1e39),
+    ],
+)
+def test_where_takes_no_number_that_its_dtype_does_not_hold(dtype: Any, number: Any) -> None:
+    zeros = fd.zeros(2, dtype=dtype)
+    for call in (
+        lambda: fd.where(BOOLS, zeros, number),
+        lambda: fd.where(BOOLS, number, zeros),
+        lambda: fd.where(BOOLS, zeros, number, out=fd.zeros(2, dtype=dtype)),
+        lambda: zeros.where(BOOLS, number),
+        lambda: fd.vmap(lambda mask, row: fd.where(mask, row, number))(BOOLS[None], zeros[None]),
+    ):
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without over"):
+                call()
+
+
+def test_where_takes_numbers_that_fit() -> None:
+    small = fd.zeros(2, dtype=fd.int8)
+    assert fd.where(BOOLS, small, -128).tolist() == [0, -128]
+    assert fd.where(BOOLS, fd.zeros(2, dtype=fd.uint8), -1).tolist() == [0, 255]
+    assert fd.where(BOOLS, small, 300.5).tolist() == [0.0, 300.5]
+    assert fd.where(BOOLS, -math.inf, fd.zeros(2)).tolist() == [-math.inf, 0.0]
+    with pytest.raises(RuntimeError, match="float32 without overflow"):
+        fd.where(BOOLS, 1e39, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "exponent"), [(fd.int8, 300), (fd.uint8, 300), (fd.int16, 2**63), (fd.int32, 2**31)]
+)
+def test_no_integer_is_raised_to_a_power_that_its_dtype_does_not_hold(
+    dtype: Any, exponent: int
+) -> None:
+    twos = fd.full((2,), 2, dtype=dtype)
+    for call in (lambda: twos**exponent, lambda: twos.pow_(exponent)):
+        with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow"):
+            call()
+    with pytest.raises(RuntimeError, match="Integers to negative integer powers"):
+        twos**-1
+    assert twos.tolist() == [2, 2]
+    assert (fd.ones(2) ** 1e39).tolist() == [1.0, 1.0]
+
+
 def test_masked_fill_takes_a_tensor_whose_number_fits() -> None:
     assert INTEGERS.masked_fill(BOOLS, fd.tensor(7.5)).tolist() == [7, 4]
     assert FLOATS.masked_fill(BOOLS, fd.tensor(2 + 0j)).tolist() == [2.0, 4.0]
