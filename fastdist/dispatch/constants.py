@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import (
-    DType,
-    bool_,
-    complex64,
-    complex128,
-    float32,
-    float64,
-    float_limits,
-)
+from ..core.dtypes import DType, bool_, float_limits
 from ..core.errors import DTypeError
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, wrap
@@ -103,9 +95,7 @@ def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
         if isinstance(value, complex) and not dtype.is_complex:
-            raise RuntimeError(
-                f"value cannot be converted to type {dtype.name} without overflow: {value!r}"
-            )
+            raise not_held(value, dtype)
     with np.errstate(all="ignore"):
         try:
             return np.asarray(value).astype(dtype.numpy)
@@ -137,9 +127,14 @@ def require_held(value: Any, dtype: DType) -> None:
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
     if not _holds(dtype, value):
-        raise RuntimeError(
-            f"value cannot be converted to type {dtype.name} without overflow: {value!r}"
-        )
+        raise not_held(value, dtype)
+
+
+def not_held(value: Any, dtype: DType) -> RuntimeError:
+    """Return the error for a number that dtype does not hold."""
+    return RuntimeError(
+        f"value cannot be converted to type {dtype.name} without overflow: {value!r}"
+    )
 
 
 def _holds(dtype: DType, value: Any) -> bool:
@@ -156,10 +151,7 @@ def _holds(dtype: DType, value: Any) -> bool:
 
 @functools.cache
 def _most(dtype: DType) -> float:
-    return float(float_limits(_REAL.get(dtype, dtype)).max)
-
-
-_REAL = {complex64: float32, complex128: float64}
+    return float(float_limits(dtype.to_real()).max)
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..dispatch.batched_tensor import level_of
 from ..dispatch.composite import composite
-from ..dispatch.constants import require_held
+from ..dispatch.constants import not_held, require_held
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.layout import Shape
@@ -134,9 +134,7 @@ def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -
         return OPS["place"].public(input, shape, where)  # type: ignore[no-any-return]
     layout = input.facts
     if value.real < 0 and layout.dtype.numpy.kind == "u":
-        raise RuntimeError(
-            f"value cannot be converted to type {layout.dtype.name} without overflow: {value!r}"
-        )
+        raise not_held(value, layout.dtype)
     require_held(value, layout.dtype)
     if level_of((input,)):  # a batch cannot be written into what is none
         inside: Any = full(shape, False, device=layout.device)
