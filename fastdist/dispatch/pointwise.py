@@ -369,17 +369,21 @@ def pointwise(
     node: str = "",
     numbers: str = "anywhere",
     takes_complex: bool = False,
+    held: str = "",
     homes: str | None = None,
 ) -> Callable[[Callable[..., Any]], PointwiseOp]:
     """Declare a pointwise op: the decorated function gives name, signature and docstring.
 
     takes_complex=True says that the body stands for complex numbers too, and that its partials are
-    holomorphic, or conj. homes says where users find it, in words of op.HOMES: "function method
-    inplace" where it says nothing.
+    holomorphic, or conj. held names the attributes that must be such as the dtype holds, though a
+    half type's are computed with in float32. homes says where users find it, in words of op.HOMES:
+    "function method inplace" where it says nothing.
     """
 
     def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(function, body, partials, dtype, known_as, node, numbers, takes_complex)
+        op = PointwiseOp(
+            function, body, partials, dtype, known_as, node, numbers, takes_complex, held
+        )
         return register(op, homes)
 
     return declare

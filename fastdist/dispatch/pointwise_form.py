@@ -25,16 +25,6 @@ from .op import Op
 SCALING = frozenset({"mul", "div", "floor_divide", "trunc_divide"})
 _KEEPING = SCALING | {"lerp", "pow", "xlogy"}
 _BOUNDS = frozenset({"lower", "upper"})
-# Numbers that must be such as the half type holds all the same, by op.
-_HELD: Final = {
-    "add": ("alpha",),
-    "sub": ("alpha",),
-    "rsub": ("alpha",),
-    "threshold": ("value",),
-    "hardtanh": ("min_val", "max_val"),
-    "hardshrink": ("lambd",),
-    "softshrink": ("lambd",),
-}
 
 
 # What the dtype of a result follows from.
@@ -79,6 +69,7 @@ class PointwiseForm(Op):
         node: str = "",
         numbers: str = "anywhere",
         takes_complex: bool = False,
+        held: str = "",
     ) -> None:
         super().__init__(function, known_as, node)
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
@@ -93,7 +84,9 @@ class PointwiseForm(Op):
         if self.name in ("floor_divide", "trunc_divide"):
             self.exact_names -= {"input"}  # a dividend is rounded
         self.body_names = (*self.tensors, *self.number_names)
-        self.held_names = _HELD.get(self.name, ())
+        self.held_names = frozenset(held.split())
+        for name in self.held_names:
+            require_word(f"{self.name}: a name in held=", name, self.number_names)
         self._text, self._text_names = body, self.body_names
         self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)

@@ -63,6 +63,7 @@ def log_odds(input: Tensor) -> Tensor:
     ["where(input <= threshold, T(0), g)"],
     dtype="first",
     homes="function activation activation_",
+    held="value",
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """Return input where it is above threshold, value elsewhere."""
@@ -73,6 +74,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     ["where(logical_and(input > min_val, input < max_val), g, T(0))"],
     dtype="number",
     homes="activation activation_",
+    held="min_val max_val",
 )
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return input cut off below min_val and above max_val."""
@@ -293,6 +295,7 @@ hardsigmoid.refusal(floating_only("hardsigmoid_cpu"))
     ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
     dtype="number",
     homes="function method functional",
+    held="lambd",
 )
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input, but 0 within lambd of 0."""
@@ -306,6 +309,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     ["where(logical_or(input > lambd, input < -lambd), g, T(0))"],
     dtype="number",
     homes="functional",
+    held="lambd",
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input drawn lambd nearer to 0."""

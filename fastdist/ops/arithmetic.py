@@ -15,7 +15,7 @@ from .refusals import floating_only, no_bool
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
 
-@pointwise("input + alpha * other", ["T(1)", "alpha"], takes_complex=True)
+@pointwise("input + alpha * other", ["T(1)", "alpha"], takes_complex=True, held="alpha")
 def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input + alpha * other.
 
@@ -23,7 +23,13 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """
 
 
-@pointwise("input - alpha * other", ["T(1)", "-alpha"], dtype="number", takes_complex=True)
+@pointwise(
+    "input - alpha * other",
+    ["T(1)", "-alpha"],
+    dtype="number",
+    takes_complex=True,
+    held="alpha",
+)
 def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
@@ -44,6 +50,7 @@ def _(node: Any) -> str:
     numbers="not first",
     takes_complex=True,
     homes="function",
+    held="alpha",
 )
 def rsub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return other - alpha * input."""
