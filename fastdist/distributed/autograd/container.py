@@ -13,7 +13,7 @@ from ...core.errors import ContextError, ContextReleasedError, WorkerLostError
 from ..rpc.agent import first_number, get_current_agent
 from ..rpc.bindings import incompatible
 from ..rpc.debug_log import debug_log
-from ..rpc.message.ids import id_text, with_decimal
+from ..rpc.message.ids import MAX_WORKER_ID, id_text, with_decimal
 from .context import DistAutogradContext
 from .endings import EndsEverywhere
 from .shard import AUTO_INCREMENT_BITS, Shard, number_of_shards
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 AUTO_INCREMENT_MASK = (1 << AUTO_INCREMENT_BITS) - 1
-MAX_WORKER_ID = 65535
 INVALID_CONTEXT_ID = -1
 
 

@@ -15,6 +15,7 @@ from typing import Final
 # begin alike, and what follows is the next of them.
 
 RANK_SHIFT: Final = 48
+MAX_WORKER_ID: Final = 65535
 LOCAL: Final = (1 << RANK_SHIFT) - 1
 _COUNT_BITS: Final = 15
 _COUNT: Final = (1 << _COUNT_BITS) - 1

@@ -19,12 +19,12 @@ from fastdist.distributed.pipe.pipe import MAX_OWN_LANES
 from fastdist.distributed.sockets import descriptor_limit
 
 from ..bindings import constructor
+from ..message.ids import MAX_WORKER_ID
 from ..message.layout import VERSION
 from ..message.limits import DEFAULT, Limits
 
 _NAME: Final = re.compile(r"^[A-Za-z0-9\-_:]*$")
 _MAX_NAME: Final = 128
-_MAX_ID: Final = 65535
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -43,8 +43,8 @@ class WorkerInfo:
     def __init__(self, name: str, id: int) -> None:
         if not isinstance(name, str) or isinstance(id, bool) or not isinstance(id, int):
             raise TypeError(f"name is {name!r} and id is {id!r}; expected a text and a number")
-        if not -1 <= id <= _MAX_ID:
-            raise TypeError(f"id is {id}; expected 0 to {_MAX_ID}")
+        if not -1 <= id <= MAX_WORKER_ID:
+            raise TypeError(f"id is {id}; expected 0 to {MAX_WORKER_ID}")
         require_name(name)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "id", id)
