@@ -442,10 +442,10 @@ def _on_node(error: BaseException) -> BaseException:
     """Return error as a RuntimeError, as PyTorch's passes raise all that fails in them, its text
     led by the worker where it happened, unless it says that already.
     """
-    text = str(error)
-    if isinstance(error, KeyError) and error.args and "Error on Node " in text:
-        text = str(error.args[0])  # of which it shows the repr
-    is_told = text.startswith("Error on Node ")
+    # Not its text: that of a KeyError is the repr of what it was given.
+    given = error.args[0] if error.args else None
+    is_told = isinstance(given, str) and given.startswith("Error on Node ")
+    text = given if is_told else str(error)
     if not isinstance(error, Exception) or (is_told and isinstance(error, RuntimeError)):
         return error
     try:

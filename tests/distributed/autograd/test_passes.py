@@ -232,14 +232,21 @@ def test_the_first_gradient_is_answered_when_all_is_done_and_later_ones_at_once(
     assert context.gradients()[x].tolist() == [3.0, 3.0]
 
 
-@pytest.mark.parametrize("told", ["Error on Node 2: 'key'", "key"])
-def test_an_error_of_a_key_says_once_where_it_was(agent: FakeAgent, told: str) -> None:
+def send_on(agent: FakeAgent) -> tuple[Future[Any], Future[Any]]:
+    """Let a gradient come that is sent on; return the answer to it, and that which it waits for."""
     agent.unanswered = True
     context, x = DistAutogradContext(1), leaf().detach()
     x.edge = RecvRpcBackward(context, 9, life(2), (x.facts,))
     add_send_rpc_backward(context, 5, [x * 3], life(2))
     done = go(context, 5)
-    agent.futures[0].set_exception(KeyError(told))
+    (answer,) = agent.futures
+    return done, answer
+
+
+@pytest.mark.parametrize("told", ["Error on Node 2: 'key'", "key"])
+def test_an_error_of_a_key_says_once_where_it_was(agent: FakeAgent, told: str) -> None:
+    done, answer = send_on(agent)
+    answer.set_exception(KeyError(told))
     error = done.exception()
     assert isinstance(error, KeyError) and isinstance(error, RuntimeError)
     assert error.args == (told if "Node" in told else "Error on Node 3: 'key'",)
@@ -248,12 +255,7 @@ def test_an_error_of_a_key_says_once_where_it_was(agent: FakeAgent, told: str) -
 @pytest.mark.seed("E31", "E34", "E38")
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_answer_waits_for_the_answers_to_what_was_sent_on(agent: FakeAgent, fails: bool) -> None:
-    agent.unanswered = True
-    context, x = DistAutogradContext(1), leaf().detach()
-    x.edge = RecvRpcBackward(context, 9, life(2), (x.facts,))
-    add_send_rpc_backward(context, 5, [x * 3], life(2))
-    done = go(context, 5)
-    (answer,) = agent.futures
+    done, answer = send_on(agent)
     assert not done.done() and dist_engine().number_of_passes() == 1
     if fails:
         answer.set_exception(RpcError("gone"))
