@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ..core.errors import FastdistError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
+from ..graph.node import Edge
 from ..tensor.tensor import Tensor
 from .batch_loop import over_batch
 from .batched_tensor import levels
@@ -85,8 +86,8 @@ def checked(
             found = function(*args, **kwargs)
             if found.__class__ is not Tensor:
                 return recorded_as(node, found, args)
-            if found.edge is not None and not (args and args[0] is found):
-                found.edge._called = node  # a call of recorded_as would be felt
+            if (edge := found.edge) is not None and not (args and args[0] is found):
+                (edge.node if edge.__class__ is Edge else edge)._called = node  # calls are felt
             return found
         except UNCLEAR as error:
             ours = _in_our_names_or_told(function, args, kwargs, error)

@@ -166,7 +166,7 @@ def _class_called(name: str, kind: type[Node]) -> Any:
 class Edge:
     """One output of a Node that has several."""
 
-    __slots__ = ("_called", "node", "output_nr")
+    __slots__ = ("node", "output_nr")
     is_accumulate = False
 
     def __init__(self, node: Node, output_nr: int) -> None:
