@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...core.errors import ContextError, ContextReleasedError, GraphError
+from ...core.errors import ContextReleasedError
 from ...core.future import Future
 from ...engine.engine import engine as local_engine
 from ...engine.graph_task import GraphRoot, running
@@ -35,6 +35,7 @@ from .pass_words import Terms
 from .plain_nodes import is_plain, run_plain
 from .roots import validate_roots
 from .stall import are_over, first_failed, has_answer, wait_for_pass
+from .told_errors import told_on_node
 
 if TYPE_CHECKING:
     from ..rpc.calls.outgoing import LaneCall
@@ -381,7 +382,7 @@ class DistEngine:
             after_pass(task.other_streams)
             done = self._clean_up(context, part, error)
             if done is not None:
-                done.try_complete(error=_on_node(error))
+                done.try_complete(error=told_on_node(error))
             task.forget_error()
             return
 
@@ -389,7 +390,7 @@ class DistEngine:
             failure = sent.exception()
             done = self._clean_up(context, part, failure)
             if done is not None:
-                done.try_complete(error=None if failure is None else _on_node(failure))
+                done.try_complete(error=None if failure is None else told_on_node(failure))
 
         part.settle().add_done_callback(answer)
 
@@ -436,41 +437,6 @@ def _elements(node: Node | None) -> int:
     if layout.__class__ is tuple:
         return sum(part.numel for part in layout if part is not None)
     return 0 if layout is None else layout.numel
-
-
-def _on_node(error: BaseException) -> BaseException:
-    """Return error as a RuntimeError, as PyTorch's passes raise all that fails in them, its text
-    led by the worker where it happened, unless it says that already.
-    """
-    # Not its text: that of a KeyError is the repr of what it was given.
-    given = error.args[0] if error.args else None
-    is_told = isinstance(given, str) and given.startswith("Error on Node ")
-    text = given if is_told else str(error)
-    if not isinstance(error, Exception) or (is_told and isinstance(error, RuntimeError)):
-        return error
-    try:
-        led = "" if is_told else f"Error on Node {get_instance().worker_id}: "
-    except ContextError:  # RPC has shut down during the pass, and nobody asks where it was
-        return error
-    try:
-        named: Exception = _as_runtime_error(error.__class__)(f"{led}{text}")
-    except Exception:  # a class of the user's own may want other arguments
-        named = GraphError(text if is_told else f"{led}{type(error).__name__}: {text}")
-    if is_told:
-        named.__dict__.update(error.__dict__)
-    named.__cause__ = error.__cause__ if is_told else error
-    return named
-
-
-def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
-    """Return a class of errors that are RuntimeErrors, and of a kind; they travel as of that."""
-    if issubclass(kind, RuntimeError):
-        return kind
-    if issubclass(GraphError, kind):
-        return GraphError
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    reduce = {"__reduce__": lambda error: (kind, error.args, error.__dict__)}
-    return type(kind.__name__, (kind, GraphError), names | reduce)
 
 
 _engine = DistEngine()

@@ -35,8 +35,8 @@ def pack_error(
     metadata: dict[str, Value] = {
         "worker": worker_name,
         "type": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": _cut(_text_of(error, str)),
-        "traceback": _cut(_text_of(error, _format)),
+        "message": _cut(text_of(error)),
+        "traceback": _cut(text_of(error, _format)),
     }
     response = Message(MessageType.EXCEPTION, metadata=metadata)
     if request is not None:
@@ -48,7 +48,7 @@ def pack_error(
             if response.tensors:
                 response.body, response.tensors = b"", []
         except BaseException as failure:  # what users' own pickling raises may be anything
-            why = f"{type(failure).__name__}: {_text_of(failure, str)}"
+            why = f"{type(failure).__name__}: {text_of(failure)}"
             metadata["why"] = _cut(f"it does not pickle there: {why}")
     elif not isinstance(error, Exception):
         metadata["why"] = "it would end its caller, who has not asked to end"
@@ -76,7 +76,7 @@ def unpack_error(response: Message) -> Exception:
 
 def tell_origin(error: BaseException, raised: BaseException, worker_name: str) -> None:
     """Let an error say where another was raised for which it stands: worker and traceback."""
-    _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(_text_of(raised, _format))}")
+    _note_origin(error, f"{_ORIGIN}{worker_name!r}:\n{_cut(text_of(raised, _format))}")
 
 
 def has_origin(error: BaseException) -> bool:
@@ -89,7 +89,7 @@ def has_origin(error: BaseException) -> bool:
 
 def words_of(error: BaseException) -> str:
     """Return an error's type and the first line of its text, cut to what a line can hold."""
-    text = _text_of(error, str).strip()
+    text = text_of(error).strip()
     first = text.splitlines()[0][:_MAX_LINE] if text else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
@@ -108,7 +108,8 @@ def _note_origin(error: BaseException, origin: str) -> None:
         attributes["__notes__"] = [*notes, origin]
 
 
-def _text_of(error: BaseException, write: Callable[[BaseException], str]) -> str:
+def text_of(error: BaseException, write: Callable[[BaseException], str] = str) -> str:
+    """Return an error's text as `write` has it; where a class of the user's fails in it, that."""
     try:
         return write(error)
     except BaseException as failure:  # of the user's own __str__

@@ -1,0 +1,103 @@
+"""The claim: an error of a pass is of its class wherever it is caught, and says where it was."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+
+import pytest
+
+import fastdist.distributed.autograd as da
+from fastdist import Tensor
+from fastdist.core.errors import GraphError
+from fastdist.distributed import rpc
+from fastdist.distributed.autograd.told_errors import told_on_node
+from tests.distributed.autograd.fake_agent import FakeAgent
+from tests.distributed.autograd.on_worker import on_worker
+from tests.distributed.autograd.programs import leaf, with_hook
+
+
+class OfTwo(Exception):
+    """Is given what it gives to Exception, and has an attribute."""
+
+    def __init__(self, first: str, second: int) -> None:
+        super().__init__(first, second)
+        self.second = second
+
+
+class OfText(Exception):
+    """Gives another text to Exception than it was given."""
+
+    def __init__(self, first: str, second: int) -> None:
+        super().__init__(f"{first} and {second}")
+
+
+class OwnWords(RuntimeError):
+    """Has words of its own."""
+
+    def __str__(self) -> str:
+        return "own words"
+
+
+class NoWords(Exception):
+    """Fails when it is asked for its text."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+class Final(Exception):
+    """Lets no class inherit from it."""
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("nobody inherits")
+
+
+NO_FILE = FileNotFoundError(errno.ENOENT, "No such file", "name")
+NO_TEXT = UnicodeDecodeError("ascii", b"\xff", 0, 1, "not in range")
+TOLD = [
+    (ValueError("bad"), ValueError, "bad"),
+    (ValueError(), ValueError, ""),
+    (RuntimeError("bad"), RuntimeError, "bad"),
+    (Exception("bad"), GraphError, "bad"),
+    (KeyError("key"), KeyError, "'key'"),
+    (KeyError(4), KeyError, "4"),
+    (OfTwo("one", 2), OfTwo, "('one', 2)"),
+    (OfText("one", 2), OfText, "one and 2"),
+    (OwnWords("given"), OwnWords, "own words"),
+    (NoWords("given"), NoWords, "(its text cannot be had: ValueError)"),
+    (Final("given"), GraphError, "Final: given"),
+    (NO_FILE, FileNotFoundError, str(NO_FILE)),
+    (NO_TEXT, UnicodeDecodeError, str(NO_TEXT)),
+]
+
+
+@pytest.mark.seed("E28")
+@pytest.mark.parametrize(("error", "kind", "text"), TOLD)
+def test_an_error_keeps_its_class_and_says_once_where_it_was(
+    agent: FakeAgent, error: Exception, kind: type[Exception], text: str
+) -> None:
+    named = told_on_node(error)
+    travelled = pickle.loads(pickle.dumps(named))
+    for told in (named, told_on_node(named), told_on_node(travelled)):
+        assert isinstance(told, kind) and isinstance(told, RuntimeError)
+        assert str(told) == f"Error on Node 3: {text}"
+    assert named.__cause__ is error
+    if len(error.args) > 1:
+        assert named.args == error.args
+
+
+def fail_in_two(grad: Tensor) -> Tensor:
+    raise OfTwo("one", 2)
+
+
+@pytest.mark.seed("E28", "E33")
+@on_worker(0)
+def test_an_error_of_two_arguments_comes_through_two_workers_as_it_is() -> None:
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w1", rpc.rpc_sync, ("w2", with_hook, (leaf(1) * 1, fail_in_two)))
+        with pytest.raises(OfTwo) as caught:
+            da.backward(context_id, [z.sum()])
+    assert str(caught.value) == "Error on Node 2: ('one', 2)"
+    assert isinstance(caught.value, RuntimeError)
+    assert caught.value.args == ("one", 2) and caught.value.second == 2
