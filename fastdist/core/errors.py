@@ -54,6 +54,18 @@ class OutOfMemoryError(DeviceError, MemoryError):
     """A device that has no memory left for an allocation."""
 
 
+def out_of_memory(error: MemoryError) -> OutOfMemoryError:
+    """Return what is raised for an array that the machine has no memory for: PyTorch's users catch
+    a RuntimeError.
+    """
+    if isinstance(error, OutOfMemoryError):
+        return error
+    return OutOfMemoryError(
+        f"DefaultCPUAllocator: can't allocate memory: {error or 'the machine has no more'}; "
+        "compute in parts, or in a smaller dtype"
+    )
+
+
 class ScalarSyntaxError(FastdistError, SyntaxError):
     """A scalar body that the op language does not know, with the word and its column."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..core.errors import FastdistError
+from ..core.errors import FastdistError, out_of_memory
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
@@ -89,7 +89,7 @@ def checked(
             if (edge := found.edge) is not None and not (args and args[0] is found):
                 (edge.node if edge.__class__ is Edge else edge)._called = node  # calls are felt
             return found
-        except UNCLEAR as error:
+        except (*UNCLEAR, MemoryError) as error:
             ours = _in_our_names_or_told(function, args, kwargs, error)
             if ours is None:
                 raise
@@ -104,8 +104,10 @@ def _in_our_names_or_told(
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Return the arguments under other names; None where the error says what is wrong.
 
-    Raises  ArgumentError that says it, where the error does not
+    Raises  ArgumentError that says it, where the error does not; OutOfMemoryError
     """
+    if isinstance(error, MemoryError):
+        raise out_of_memory(error) from error
     ours = _in_our_names(function, args, kwargs) if kwargs else None
     fault = None if ours is not None or is_clear(error) else _fault_of_call(function, args, kwargs)
     if fault is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..core.errors import out_of_memory
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.silence import define_silent
@@ -61,6 +62,7 @@ NAMES: Final[dict[str, Any]] = {
     "_find": find_way,
     "_modes": modes,
     "_next": next_sequence_number,
+    "_out_of_memory": out_of_memory,
     "_overlap": may_overlap,
     "_shell": empty_shell,
     "_tls": tls,
@@ -133,9 +135,9 @@ def lines_of(call: Call) -> list[str]:
         lines.append(f"out = _see({result}, _way.facts, _way.steps, {call.tensors[0]})")
         return [*lines, *_recording(call, found)]
     if not more:
-        lines += ["out = _shell()", f"out.array = {result}"]
+        lines += ["out = _shell()", *_made(f"out.array = {result}")]
     else:
-        lines.append(f"{', '.join(f'_a{n}' for n in found)} = {result}")
+        lines += _made(f"{', '.join(f'_a{n}' for n in found)} = {result}")
         lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _way.more")
         lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in found]
     lines += ["out.facts = _way.facts", "out.extra = out._storage = None"]
@@ -143,6 +145,14 @@ def lines_of(call: Call) -> list[str]:
         lines.append(f"{name}.facts = _l{name}")
         lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
     return [*lines, *_recording(call, found)]
+
+
+def _made(line: str) -> list[str]:
+    """Return the lines that run a Way; what is tried costs nothing where it succeeds."""
+    return [
+        f"try: {line}",
+        "except MemoryError as _error: raise _out_of_memory(_error) from _error",
+    ]
 
 
 def _of_each(call: Call, condition: str, *, but: str = "") -> list[str]:
@@ -324,7 +334,7 @@ def _short_path(
 
 def _forms(op: PointwiseForm, general: str, target: str) -> list[str]:
     """Return the short paths of op: with its numbers at their defaults, and of any others."""
-    lines = _pointwise_lines(op, general, target=target)
+    lines = [general] if op.looks_at_numbers else _pointwise_lines(op, general, target=target)
     if op.usual is None or op.usual is op:
         return lines
     usual = _pointwise_lines(op.usual, general, op="_usual", target=target)

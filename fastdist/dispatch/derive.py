@@ -26,6 +26,9 @@ _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
 # The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
 # reaches the leaves.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
+# In the place of a partial: the function has a derivative by this input, or none that means
+# anything, and who asks for it is told so instead of being given nothing.
+REFUSED = "refused"
 
 
 # Note [Complex gradients]
@@ -119,7 +122,8 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
 def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; of numbers alone, such as an op's own, give what they make."""
     if any(isinstance(arg, Tensor) for arg in args):
-        op = OPS[primitive]
+        # A derivative is that of the function, whose steps have a gradient of 0.
+        op = OPS["floored_divide" if primitive == "floor_divide" else primitive]
         if getattr(op, "dtype", None) == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
@@ -135,6 +139,24 @@ def _call(primitive: str, *args: Any) -> Any:
     names = [f"x{i}" for i in range(len(args))]
     body = scalar.parse(f"{primitive}({', '.join(names)})", names)
     return kernel_for(body).small(*[np.asarray(arg, np.float64) for arg in args]).item()
+
+
+def refusing(name: str, by: str) -> Callable[..., Any]:
+    """Return what stands where the derivative of op name is asked for, `by` one of its inputs, or
+    by any where `by` is empty.
+
+    Raises  NotImplementedError when it is called
+    """
+    what = f"the derivative for '{name}: {by}'" if by else f"derivative for aten::{name}"
+
+    def refuse(*given: Any) -> Any:
+        which = f"from {by}" if by else "from its inputs"
+        raise NotImplementedError(
+            f"{what} is not implemented: cut it off {which} with detach(), which gives the same "
+            "result without a gradient"
+        )
+
+    return refuse
 
 
 def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:

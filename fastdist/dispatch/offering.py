@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ..core.device import Device
 from ..core.dtypes import DType
+from ..core.errors import out_of_memory
 from ..core.overriding import (
     NEVER_ASKED,
     NOT_TAKEN,
@@ -106,7 +107,10 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
             found = offer_operator(getattr(Tensor, offered_as(name)), args, {})
             if found is not NOT_TAKEN:
                 return found
-        return op.general(operands, numbers, out)
+        try:
+            return op.general(operands, numbers, out)
+        except MemoryError as error:
+            raise out_of_memory(error) from error
 
     return general
 

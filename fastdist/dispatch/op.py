@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any, Final, TypeVar
 
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError
+from ..core.errors import DeviceError, out_of_memory
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
 from ..tensor.parameter import Parameter
@@ -314,6 +314,8 @@ def _checked_general(op: Op) -> Callable[..., Any]:
             if fault is None:
                 raise
             raise ArgumentError(fault) from error
+        except MemoryError as error:
+            raise out_of_memory(error) from error
 
     return general
 

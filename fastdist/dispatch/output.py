@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.device import Device
-from ..core.dtypes import DType, int64
+from ..core.dtypes import DType, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
@@ -18,7 +18,7 @@ from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .batched_tensor import level_of
 from .memory import require_apart, require_writable, shares_memory
-from .op import Op
+from .op import OPS, Op
 from .promotion import can_cast
 from .tangents import levels_of
 from .tracing import listener, traced
@@ -32,7 +32,8 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     """
     if op.kind == "pointwise" and isinstance(out, Tensor):
         require_apart(out, operands)
-        if op.keeps_dtype and out.facts.dtype is not result.facts.dtype:
+        is_kept = op.keeps_dtype and operands[0].facts.dtype is result.facts.dtype
+        if is_kept and out.facts.dtype is not result.facts.dtype:
             raise DTypeError(
                 f"Found dtype {out.facts.dtype.name} but expected {result.facts.dtype.name}: "
                 f"{op.name} writes into an out of its result's dtype"
@@ -93,13 +94,7 @@ def _require_takes(name: str, out: Tensor, result: Tensor, operands: Sequence[An
             f"{name} gives its result on {result.facts.device}, out is on {out.facts.device}; give "
             f"an out on {result.facts.device}, or move what {name} returns with .to(device)"
         )
-    if name in _OF_ONE_DTYPE:
-        _require_dtype(name, out, result)
-    if not can_cast(result.facts.dtype, out.facts.dtype):
-        raise DTypeError(
-            f"result type {result.facts.dtype.name} can't be cast to the desired output type "
-            f"{out.facts.dtype.name}"
-        )
+    _require_cast(name, out, result)
     if out.facts.shape != result.facts.shape:
         _require_resizable(name, out, result.facts.shape)
     else:
@@ -120,14 +115,46 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
         )
 
 
-# The ops of which nothing is cast: those that say where something stands, or whether, those that
-# take the result's dtype as an argument, and those that make pairs.
-_OF_ONE_DTYPE = frozenset(
+# Note [Casting into out]
+# PyTorch casts what it computes element by element, adds or multiplies up, or lays side by side,
+# and a few factors of matrices; whatever else is given an out= asks for its result's dtype. These
+# are the exceptions on either side of "a pointwise op casts, no other does".
+_CASTING = frozenset(
     {
-        *("aminmax", "argmax", "argmin", "argsort", "complex", "gather", "isin", "isneginf"),
-        *("isposinf", "log_softmax", "masked_select", "polar", "signbit", "softmax"),
+        *("addr", "angle", "bernoulli", "clamp", "clip", "cumprod", "cumsum", "kron"),
+        *("logsumexp", "mean", "mvlgamma", "nanmean", "nansum", "normal", "normalize", "outer"),
+        *("polygamma", "prod", "sinc", "square", "deviation", "sum", "variance", "ldexp", "lcm"),
+        *("max_of_all", "min_of_all", "std", "var"),
+        *("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "stack", "vstack"),
+        *("row_stack", "cholesky", "cholesky_inverse", "cholesky_solve", "geqrf", "lu"),
+        *(f"linalg.{name}" for name in ("cond", "eig", "eigvals", "householder_product", "lstsq")),
+        *(f"linalg.{name}" for name in ("matrix_rank", "pinv", "tensorinv", "tensorsolve")),
     }
 )
+_KEEPING = frozenset(
+    {
+        *("complex", "heaviside", "isneginf", "isposinf", "nan_to_num", "polar", "signbit"),
+        *("logsigmoid", "where"),
+    }
+)
+
+
+def _require_cast(name: str, out: Tensor, result: Tensor) -> None:
+    """Raise DTypeError for an out of a dtype into which the result is not cast.
+
+    See Note [Casting into out].
+    """
+    into, of = out.facts.dtype, result.facts.dtype
+    if name in ("all", "any") and into in (bool_, uint8):
+        return
+    op = OPS.get(name)
+    casts = op is not None and op.kind == "pointwise" and name not in _KEEPING
+    if not casts and name not in _CASTING:
+        _require_dtype(name, out, result)
+    if not can_cast(of, into):
+        raise DTypeError(
+            f"result type {of.name} can't be cast to the desired output type {into.name}"
+        )
 
 
 def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:

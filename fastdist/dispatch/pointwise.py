@@ -28,7 +28,7 @@ from .constants import (
     tensor_of_number,
 )
 from .declaration import require_parameters
-from .derive import ZERO
+from .derive import REFUSED, ZERO
 from .differentiated import is_recorded
 from .gradients import CONDITIONS, as_array
 from .kinds import ArgumentError
@@ -52,8 +52,8 @@ class PointwiseOp(PointwiseForm):
     """A pointwise op as it runs."""
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
-        """Register what PyTorch has no meaning for: of `dtypes`, the operands', and of `operands`
-        if it names them, the text that says so, or None.
+        """Register what PyTorch has no meaning for: of `dtypes`, the operands', and of `operands`,
+        and the op's numbers behind them, if it names them, the text that says so, or None.
         """
         require_parameters(f"{self.name}: a refusal", tell, ("dtypes", "operands"))
         self.refusals.append(tell)
@@ -91,7 +91,7 @@ class PointwiseOp(PointwiseForm):
             found = result_dtype(operands[self.tensors[0] in CONDITIONS :])
         if self.refusals:
             # Numbers that say how to compute do not lift what they are computed of.
-            self.require_meaning(operands[: len(self.tensors)])
+            self.require_meaning(operands)
         if found.is_complex and not self.takes_complex:
             raise NoKernelError(
                 f'"{self.called}" not implemented for {WORDS[found]!r}: take its parts'
@@ -110,7 +110,8 @@ class PointwiseOp(PointwiseForm):
 
     def require_meaning(self, operands: Sequence[Any]) -> None:
         """Raise RuntimeError for operands that a refusal of the op speaks of."""
-        dtypes = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+        found = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
+        dtypes = found[: len(self.tensors)]
         for tell in self.refusals:
             text = tell(dtypes, operands) if tell.__code__.co_argcount == 2 else tell(dtypes)
             if text is not None:
@@ -389,4 +390,4 @@ def pointwise(
     return declare
 
 
-__all__ = ["ZERO", "PointwiseOp", "pointwise", "refused"]
+__all__ = ["REFUSED", "ZERO", "PointwiseOp", "pointwise", "refused"]

@@ -12,7 +12,7 @@ from ..core.errors import DeclarationError
 from ..core.scalar import Body
 from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from .declaration import defaults_of, require_word
-from .derive import adjoint_of, gradient_of, tensor_expression, with_defaults
+from .derive import REFUSED, adjoint_of, gradient_of, refusing, tensor_expression, with_defaults
 from .gradients import in_used_order
 from .node_writer import Gradient, OpNode, Recording, node_class
 from .op import Op
@@ -22,7 +22,8 @@ from .op import Op
 # PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only what is compared with
 # elements or stands among them is rounded first. These are the ops that take a number in place of a
 # tensor as it is; the others round it.
-SCALING = frozenset({"mul", "div", "floor_divide", "trunc_divide"})
+_QUOTIENTS = frozenset({"floor_divide", "floored_divide", "trunc_divide"})
+SCALING = frozenset({"mul", "div"}) | _QUOTIENTS
 _KEEPING = SCALING | {"lerp", "pow", "xlogy"}
 _BOUNDS = frozenset({"lower", "upper"})
 
@@ -81,7 +82,7 @@ class PointwiseForm(Op):
         # See Note [Numbers beside half types].
         kept = self.tensors if self.name in _KEEPING else ()
         self.exact_names = frozenset({*self.number_names, *kept}) - _BOUNDS
-        if self.name in ("floor_divide", "trunc_divide"):
+        if self.name in _QUOTIENTS:
             self.exact_names -= {"input"}  # a dividend is rounded
         self.body_names = (*self.tensors, *self.number_names)
         self.held_names = frozenset(held.split())
@@ -123,6 +124,11 @@ class PointwiseForm(Op):
         usual.usual = usual
         return usual
 
+    @property
+    def looks_at_numbers(self) -> bool:
+        """Whether a refusal may speak of the op's numbers, which no short path looks at."""
+        return bool(self.attributes) and any(t.__code__.co_argcount == 2 for t in self.refusals)
+
     def is_usual(self, numbers: Sequence[Any]) -> bool:
         """Return whether numbers are the op's defaults: `usual` is then the shorter form of it."""
         if self.usual is None:
@@ -151,7 +157,7 @@ class PointwiseForm(Op):
     @cached_property
     def gradient_bodies(self) -> tuple[Body | None, ...]:
         """Per input, the gradient in terms of the op's names, out and g; None where it has none."""
-        read = [None if p is None else self._read(p, "out", "g") for p in self.partials]
+        read = [None if p in (None, REFUSED) else self._read(p, "out", "g") for p in self.partials]
         return tuple([None if body is None else gradient_of(body) for body in read])
 
     @cached_property
@@ -163,10 +169,7 @@ class PointwiseForm(Op):
     def adjoints(self) -> tuple[Any, ...]:
         """The derivatives for complex numbers, where g is a gradient."""
         names = (*self.whole.body_names, "out", "g")
-        return tuple(
-            None if b is None else tensor_expression(Body.of(b.tree, names))
-            for b in self.adjoint_bodies
-        )
+        return self._expressions([b and Body.of(b.tree, names) for b in self.adjoint_bodies])
 
     @cached_property
     def gradient_needs_first(self) -> bool:
@@ -180,7 +183,7 @@ class PointwiseForm(Op):
         """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the
         jvp.
         """
-        return tuple(None if b is None else tensor_expression(b) for b in self.gradient_bodies)
+        return self._expressions(self.gradient_bodies)
 
     @cached_property
     def derivatives(self) -> tuple[Any, ...]:
@@ -188,15 +191,37 @@ class PointwiseForm(Op):
         if self.whole is self:
             return self.vjps
         names = (*self.whole.body_names, "out", "g")
+        return self._expressions([b and Body.of(b.tree, names) for b in self.gradient_bodies])
+
+    def _expressions(self, bodies: Sequence[Body | None]) -> tuple[Any, ...]:
+        pairs = zip(self.refusing, bodies, strict=True)
+        return tuple([refuse or (body and tensor_expression(body)) for refuse, body in pairs])
+
+    @cached_property
+    def refusing(self) -> tuple[Callable[..., Any] | None, ...]:
+        """Per input what refuses its gradient; None where there is one, or nothing to refuse."""
+        refused = [partial == REFUSED for partial in self.partials]
+        alike = len(set(refused)) == 1
         return tuple(
-            None if b is None else tensor_expression(Body.of(b.tree, names))
-            for b in self.gradient_bodies
+            [
+                refusing(self.name, "" if alike else name) if is_refused else None
+                for name, is_refused in zip(self.tensors, refused, strict=True)
+            ]
         )
+
+    @property
+    def node_name(self) -> str:
+        """What `grad_fn` shows."""
+        if self.differentiable and set(self.partials) == {REFUSED}:
+            return "NotImplemented"  # PyTorch's word, which no user takes for Python's
+        return super().node_name
 
     def taken(self, i: int) -> tuple[str, ...]:
         """Return the names that the gradient by input i is made of, in the order of its kernel."""
         body = self.gradient_bodies[i]
-        return () if body is None else in_used_order(body).names
+        if body is None:
+            return ("g",) if self.refusing[i] else ()
+        return in_used_order(body).names
 
     @property
     def may_record(self) -> bool:
@@ -216,7 +241,8 @@ class PointwiseForm(Op):
         fresh = True
         for i, body in enumerate(self.gradient_bodies):
             if body is None:
-                gradients.append(None)
+                refused = Gradient(("g",), ("g",), frozenset())
+                gradients.append(refused if self.refusing[i] else None)
                 continue
             bodies = [form.gradient_bodies[i] for form in forms]
             may_be_g = any(one is not None and one.text == "g" for one in bodies)

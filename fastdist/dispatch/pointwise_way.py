@@ -188,6 +188,9 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
     found: list[Callable[..., Any] | None] = []
     bodies = op.adjoint_bodies if facts.dtype.is_complex else op.gradient_bodies
     for i, (body, target) in enumerate(zip(bodies, layouts, strict=True)):
+        if op.refusing[i]:
+            found.append(op.refusing[i])
+            continue
         if body is None or (body.text == "g" and target is facts):
             found.append(None)
             continue

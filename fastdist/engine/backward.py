@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..core.errors import GraphError, ShapeError
+from ..core.errors import GraphError, ShapeError, out_of_memory
 from ..graph.add_gradients import first_gradient
 from ..graph.modes import InlinePass, modes, set_grad_mode, tls
 from ..graph.node import Node, node_of, output_number
@@ -114,6 +114,8 @@ def _run_inline(inline_pass: InlinePass, recorded: bool, work: Callable[..., T],
         for callback in inline_pass[1]:
             callback()
         return found
+    except MemoryError as error:
+        raise out_of_memory(error) from error
     finally:
         # See Note [Ctrl-C and grad mode]
         tls.inline_pass = outer

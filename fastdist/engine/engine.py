@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
-from ..core.errors import GraphError
+from ..core.errors import GraphError, out_of_memory
 from ..core.time_ranges import time_range, time_ranges
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
@@ -69,9 +69,11 @@ class Engine:
             queue.push(NodeTask(task, root, InputBuffer(0)))
             self.run_until_complete(task, queue)
             return task.future.wait()
-        except BaseException:
+        except BaseException as error:
             after_pass(task.other_streams)
             task.forget_error()
+            if isinstance(error, MemoryError):
+                raise out_of_memory(error) from error
             raise
 
     def run_until_complete(self, task: GraphTask, queue: ReadyQueue) -> None:

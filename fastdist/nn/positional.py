@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import uint8
 from ..dispatch.arguments import checked
 from ..ops.dropout import drop_channels
 from ..ops.embedding import bound_norms
@@ -167,7 +168,9 @@ def adaptive_max_pool1d(input: Tensor, output_size: Any) -> tuple[Tensor, Tensor
 
 @checked
 def constant_pad_nd(input: Tensor, pad: Any, value: complex = 0) -> Tensor:
-    """Return nn.functional.pad by a constant."""
+    """Return nn.functional.pad by a constant; below 0 a whole one wraps around in uint8."""
+    if isinstance(value, int) and -256 < value < 0 and input.dtype is uint8:
+        value += 256
     return F.pad(input, pad, "constant", value)
 
 

@@ -7,6 +7,10 @@ overflow: the second derivative would be 0 * inf.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.dtypes import WORDS, DType, float_limits
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only, no_bool
@@ -316,6 +320,17 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 softshrink.refusal(floating_only("softshrink_check"))
+
+
+@softshrink.refusal
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
+    most = float(float_limits(dtypes[0]).max)
+    for lambd in operands[1:]:  # none stands there for the default
+        if not 0 <= lambd <= most:
+            word = WORDS[dtypes[0]]
+            raise RuntimeError(
+                f"lambda must be in range [0, {most:g}] for input dtype {word}, but found {lambd}"
+            )
 
 
 gelu_exact.refusal(floating_only("GeluKernelImpl"))

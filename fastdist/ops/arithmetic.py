@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_
 from ..dispatch.constants import require_held
-from ..dispatch.pointwise import ZERO, pointwise
+from ..dispatch.pointwise import REFUSED, ZERO, pointwise
 from ..dispatch.promotion import result_dtype
 from ..tensor.tensor import Tensor
 from .refusals import floating_only, no_bool
@@ -74,12 +74,24 @@ def div(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other, in floating point."""
 
 
-@pointwise("floor_divide(input, other)", [ZERO, ZERO], dtype="number", node="div.2")
+@pointwise("floor_divide(input, other)", [REFUSED, REFUSED], dtype="number")
 def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return the largest integer not above input / other.
 
-    Raises  RuntimeError for an integer divided by zero
+    Raises  RuntimeError for an integer divided by zero, and in a backward pass
     """
+
+
+@pointwise(
+    "floor_divide(input, other)",
+    [ZERO, ZERO],
+    dtype="number",
+    homes="nowhere",
+    known_as="div",
+    node="div.2",
+)
+def floored_divide(input: Tensor, other: Tensor) -> Tensor:
+    """Return what floor_divide does, with gradients of 0, as of a step."""
 
 
 @pointwise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.dtypes import DType
-from ..dispatch.pointwise import ZERO, pointwise
+from ..dispatch.pointwise import REFUSED, ZERO, pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only
 
@@ -119,7 +119,11 @@ def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
     """Return input, but no more than bound; ties give input the gradient."""
 
 
-@pointwise("where(input == T(0), values, maximum(sign(input), T(0)))", numbers="nowhere")
+@pointwise(
+    "where(input == T(0), values, maximum(sign(input), T(0)))",
+    [REFUSED, REFUSED],
+    numbers="nowhere",
+)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """Return 0 below zero, 1 above it, and values at zero."""
 

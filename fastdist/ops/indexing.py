@@ -214,7 +214,6 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
 
 @structured(
     "indexing.scatter_add",
-    has_out=False,
     fresh=True,
     homes="function method inplace",
     batch="same axes",

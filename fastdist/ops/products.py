@@ -256,11 +256,13 @@ _kernel = linear_kernel.public
 
 
 @composite(function=False, method=False, functional=True, early=False)
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:
     """Return input @ weight.T + bias.
 
     Shape   (..., n), (m, n), (m) -> (..., m)
     """
+    if out is not None:
+        return given_out("linear", out, linear(input, weight, bias), (input, weight, bias))
     if input.__class__ not in PLAIN or weight.__class__ not in PLAIN:
         found = offer(linear, (input, weight, bias) if bias is not None else (input, weight), {})
         if found is not NOT_TAKEN:

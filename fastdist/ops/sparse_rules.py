@@ -343,6 +343,7 @@ for _name in ZERO_AT_ZERO:
     on_sparse(f"{_name}_")(_in_place(_name))
 
 
+@on_sparse("floored_divide")
 @on_sparse("floor_divide")
 def _floor_divide(input: Any, other: Any) -> Any:
     if not is_sparse(input) or (isinstance(other, Tensor) and other.facts.shape):

@@ -6,7 +6,7 @@ import math
 
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.pointwise import pointwise
+from ..dispatch.pointwise import REFUSED, pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only
 
@@ -132,7 +132,7 @@ def xlog1py(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise(
     "zeta(input, other)",
-    [None, "g * (-input) * zeta(input + T(1), other)"],
+    [REFUSED, "g * (-input) * zeta(input + T(1), other)"],
     dtype="floating",
     homes="special",
     known_as="special_zeta",
@@ -143,7 +143,7 @@ def zeta(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise(
     "igamma(input, other)",
-    [None, "g * exp((input - T(1)) * log(other) - other - lgamma(input))"],
+    [REFUSED, "g * exp((input - T(1)) * log(other) - other - lgamma(input))"],
     dtype="floating",
     numbers="nowhere",
 )
@@ -153,7 +153,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
 
 @pointwise(
     "igammac(input, other)",
-    [None, "-g * exp((input - T(1)) * log(other) - other - lgamma(input))"],
+    [REFUSED, "-g * exp((input - T(1)) * log(other) - other - lgamma(input))"],
     dtype="floating",
     numbers="nowhere",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import WORDS, bool_, complex128, float64, float_limits, int64, uint8
+from ..core.dtypes import WORDS, DType, bool_, complex128, float64, float_limits, int64, uint8
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.constants import held
@@ -30,7 +30,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode is None:
         return _ops["div"].public(input, other, out=out)  # type: ignore[no-any-return]
     if rounding_mode == "floor":
-        return _ops["floor_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
+        return _ops["floored_divide"].public(input, other, out=out)  # type: ignore[no-any-return]
     if rounding_mode != "trunc":
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
@@ -203,21 +203,30 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     complex128.
     """
     given = (input, exponent)
-    dtype = complex128 if result_dtype(given).is_complex else float64
+    dtype = _dtype_of_float_power(given)
+    if isinstance(out, Tensor):
+        _require_wide("output given to float_power", out, dtype)
     wide = [o.to(dtype) if isinstance(o, Tensor) else o for o in given]
     return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
 
 
 @composite(name="float_power_", function=False)
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
-    """In-place version of float_power, for tensors of float64."""
-    if input.facts.dtype is not float64:
-        raise DTypeError(
-            "the base given to float_power_ has dtype "
-            f"{WORDS[input.facts.dtype]} but the operation's result requires dtype Double: "
-            "use float_power, which returns it"
-        )
+    """In-place version of float_power, for tensors of its result's dtype."""
+    _require_wide("base given to float_power_", input, _dtype_of_float_power((input, exponent)))
     return inplace_of("float_power", float_power)(input, exponent)
+
+
+def _dtype_of_float_power(given: tuple[Any, Any]) -> DType:
+    return complex128 if result_dtype(given).is_complex else float64
+
+
+def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
+    if tensor.facts.dtype is not dtype:
+        raise DTypeError(
+            f"the {what} has dtype {WORDS[tensor.facts.dtype]} but the operation's result requires "
+            f"dtype {WORDS[dtype]}: use float_power, which returns it"
+        )
 
 
 @composite(inplace=True)

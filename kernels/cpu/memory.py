@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy._core import multiarray
 
+from fastdist.core.errors import ShapeError, out_of_memory
+
 if TYPE_CHECKING:
     from .kept_blocks import Keeper
 
@@ -80,7 +82,14 @@ class _State:
 
 
 def _block(shape: Sequence[int], dtype: Any) -> Array:
-    return (_State.make or _maker_of_blocks())(shape, dtype)
+    try:
+        return (_State.make or _maker_of_blocks())(shape, dtype)
+    except MemoryError as error:
+        raise out_of_memory(error) from error
+    except ValueError as error:
+        raise ShapeError(
+            f"Storage size calculation overflowed with sizes={list(shape)} of {dtype}"
+        ) from error
 
 
 def _maker_of_blocks() -> Maker:

@@ -81,9 +81,10 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
     "elu": (lambda x: F.elu(-x, 70000.0), -6660.0, -63344.0),
     "celu": (lambda x: F.celu(-x, 1e-9), -0.0, -0.0),
     "softplus": (lambda x: F.softplus(x, 70000.0), 0.1, 1.0),
-    "floor_divide": (lambda x: x // 0.1, 0.0, 0.0),  # 0.1 is a little less in float16
+    # 0.1 is a little less in float16
+    "floored_divide": (lambda x: fd.div(x, 0.1, rounding_mode="floor"), 0.0, 0.0),
     "trunc_divide": (lambda x: fd.div(x, 0.1, rounding_mode="trunc"), 0.0, 0.0),
-    "floor by a tensor": (lambda x: x // fd.tensor(0.1), 0.0, 0.0),
+    "floor by a tensor": (lambda x: fd.div(x, fd.tensor(0.1), rounding_mode="floor"), 0.0, 0.0),
     "hardtanh": (lambda x: F.hardtanh(x, -0.1, 0.1), 0.1, 1.0),
     "clamp": (lambda x: x.clamp(-1.0, 0.1), 0.1, 1.0),
     "pow": (lambda x: x**1.0003, 0.0999, 1.0),

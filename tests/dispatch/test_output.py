@@ -12,6 +12,7 @@ import fastdist as fd
 from fastdist.autograd import forward_ad
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.dispatch.structured import StructuredOp
+from fastdist.nn import functional as F
 from tests.dispatch.paths import general_calls
 
 WARNING = (
@@ -273,6 +274,63 @@ def test_softmax_writes_into_an_out_of_its_dtype(name: str, dtype: Any) -> None:
     assert x.tolist() == expected.tolist()
     with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
         function(x.requires_grad_(), 1, out=fd.empty(3, 5, dtype=dtype))
+
+
+CAST = {
+    "add": lambda x, out: fd.add(x, 1, out=out),
+    "sum": lambda x, out: fd.sum(x, 0, out=out),
+    "cat": lambda x, out: fd.cat([x, x], out=out),
+    "max of all": lambda x, out: fd.max(x, out=out),
+    "std": lambda x, out: fd.std(x, out=out),
+    "abs of complex": lambda x, out: fd.abs(x.to(fd.complex64), out=out),
+    "cholesky": lambda x, out: fd.cholesky(x.T @ x + fd.eye(2), out=out),
+}
+NOT_CAST = {
+    "matmul": lambda x, out: fd.matmul(x, x.T, out=out),
+    "addmm": lambda x, out: fd.addmm(x, fd.eye(3), x, out=out),
+    "linear": lambda x, out: F.linear(x, x, out=out),
+    "sort": lambda x, out: fd.sort(x, out=(out, fd.empty(0, dtype=fd.int64))),
+    "max along an axis": lambda x, out: fd.max(x, 0, out=(out, fd.empty(0, dtype=fd.int64))),
+    "where": lambda x, out: fd.where(x > 1, x, x, out=out),
+    "tril": lambda x, out: fd.tril(x, out=out),
+    "scatter_add": lambda x, out: fd.scatter_add(x, 0, fd.zeros(1, 1).long(), x, out=out),
+    "solve": lambda x, out: fd.linalg.solve(fd.eye(3), x, out=out),
+}
+
+
+@pytest.mark.parametrize("name", [*CAST, *NOT_CAST])
+def test_an_out_of_a_wider_dtype_is_written_where_pytorch_casts(name: str) -> None:
+    """See Note [Casting into out] in dispatch/output.py."""
+    call = CAST.get(name) or NOT_CAST[name]
+    x, wide, same = fd.randn(3, 2), fd.empty(0, dtype=fd.float64), fd.empty(0)
+    call(x, same)
+    if name in CAST:
+        call(x, wide)
+        assert wide.float().tolist() == same.tolist()
+    else:
+        with pytest.raises(RuntimeError, match=r"dtype float32, but got float64|expected float32"):
+            call(x, wide)
+
+
+def test_whether_all_or_any_is_written_into_bool_or_uint8() -> None:
+    for x in (fd.tensor([0, 2], dtype=fd.uint8), fd.tensor([0.0, 2.0])):
+        for dtype in (fd.bool, fd.uint8):
+            out = fd.empty((), dtype=dtype)
+            assert fd.any(x, out=out).item() == 1 and fd.all(x, out=out).item() == 0
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+            fd.all(x, out=fd.empty(()))
+
+
+def test_float_power_writes_into_its_own_dtype_alone() -> None:
+    x = fd.ones(2, dtype=fd.complex128)
+    assert x.float_power_(2).tolist() == [1, 1]
+    for call in (
+        lambda: fd.ones(2).float_power_(2),
+        lambda: fd.ones(2).double().float_power_(2j),
+        lambda: fd.float_power(fd.ones(2), 2, out=fd.empty(2, dtype=fd.complex128)),
+    ):
+        with pytest.raises(RuntimeError, match="but the operation's result requires dtype"):
+            call()
 
 
 REFUSED_SECOND: dict[str, Callable[[], Any]] = {

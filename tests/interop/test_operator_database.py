@@ -36,7 +36,6 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (r"nn\.functional\.batch_norm", r"call: raises"): "nothing without axes has channels",
     (r"gather", r"call: raises"): "PyTorch looks at no dtype of an index without elements",
     (r"gather", r"mistake: class"): "an index that an axis does not have is an IndexError anywhere",
-    (r"nn\.functional\.softshrink", r"mistake: accepted"): "the formula has a meaning below 0",
     (r"(kthvalue|topk|.*sort|.*median|mode).*", r".*: value"): "any of equal ones may be named",
     (r"(.*\.)?(svd|eig|eigh|qr|lobpcg)", r".*: value"): "vectors may be turned about",
     (r"logcumsumexp", r".*: value"): "a logarithm's angle counts but for whole turns",
@@ -44,7 +43,12 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (r"(cumsum|cumprod|nansum|lu)", r"out of a lesser dtype: raises"): (
         "PyTorch computes them in out's dtype, or casts without a word"
     ),
-    (r"(nn\.functional\.linear|scatter_add)", r".*out.*: raises"): "they take no out=",
+    (r"(diff|linalg\.matrix_power|linalg\.lstsq)", r"out of a wider dtype: raises"): (
+        "PyTorch casts if the last of its inner ops does"
+    ),
+    (r"(bernoulli|cum.*|nanmean|nansum|std|var|round\..*)", r"out of a wider dtype: accepts"): (
+        "PyTorch casts, but not to each dtype nor with each option"
+    ),
     (r"(masked_select|kthvalue|take|cat|gather)", r"mistake: accepted"): (
         "an out that shares memory is written after all is read, so that nothing is lost"
     ),
@@ -146,7 +150,7 @@ def of_methods(op: Any, taken: Any, by_chance: bool) -> Iterator[tuple[str, str]
 def of_out(op: Any, ours: Any, taken: Any, result: Any, by_chance: bool) -> Iterator[Any]:
     import torch
 
-    from tests.interop.operator_database import Taken, leaves, tried
+    from tests.interop.operator_database import DTYPES, Taken, leaves, tried
 
     parts = leaves(result)
     if not all(isinstance(one, torch.Tensor) for one in parts):
@@ -159,7 +163,12 @@ def of_out(op: Any, ours: Any, taken: Any, result: Any, by_chance: bool) -> Iter
         given, our_given = taken.theirs(), taken.ours()
         theirs = tried(op.op, given[0], *given[1], **given[2], out=there)
         found = tried(ours, our_given[0], *our_given[1], **our_given[2], out=here)
-        told = outcomes_differ(check, (there, theirs[1]), (here, found[1]), by_chance)
+        # What was computed in a lesser dtype has the digits of that.
+        computed = [
+            [one.to(part.dtype) for one, part in zip(leaves(there), parts, strict=True)],
+            [one.to(DTYPES[part.dtype]) for one, part in zip(leaves(here), parts, strict=True)],
+        ]
+        told = outcomes_differ(check, (computed[0], theirs[1]), (computed[1], found[1]), by_chance)
         if told is not None:
             yield told
         elif found[1] is None:
@@ -190,12 +199,21 @@ def _whole(one: Any) -> Any:
     return torch.uint8 if one.dtype is torch.bool else torch.bool
 
 
+def _wider(one: Any) -> Any:
+    import torch
+
+    if one.is_complex() or one.dtype is torch.float64:
+        return torch.complex128
+    return torch.float64 if one.is_floating_point() else torch.float32
+
+
 OUTS = {
     "out": _of,
     "out with gaps": _with_gaps,
     "empty out": lambda one: _of(one, (0,)),
     "longer out": lambda one: _of(one, [n + 1 for n in one.shape] or [1]),
     "out of a lesser dtype": lambda one: _of(one, dtype=_whole(one)),
+    "out of a wider dtype": lambda one: _of(one, dtype=_wider(one)),
 }
 
 

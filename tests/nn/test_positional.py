@@ -47,6 +47,7 @@ TABLE, PLACES = T(5, 2), fd.tensor([0, 3, 1])
             F.adaptive_max_pool1d(CHANNELS, 2, return_indices=True)[1],
         ),
         (fd.constant_pad_nd(X, (1, 0), 3), F.pad(X, (1, 0), value=3)),
+        (fd.constant_pad_nd(X.byte(), (1, 0), -1), F.pad(X.byte(), (1, 0), value=255)),
         (
             fd.affine_grid_generator(T(2, 2, 3) * 0, (2, 1, 3, 4), False),
             F.affine_grid(T(2, 2, 3) * 0, (2, 1, 3, 4), False),

@@ -215,7 +215,14 @@ BINARY = [
     Row("rsub", (ANY, ANY), lambda x, y: y - x, tolerance=1e-5),
     Row("mul", (ANY, ANY), np.multiply),
     Row("div", (ANY, POSITIVE), np.divide),
-    Row("floor_divide", ((1.1, 1.9), (0.95, 1.05)), np.floor_divide),
+    Row("floor_divide", ((1.1, 1.9), (0.95, 1.05)), np.floor_divide, differentiable=False),
+    Row(
+        "floored_divide",
+        ((1.1, 1.9), (0.95, 1.05)),
+        lambda x, y, rounding_mode: np.floor_divide(x, y),
+        call="div",
+        numbers={"rounding_mode": "floor"},
+    ),
     Row(
         "trunc_divide",
         ((-1.9, -1.1), (0.95, 1.05)),

@@ -417,6 +417,13 @@ def test_masked_fill_takes_a_tensor_whose_number_fits() -> None:
     assert FLOATS.masked_fill(BOOLS, fd.tensor(-math.inf).double()).tolist() == [-math.inf, 4.0]
 
 
+@pytest.mark.parametrize("lambd", [-0.5, -1, math.inf, math.nan, 1e39])
+def test_softshrink_draws_no_number_away_from_0(lambd: float) -> None:
+    with pytest.raises(RuntimeError, match=r"lambda must be in range \[0, 3.40282e\+38\] for inp"):
+        fd.nn.functional.softshrink(FLOATS, lambd)
+    assert fd.nn.functional.softshrink(FLOATS, 0).tolist() == [3.0, 4.0]
+
+
 @pytest.mark.parametrize("name", ["isneginf", "isposinf", "signbit"])
 def test_what_says_whether_writes_into_bool_alone(name: str) -> None:
     with pytest.raises(RuntimeError, match="Expected out tensor to have dtype bool, but got"):

@@ -71,6 +71,41 @@ ROWS: dict[str, tuple[Call, Any, Any, Any]] = {
 }  # fmt: skip
 
 
+REFUSED: dict[str, Callable[..., Any]] = {
+    "floor_divide": lambda x: x // 2,
+    "floor_divide of a number": lambda x: 2 // x,
+    "floor_divide_": lambda x: x.clone().floor_divide_(2),
+    "heaviside": lambda x: fd.heaviside(x, fd.ones(2)),
+    "igamma": lambda x: fd.igamma(x, fd.ones(2)),
+    "igammac": lambda x: fd.igammac(x, fd.ones(2)),
+    "zeta": lambda x: fd.special.zeta(x, fd.ones(2)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_gradient_that_means_nothing_is_refused_not_left_out(name: str) -> None:
+    x = fd.tensor([2.5, 3.5], requires_grad=True)
+    found = REFUSED[name](x)
+    assert found.requires_grad
+    with pytest.raises(NotImplementedError, match=r"derivative for .* is not implemented"):
+        found.sum().backward()
+    with fd.autograd.forward_ad.dual_level():
+        dual = fd.autograd.forward_ad.make_dual(x.detach(), fd.ones(2))
+        with pytest.raises(NotImplementedError, match=r"derivative for .* is not implemented"):
+            REFUSED[name](dual)
+    assert x.grad is None and not REFUSED[name](x.detach()).requires_grad
+
+
+def test_a_quotient_rounded_by_div_has_a_gradient_of_zeros() -> None:
+    x = fd.tensor([2.5, 3.5], requires_grad=True)
+    y = fd.tensor([2.0, 3.0], requires_grad=True)
+    fd.div(x, y, rounding_mode="floor").sum().backward()
+    assert x.grad is not None and y.grad is not None
+    assert x.grad.tolist() == y.grad.tolist() == [0.0, 0.0]
+    (by_y,) = fd.autograd.grad((x % y).sum(), y, create_graph=True)
+    assert fd.autograd.grad(by_y.sum(), y)[0].tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_value_and_gradient_are_pytorch_s(name: str) -> None:
     call, given, value, gradient = ROWS[name]

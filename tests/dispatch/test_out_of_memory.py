@@ -1,0 +1,68 @@
+"""What the machine has no memory for: a RuntimeError as in PyTorch, and a MemoryError."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+MANY = 1 << 45  # of float32 the half of what an address reaches
+CALLS: dict[str, Callable[[], Any]] = {
+    "empty": lambda: fd.empty(MANY),
+    "zeros": lambda: fd.zeros(MANY),
+    "arange": lambda: fd.arange(MANY),
+    "rand": lambda: fd.rand(MANY),
+    "add": lambda: fd.ones(1).expand(MANY) + 1,
+    "clone": lambda: fd.ones(1).expand(MANY).clone(),
+    "to": lambda: fd.ones(1).expand(MANY).double(),
+    "matmul": lambda: fd.ones(1 << 22, 1) @ fd.ones(1, 1 << 23),
+    "cat": lambda: fd.cat([fd.ones(1).expand(MANY)] * 2),
+    "pad": lambda: fd.nn.functional.pad(fd.ones(1), (MANY, 0)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_both_errors_catch_it(name: str) -> None:
+    for kind in (RuntimeError, MemoryError, fd.OutOfMemoryError):
+        with pytest.raises(kind, match="can't allocate memory: Unable to allocate"):
+            CALLS[name]()
+
+
+@pytest.mark.parametrize("shape", [(1 << 61,), (1 << 62, 8)])
+def test_a_size_that_no_number_holds_is_told_as_such(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError, match=r"Storage size calculation overflowed with sizes=\["):
+        fd.empty(shape, dtype=fd.float64)
+
+
+LOOP = """
+import resource
+import fastdist as fd
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+x, y = fd.ones(4096, 1, requires_grad=True), fd.ones(1, 4096, requires_grad=True)
+calls = {
+    "pointwise": lambda: x * y,
+    "product": lambda: x @ y,
+    "backward": lambda: fd.autograd.grad((x @ y).exp().sum(dim=(0, 1)), x, create_graph=True),
+}
+for name, call in calls.items():
+    kept = []
+    try:
+        for _ in range(100):
+            kept.append(call())
+    except RuntimeError as error:
+        assert isinstance(error, MemoryError), error
+        print(name, len(kept) > 1)
+"""
+
+
+def test_a_call_that_went_well_before_says_it_too() -> None:
+    """The short paths, which the first calls are not on."""
+    found = subprocess.run(
+        [sys.executable, "-c", LOOP], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.split() == ["pointwise", "True", "product", "True", "backward", "True"]
