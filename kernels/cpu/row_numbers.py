@@ -21,8 +21,14 @@ WIDE: Final = ir.DoubleType()
 # A vector, whatever the machine's own, and how many a loop takes a turn.
 BYTES: Final = 64
 VECTORS: Final = 4
+# ln 2 in two parts, of which the first times a small whole number is exact.
+_LN2: Final = {
+    "float32": (0.693359375, -0.00021219444),
+    "float64": (0.693147175014019, 5.5459262969660605e-09),
+}
 CONTRACT: Final = ("contract",)
-_SCALES: Final = "+avx512f" in _codegen.get_host_cpu_features()
+# Whether a register is a table of as many numbers as it has lanes, and something scales by 2^n.
+_HAS_TABLES: Final = "+avx512f" in _codegen.get_host_cpu_features()
 
 
 class Numbers:
@@ -31,6 +37,9 @@ class Numbers:
     def __init__(self, builder: Any, element: Any, lanes: int) -> None:
         self.builder, self.element, self.lanes = builder, element, lanes
         self.is_32 = isinstance(element, ir.FloatType)
+        self._name = "float32" if self.is_32 else "float64"
+        self._ln2 = _LN2[self._name]
+        self._held: dict[Any, Any] = {}
         bits = I32 if self.is_32 else I64
         self.type = ir.VectorType(element, lanes) if lanes else element
         self.integer = ir.VectorType(bits, lanes) if lanes else bits
@@ -39,6 +48,20 @@ class Numbers:
         """Return a number in each lane."""
         value = float(np.float32(value)) if self.is_32 else value
         return ir.Constant(self.type, [value] * self.lanes if self.lanes else value)
+
+    def held(self, value: float | tuple[float, ...]) -> Any:
+        """Return a number in each lane, or a number for each, that a register keeps: LLVM would
+        load what it knows to be constant in each turn of a loop.
+        """
+        if value not in self._held:
+            if isinstance(value, tuple):
+                constant = ir.Constant(self.type, list(value))
+            else:
+                constant = self.constant(value)
+            kind = ir.FunctionType(self.type, [self.type])
+            with self.builder.goto_entry_block():
+                self._held[value] = self.builder.asm(kind, "", "=v,0", [constant], False)
+        return self._held[value]
 
     def whole(self, value: int) -> Any:
         """Return a whole number of the element's size in each lane."""
@@ -74,32 +97,88 @@ class Numbers:
         bits = 0x7F800000 if self.is_32 else 0x7FF0000000000000
         return ir.Constant(I32 if self.is_32 else I64, bits)
 
-    def exp(self, x: Any) -> Any:
-        """Return exp(x), by what vector_math says of it."""
-        build, is_32 = self.builder, self.is_32
+    def exp(self, x: Any, is_bounded: bool = False) -> Any:
+        """Return exp(x), which is at most 1 if it is_bounded; within 1.06 units in the last place.
+
+        By vector_math's steps, or from a table of powers of 2: then r is 1/16 of that (1/8 in
+        float64), and 2 terms of a polynomial do (6) instead of 5 (11).
+        """
+        is_32, by_table = self.is_32, self.lanes and _HAS_TABLES
+        constant = self.held if by_table else self.constant
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
-        high = 0.693359375 if is_32 else 0.693147175014019
-        low = -0.00021219444 if is_32 else 5.5459262969660605e-09
-        bias, shift, one = self.whole(127 if is_32 else 1023), self.whole(23 if is_32 else 52), 1
-        rounder = self.constant(1.5 * 2.0 ** (23 if is_32 else 52))
-        y = self.greater(self.constant(bottom), self.smaller(self.constant(top), x))
-        z = self.fma(y, self.constant(1 / math.log(2)), rounder)
-        n = build.fsub(z, rounder)
-        r = self.fma(n, self.constant(-low), self.fma(n, self.constant(-high), y))
-        first, *others = polynomials.EXP if is_32 else polynomials.EXPM1["float64"]
-        tail = self.constant(first)
+        y = x if is_bounded else self.smaller(constant(top), x)
+        y = self.greater(constant(bottom), y)
+        # Added and subtracted it rounds: to whole numbers, or to the parts that a table has.
+        parts = self.lanes if by_table else 1
+        rounder = constant(1.5 * 2.0 ** (23 if is_32 else 52) / parts)
+        z = self.fma(y, constant(1 / math.log(2)), rounder)
+        n = self.builder.fsub(z, rounder)
+        r = self.fma(n, constant(-self._ln2[0]), y)
+        r = self.fma(n, constant(-self._ln2[1]), r)
+        if by_table:
+            tail = self._series(polynomials.EXP_OF_PART[self._name], r, constant)
+            tail = self.fma(tail, r, constant(1.0))
+            step = self._of_table([2.0 ** (i / parts) for i in range(parts)], z)
+            return self._scaled(self.fma(step, self.builder.fmul(tail, r), step), n)
+        tail = self._series(polynomials.EXP if is_32 else polynomials.EXPM1["float64"], r, constant)
+        made = self.fma(self.fma(tail, r, constant(1.0)), r, constant(1.0))
+        return self._times_power(made, z, rounder)
+
+    def _series(self, coefficients: Sequence[float], x: Any, constant: Any) -> Any:
+        """Return Horner's rule."""
+        first, *others = coefficients
+        value = constant(first)
         for coefficient in others:
-            tail = self.fma(tail, r, self.constant(coefficient))
-        made = self.fma(self.fma(tail, r, self.constant(1.0)), r, self.constant(1.0))
-        if self.lanes and _SCALES:
-            return self._scaled(made, n)
+            value = self.fma(value, x, constant(coefficient))
+        return value
+
+    def _times_power(self, x: Any, z: Any, rounder: Any) -> Any:
+        """Return x * 2**n, for the n that z has behind rounder."""
+        build, is_32 = self.builder, self.is_32
+        bias, shift = self.whole(127 if is_32 else 1023), self.whole(23 if is_32 else 52)
         k = build.sub(build.bitcast(z, self.integer), build.bitcast(rounder, self.integer))
-        half = build.ashr(k, self.whole(one))
+        half = build.ashr(k, self.whole(1))
         # Two factors: one alone would overflow, or round a subnormal result twice.
         for part in (half, build.sub(k, half)):
             power = build.shl(build.add(part, bias), shift)
-            made = build.fmul(made, build.bitcast(power, self.type))
-        return made
+            x = build.fmul(x, build.bitcast(power, self.type))
+        return x
+
+    def log(self, x: Any) -> Any:
+        """Return log(x) of float64, by what vector_math says of it: LLVM makes vectors of that, of
+        the numbers of several rows, and calls libm for each otherwise.
+        """
+        build, constant, shift = self.builder, self.constant, self.whole(52)
+        root = self.whole(int(np.float64(math.sqrt(0.5)).view(np.int64)))
+        is_small = build.fcmp_ordered("<", x, constant(np.finfo(np.float64).tiny))
+        lifted = build.select(is_small, build.fmul(x, constant(2.0**54)), x)
+        bits = build.bitcast(lifted, self.integer)
+        # x = m * 2^k with m from sqrt(1/2) to sqrt(2).
+        k = build.ashr(build.sub(bits, root), shift)
+        m = build.bitcast(build.sub(bits, build.shl(k, shift)), self.type)
+        k = build.sub(k, build.select(is_small, self.whole(54), self.whole(0)))
+        n, f = build.sitofp(k, self.type), build.fsub(m, constant(1.0))
+        s = build.fdiv(f, build.fadd(constant(2.0), f))
+        z, h = build.fmul(s, s), build.fmul(build.fmul(constant(0.5), f), f)
+        series = self._series(polynomials.LOG["float64"], z, constant)
+        low = build.fmul(n, constant(self._ln2[1]))
+        rest = build.fsub(build.fsub(h, self.fma(s, self.fma(z, series, h), low)), f)
+        y = build.fsub(build.fmul(n, constant(self._ln2[0])), rest)
+        y = build.select(build.fcmp_ordered("<", x, constant(math.inf)), y, x)
+        is_zero = build.fcmp_ordered("==", x, constant(0.0))
+        none = build.select(is_zero, constant(-math.inf), constant(math.nan))
+        return build.select(build.fcmp_ordered(">", x, constant(0.0)), y, none)
+
+    def _of_table(self, table: Sequence[float], places: Any) -> Any:
+        """Return what stands in a table of as many numbers as lanes, where the last bits tell."""
+        name = f"llvm.x86.avx512.permvar.{'s' if self.is_32 else 'd'}f.512"
+        kind = ir.FunctionType(self.type, [self.type, self.integer])
+        module = self.builder.module
+        function = module.globals.get(name) or ir.Function(module, kind, name)
+        numbers = tuple([float(np.float32(one)) if self.is_32 else one for one in table])
+        return self.builder.call(
+            function, [self.held(numbers), self.builder.bitcast(places, self.integer)]
+        )
 
     def _scaled(self, x: Any, n: Any) -> Any:
         """Return x * 2**n rounded once, in the one instruction that some machines have."""
@@ -171,12 +250,11 @@ def _apply(on: Numbers, name: str, args: Sequence[Any]) -> Any:
         return arithmetic[name](*args, flags=() if name == "div" else CONTRACT)
     if name in _COMPARED:
         return build.fcmp_ordered(_COMPARED[name], *args)
-    if name in ("log", "sqrt"):
-        return on.call(name, *args)
     one: dict[str, Callable[..., Any]] = {
         "neg": build.fneg,
         "square": lambda x: build.fmul(x, x, flags=CONTRACT),
-        "exp": on.exp,
+        "log": on.log,
+        "sqrt": lambda x: on.call("sqrt", x),
         "abs": lambda x: on.call("fabs", x),
         "where": build.select,
         "logical_and": build.and_,
@@ -197,8 +275,20 @@ def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence
         elif isinstance(piece, Literal):
             made[piece] = on.constant(float(piece.value))
         elif isinstance(piece, Call):
-            made[piece] = _apply(on, piece.primitive, [made[arg] for arg in piece.args])
+            args = [made[arg] for arg in piece.args]
+            if piece.primitive == "exp":
+                made[piece] = on.exp(args[0], is_bounded=_is_below_top(piece.args[0]))
+            else:
+                made[piece] = _apply(on, piece.primitive, args)
     return made[tree]
+
+
+def _is_below_top(tree: Any) -> bool:
+    """Return whether tree is what is left of a number without the greatest one of its row."""
+    match tree:
+        case Call(primitive="sub", args=(_, Name(id="top"))):
+            return True
+    return False
 
 
 def _at(place: int) -> Any:
