@@ -5,7 +5,8 @@ to scalar loops: rows of 100 took 3 to 10 times as long an element as rows of 10
 written here. A loop takes four vectors a turn, into one accumulator each, then what is left one
 vector at a time, with a mask. A sum folds its accumulators into float64 every 32 turns: a float32
 adds at most 34 terms in turn, whatever the row's length. All of it follows from the length alone,
-so that a row has the same bits on any number of threads, and with shorter vectors as well.
+so that a row has the same bits on any number of threads, and with shorter vectors as well, but for
+the last bits of exp, which such a machine makes in another way.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .iteration import HEADER, ITEMS
 from .launch import row_launcher
 from .machine import intrinsic
 from .row_numbers import BYTES, CONTRACT, I32, I64, VECTORS, WIDE, Numbers, evaluate
-from .row_steps import KERNELS, Columns, Give, Let, Map, Pick, Put, Reduce, Row, Step
+from .row_steps import KERNELS, Columns, First, Give, If, Let, Map, Pick, Put, Reduce, Row, Step
 from .waiting import compiling
 
 _cgutils: Any = cgutils  # untyped
@@ -139,6 +140,12 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
     group: list[Step] = []
     made: set[str] = set()
     for step in steps:
+        if isinstance(step, If):
+            if group:
+                yield group
+            yield [step]
+            group, made = [], set()
+            continue
         is_loop = isinstance(step, Reduce | Map)
         waits = isinstance(step, Reduce | Map) and bool(made & _words(step.text))
         if group and (waits or is_loop != isinstance(group[0], Reduce | Map)):
@@ -169,7 +176,7 @@ class _Code:
         self.one = Numbers(builder, WIDE, 0)
         self.kinds = dict(row.operands)
         self.names = [*self.kinds, *numbers]
-        made = [step.name for step in row.steps if isinstance(step, Reduce | Let | Pick)]
+        made = [step.name for step in row.steps if isinstance(step, Reduce | Let | Pick | First)]
         self.names += made
         self._of_all = numbers
         # A number of each row of the block. Not where the loop is: that would take more each time.
@@ -188,15 +195,23 @@ class _Code:
         """Build one group of loops_of for the row at a place of the block."""
         self.places, self._at = places, at
         self._numbers, self._spread = dict(self._of_all), {}
+        if isinstance(steps[0], If):
+            with self.builder.if_then(self._number(steps[0].text), likely=False):
+                for group in loops_of(steps[0].steps):
+                    self.take(group, places, at)
+            return
         if isinstance(steps[0], Reduce | Map):
             _Loop(self, steps).build()
             return
         for step in steps:
             if isinstance(step, Let):
-                self.keep(step.name, self._number(step.text))
+                value = self._number(step.text)
+                self.keep(step.name, self._rounded(value) if step.rounded else value)
             elif isinstance(step, Give):
                 kind = WIDE if self.kinds[step.to] == "wide" else self.element
                 self._store(self._number(step.text), self.places[step.to], kind)
+            elif isinstance(step, First):
+                self.keep(step.name, self._rounded(self._first(self.places[step.row])))
             elif isinstance(step, Pick):
                 self.keep(step.name, self._load(self._place(step.row, step.place), self.element))
             elif isinstance(step, Put):
@@ -206,6 +221,20 @@ class _Code:
         """Keep a number of the row."""
         self._numbers[name] = value
         self.builder.store(value, self._cell(name))
+
+    def _first(self, address: Any) -> Any:
+        build, lanes = self.builder, ir.Constant(I64, self.lanes)
+        count = build.select(build.icmp_signed("<", self.n, lanes), self.n, lanes)
+        value = self.many.load(address, self.many.first(count))
+        if self.size == 4:
+            value = build.fpext(value, ir.VectorType(WIDE, self.lanes))
+        part = build.fdiv(ir.Constant(WIDE, 1.0), build.sitofp(count, WIDE))
+        return build.fmul(halved(build, value, build.fadd), part)
+
+    def _rounded(self, value: Any) -> Any:
+        if self.element == WIDE:
+            return value
+        return self.builder.fpext(self.builder.fptrunc(value, self.element), WIDE)
 
     def _cell(self, name: str) -> Any:
         zero = ir.Constant(I64, 0)
@@ -385,14 +414,7 @@ class _Loop:
         else:
             a, b, c, d = (build.load(cell) for cell in self.sums[step.name])
             value = join(join(a, b), join(c, d))
-        n = self.lanes
-        while n > 1:
-            n //= 2
-            mask = ir.Constant(ir.VectorType(I32, n), list(range(n)))
-            upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
-            halves = [build.shuffle_vector(value, value, one) for one in (mask, upper)]
-            value = join(*halves)
-        value = build.extract_element(value, ir.Constant(I32, 0))
+        value = halved(build, value, join)
         if step.how == "nan":
             is_nan = build.icmp_signed(">", value, self.many.infinite_bits)
             return build.uitofp(is_nan, WIDE)
@@ -403,3 +425,14 @@ class _Loop:
         return self.builder.add(
             self.code.places[name], self.builder.mul(at, ir.Constant(I64, self.code.size))
         )
+
+
+def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
+    """Return what join makes of all lanes of a vector, halves upon halves."""
+    n = value.type.count
+    while n > 1:
+        n //= 2
+        lower = ir.Constant(ir.VectorType(I32, n), list(range(n)))
+        upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
+        value = join(*[build.shuffle_vector(value, value, half) for half in (lower, upper)])
+    return build.extract_element(value, ir.Constant(I32, 0))

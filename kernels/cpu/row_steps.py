@@ -37,10 +37,11 @@ class Map(NamedTuple):
 
 
 class Let(NamedTuple):
-    """A number of the row, of others."""
+    """A number of the row, of others; rounded as what is mapped is, or not."""
 
     name: str
     text: str
+    rounded: bool = False
 
 
 class Give(NamedTuple):
@@ -58,6 +59,20 @@ class Pick(NamedTuple):
     place: str
 
 
+class First(NamedTuple):
+    """The mean of the numbers that the row begins with, as many as a vector has, rounded."""
+
+    name: str
+    row: str
+
+
+class If(NamedTuple):
+    """Steps of a row of which text holds; they may make numbers anew."""
+
+    text: str
+    steps: tuple[Step, ...]
+
+
 class Put(NamedTuple):
     """A number of the row takes the place of what stands there."""
 
@@ -66,7 +81,7 @@ class Put(NamedTuple):
     text: str
 
 
-Step = Reduce | Map | Let | Give | Pick | Put
+Step = Reduce | Map | Let | Give | Pick | First | If | Put
 
 
 class Row(NamedTuple):
@@ -102,13 +117,19 @@ def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
 
 _TOP = Reduce("top", "top", "x")
 _MEAN = (Reduce("total", "sum", "x"), Let("centre", "total / n"))
-# About a centre that was rounded, with what the rounding left: exact far from 0, too.
-_SPREAD = (
-    *_MEAN,
+# About a number that is near the mean, with what it is off.
+_ABOUT = (
     Reduce("rest", "sum", "x - centre"),
     Reduce("squares", "sum", "square(x - centre)"),
     Let("off", "rest / n"),
     Let("spread", "squares - rest * off"),
+)
+# In one pass about what the first numbers are, unless that is a deviation off or more: then squares
+# lose what makes the difference. About the mean, which is rounded, it is exact far from 0, too.
+_SPREAD = (
+    First("centre", "x"),
+    *_ABOUT,
+    If("rest * off > spread", (Let("centre", "centre + off", rounded=True), *_ABOUT)),
 )
 # Shifting by an infinite top would give inf - inf.
 _LOG_TOTAL = (
@@ -196,7 +217,9 @@ KERNELS: dict[str, Row | Columns] = {
         *_SPREAD,
         Let("size", "sqrt(spread / n + a)"),
         Let("scale", "T(1) / size"),
-        Map("out", "((x - centre) - off) * scale * weight + bias"),
+        Let("middle", "centre + off", rounded=True),
+        Let("begin", "(centre - middle + off) * scale"),
+        Map("out", "((x - middle) * scale - begin) * weight + bias"),
         Give("mean", "centre + off"),
         Give("deviation", "size"),
     ),

@@ -275,6 +275,23 @@ def test_layer_norm_is_right_to_1e_6_at_any_length_and_place(length: int, about:
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("length", [33, 1000, 100_000])
+@pytest.mark.parametrize("deviations", [2.9, 3.1, 100, 1e6, -1e6])
+def test_layer_norm_and_var_are_right_where_the_first_number_is_far_from_the_others(
+    deviations: float, length: int
+) -> None:
+    x = sample(rows_of(length), np.float32, 0)
+    x[:, 0] = 3 * deviations
+    x[1] = 5
+    wide = x.astype(np.float64)
+    found = F.layer_norm(fd.tensor(x), (length,)).numpy()
+    # Of the first, and of the others, which may be next to nothing.
+    for part in (slice(None), slice(1, None)):
+        expected = layer_norm(wide)[:, part]
+        assert np.abs(found[:, part] - expected).max() < 1e-6 * max(1, np.abs(expected).max())
+    np.testing.assert_allclose(fd.tensor(x).var(1).numpy(), wide.var(1, ddof=1), rtol=1e-6)
+
+
 @pytest.mark.parametrize("about", [0, 10, 1000])
 @pytest.mark.parametrize("rows", [1, 2, 7])
 @pytest.mark.parametrize("length", [2, 3, 5, 7, 16, 31, 100, 1000])
