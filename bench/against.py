@@ -103,6 +103,7 @@ class _Player:
         # In its folder, which is where -m looks first, before any installed fastdist.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.against", name, str(rounds), str(there.fileno())]
+            + [harness.chosen()]
             + ([device] if device else []),
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(folder)},
@@ -155,7 +156,7 @@ class _Player:
             self._process.wait()
 
 
-def _play(name: str, rounds: int, link: Connection, *device: str) -> None:
+def _play(name: str, rounds: int, link: Connection, only: str, *device: str) -> None:
     """Run a benchmark whose cases are timed by who holds the other end of link."""
 
     def offer(cases: Sequence[Case], rounds: int) -> list[Row]:
@@ -172,6 +173,7 @@ def _play(name: str, rounds: int, link: Connection, *device: str) -> None:
     harness.one_thread_each()
     importlib.import_module("fastdist")
     harness.timed_by(offer)
+    harness.choose(only)
     importlib.import_module(f"bench.{name}").run(rounds, *device)
     link.send(None)
 

@@ -127,6 +127,11 @@ def choose(text: str) -> None:
     _chosen = text
 
 
+def chosen() -> str:
+    """Return what `choose` was given; who builds cases need build no others."""
+    return _chosen
+
+
 def one_thread_each() -> None:
     """Give BLAS, OpenMP and Numba one thread; works only before NumPy is imported."""
     for variable in _THREAD_VARIABLES:

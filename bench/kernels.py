@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from bench.harness import Amount, Case, Row, Stopwatch, compare, peer_torch, stopwatch
+from bench.harness import Amount, Case, Row, Stopwatch, chosen, compare, peer_torch, stopwatch
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000, 50_000_000)
 LARGE = 10_000_000
@@ -72,32 +72,33 @@ def of_size(
     size: int, rounds: int, names: Any = tuple(KERNELS), length: int | None = None
 ) -> list[Row]:
     """Compare kernels over so many elements, by their names; of rows of 1,000, or of a length."""
+    in_rows = f" in rows of {length:,}" if length else ""
+    wanted = [
+        (title, name, backward)
+        for name in names
+        for backward in (False, True)
+        if chosen() in (title := _title(name, backward, size) + in_rows)
+    ]
+    if not wanted:
+        return []
     import fastdist
 
     torch = peer_torch()
     halves = f"dot product of halves, {size:.0e}"
     cases = [Case(halves, _reading(size), amount=_bytes(size, 1), measures=True)]
-    in_rows = f" in rows of {length:,}" if length else ""
-    for name in names:
-        for backward in (False, True):
-            ours = stopwatch(_work(fastdist, name, size, backward, length))
-            peer = stopwatch(_work(torch, name, size, backward, length)) if torch else None
-            kernel, title = KERNELS[name], f"{name}{' and backward' if backward else ''}"
-            pays = size >= LARGE and (backward or name in AS_LARGE)
-            amount = _bytes(size, kernel.backward if backward else kernel.passes)
-            cases.append(
-                Case(
-                    f"{title}, {size:.0e}{in_rows}",
-                    ours,
-                    peer,
-                    0.4 if pays else 0.7,
-                    1,
-                    None,
-                    amount,
-                )
-            )
+    for title, name, backward in wanted:
+        ours = stopwatch(_work(fastdist, name, size, backward, length))
+        peer = stopwatch(_work(torch, name, size, backward, length)) if torch else None
+        kernel = KERNELS[name]
+        pays = size >= LARGE and (backward or name in AS_LARGE)
+        amount = _bytes(size, kernel.backward if backward else kernel.passes)
+        cases.append(Case(title, ours, peer, 0.4 if pays else 0.7, 1, None, amount))
     reading, *rows = compare(cases, rounds if size < LARGE else min(rounds, 7))
     return [reading, *[_beside(reading, row) for row in rows]]
+
+
+def _title(name: str, backward: bool, size: int) -> str:
+    return f"{name}{' and backward' if backward else ''}, {size:.0e}"
 
 
 def _beside(reading: Row, row: Row) -> Row:

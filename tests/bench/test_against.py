@@ -81,6 +81,16 @@ def test_rows_that_were_not_chosen_are_not_timed(tree: Path) -> None:
     assert "same" in names and "nap" not in names
 
 
+def test_both_sides_know_what_was_chosen_and_need_not_build_the_rest(tree: Path) -> None:
+    (tree / "bench" / "tiny.py").write_text(
+        TINY.replace("same = ", 'assert harness.chosen() == "sa"\n    same = ').replace(
+            "import time", "import time\nfrom bench import harness"
+        )
+    )
+    run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2", "--only", "sa")
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_commit_that_is_none_and_a_tree_that_cannot_run_are_named(tree: Path) -> None:
     run = bench(tree, "tiny", "--against", "nowhere", "--rounds", "2")
     assert run.returncode == 1
