@@ -63,7 +63,6 @@ from .core.memory_format import MemoryFormat as memory_format
 from .core.memory_format import MemoryLayout as layout
 from .core.memory_format import sparse_coo, strided
 from .core.missing import missing as _missing
-from .dispatch.promotion import get_default_dtype, set_default_dtype
 from .graph.modes import (
     enable_grad,
     inference_mode,
@@ -83,6 +82,7 @@ from .ops import return_types
 from .ops.creation import tensor as tensor
 from .tensor.dlpack import from_dlpack, to_dlpack
 from .tensor.printing import set_printoptions
+from .tensor.promotion import get_default_dtype, set_default_dtype
 from .tensor.tensor import Size, Tensor
 from .tensor.typed_storage import TYPED_STORAGES as _TYPED_STORAGES
 from .tensor.typed_storage import TypedStorage, UntypedStorage, is_storage

@@ -71,7 +71,7 @@ from .core.dtypes import float32 as float32
 from .core.dtypes import float64 as float64
 from .tensor.dlpack import from_dlpack as from_dlpack
 from .core.device import get_default_device as get_default_device
-from .dispatch.promotion import get_default_dtype as get_default_dtype
+from .tensor.promotion import get_default_dtype as get_default_dtype
 from .namespace.threads import get_num_threads as get_num_threads
 from .namespace.limits import iinfo as iinfo
 from .graph.modes import inference_mode as inference_mode
@@ -92,7 +92,7 @@ from .graph.modes import no_grad as no_grad
 from .ops import return_types as return_types
 from .core.generator import seed as seed
 from .core.device import set_default_device as set_default_device
-from .dispatch.promotion import set_default_dtype as set_default_dtype
+from .tensor.promotion import set_default_dtype as set_default_dtype
 from .graph.modes import set_grad_enabled as set_grad_enabled
 from .namespace.threads import set_num_threads as set_num_threads
 from .tensor.printing import set_printoptions as set_printoptions

@@ -20,11 +20,11 @@ from typing import Any
 from .autograd.differentiate import grad as _gradients
 from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
-from .dispatch.batch_loop import loop, warn_of_loop
-from .dispatch.batched_tensor import base_of, batched, level_of, levels, rebatched
 from .graph.differentiated import differentiating
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
+from .listeners.batch_loop import loop, warn_of_loop
+from .listeners.batched_tensor import base_of, batched, level_of, levels, rebatched
 from .namespace.vmap import vmap
 from .nn.batch_norm import _BatchNorm
 from .nn.module import Module

@@ -6,7 +6,7 @@ from typing import Any
 
 from .core.dtypes import DType
 from .core.missing import explain_missing
-from .dispatch.sparse_rules import is_sparse, refusal
+from .listeners.sparse_rules import is_sparse, refusal
 from .namespace.typed_tensors import TYPED_SPARSE_TENSORS
 from .ops.sparse_products import product
 from .ops.sparse_rules import total

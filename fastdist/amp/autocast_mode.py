@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.dtypes import DType, bfloat16, float16
 from ..devices.gpus import device_count
-from ..dispatch import autocast as casts
+from ..listeners import autocast as casts
 from ..tensor.tensor import Tensor
 
 _DEFAULTS = {"cpu": bfloat16, "cuda": float16}

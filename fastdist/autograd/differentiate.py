@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.errors import GraphError
-from ..dispatch.offering import offering_to_modes
 from ..engine import backward as engine
+from ..listeners.offering import offering_to_modes
 from ..ops.creation import zeros_like
 from ..ops.joining import stack
 from ..tensor.tensor import Tensor

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import GraphError, ShapeError
-from ..dispatch.batched_tensor import base_of, level_of, levels, rebatched
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
+from ..listeners.batched_tensor import base_of, level_of, levels, rebatched
 from ..ops.movement import view
 from ..tensor.tensor import OWN_TANGENT, Tensor
 

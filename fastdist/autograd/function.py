@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..core.errors import GraphError
-from ..dispatch.batched_tensor import level_of
 from ..dispatch.differentiated import is_recorded
 from ..dispatch.inplace import require_may_change, set_history
 from ..dispatch.tangents import below, levels_of, only_below, set_tangent, tangent_of
@@ -15,6 +14,7 @@ from ..graph.anomaly import note_forward
 from ..graph.forward_streams import device_of, note_stream
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
+from ..listeners.batched_tensor import level_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from .function_batch import OfBatch, VmapInfo, apply_to_batch, is_missing

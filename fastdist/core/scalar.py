@@ -23,6 +23,9 @@ from typing import Literal as OneOf
 
 from .errors import ScalarSyntaxError
 
+# Inputs of these names choose: they are bool, and stay so whatever a body is computed in.
+CONDITIONS: Final = frozenset({"condition", "mask"})
+
 
 class Primitive(NamedTuple):
     """A function of scalars that every reader of the language knows; also the name of an op."""

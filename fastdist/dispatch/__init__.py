@@ -26,7 +26,7 @@ layout is *ordinary* where NumPy needs no further look; kernels for few numbers 
 
 Who else wants a call gets it on the general path, to which the short one sends all that is not
 plain (see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is
-not zero, everything. An argument's `__torch_function__` is asked first (`offering.py`), then, in
-place as well (`listening.py`), a batch of calls (`batching.py`), a profile (`timing.py`), autocast
-(`autocast.py`) and a recorder (`tracing.py`). Composites are offered by `arguments.py`.
+not zero, everything. An argument's `__torch_function__` is asked first, then, in place as well,
+those who listen (`listening.py`); composites are offered by `arguments.py`. Who they are, the room
+`listeners` tells.
 """

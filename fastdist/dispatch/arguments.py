@@ -18,14 +18,14 @@ from ..core.errors import FastdistError, out_of_memory
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
+from ..listeners.batch_loop import over_batch
+from ..listeners.batched_tensor import levels
+from ..listeners.offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
+from ..listeners.timing import to_be_timed, told
+from ..listeners.tracing import listener, traced_composite
 from ..tensor.tensor import Tensor
-from .batch_loop import over_batch
-from .batched_tensor import levels
 from .kinds import ArgumentError, find_fault, require_kinds
-from .offering import IGNORED, LOOKING, MANY, anyone_takes, held_classes
 from .pytorch_names import event_of_function, recorded_as
-from .timing import to_be_timed, told
-from .tracing import listener, traced_composite
 
 F = TypeVar("F", bound=Callable[..., Any])
 

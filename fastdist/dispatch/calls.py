@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..core.errors import out_of_memory
+from ..core.scalar import CONDITIONS
 from ..graph.modes import modes, tls
 from ..graph.node import next_sequence_number
 from ..kernels.cpu.silence import define_silent
+from ..tensor.constants import NUMBERS, constant
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell
-from .constants import NUMBERS, constant
-from .gradients import CONDITIONS
 from .memory import may_overlap
 from .node_writer import NodeWriter, Recording
 from .op import PLAIN, Op, recoded

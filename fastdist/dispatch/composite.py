@@ -12,8 +12,8 @@ from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.overriding import NOT_TAKEN, offer
+from ..listeners.autocast import casting
 from .arguments import checked
-from .autocast import casting
 from .output import with_out_parameter, written_parts
 from .pytorch_names import node_named
 

@@ -19,13 +19,16 @@ from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes
 from ..graph.node import Node, node_of
 from ..graph.recording import begin_node
+from ..listeners.batched_tensor import Batched, level_of
+from ..listeners.batching import change_batch
+from ..listeners.offering import nobody_takes
+from ..listeners.sparse_rules import is_sparse, meet_sparse
+from ..listeners.tracing import listener, traced
+from ..tensor.broadcast import broadcast_shapes, sum_array_to
+from ..tensor.constants import placed, require_held
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .batched_tensor import Batched, level_of
-from .batching import change_batch
-from .broadcast import broadcast_shapes, sum_array_to
-from .constants import placed, require_held
 from .gradients import cast_array, reduce_recorded
 from .inplace import (
     may_write_at_once,
@@ -36,11 +39,8 @@ from .inplace import (
 )
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
-from .offering import nobody_takes
 from .op import OPS, PLAIN
-from .sparse_rules import is_sparse, meet_sparse
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
-from .tracing import listener, traced
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:

@@ -17,8 +17,8 @@ import numpy as np
 from ..core import scalar
 from ..core.dtypes import DType, bool_
 from ..core.scalar import Body, Call, Literal, Name
+from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
-from .constants import NUMBERS, as_operand, constant
 from .op import OPS, Op
 
 _ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..graph.modes import modes, tls
+from ..listeners.batched_tensor import of_all_calls
 from ..tensor.tensor import Tensor
-from .batched_tensor import of_all_calls
 from .tangents import levels_of
 
 # Off is what `tls.grad` says, which takes Python 40 ns to find. Only what is felt beside that, the

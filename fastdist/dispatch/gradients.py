@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
-from ..core.scalar import Body, Name
+from ..core.scalar import CONDITIONS, Body, Name
 from ..devices.backend import backend_of
 from ..kernels.cpu.small import TERMS, ones
+from ..tensor.broadcast import sum_array_to
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
-from .broadcast import sum_array_to
-
-# Inputs of these names choose: they are bool, and stay so whatever the op computes in.
-CONDITIONS = frozenset({"condition", "mask"})
 
 
 def gradient_array(

@@ -15,18 +15,18 @@ from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
+from ..listeners.offering import operator_of
+from ..listeners.sparse_rules import meet_sparse
 from ..tensor.layout import Layout, Shape
+from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .differentiated import is_recorded
 from .listening import heard
 from .memory import each_place_once, may_overlap, may_write, require_apart, require_writable
-from .offering import operator_of
 from .op import OPS, PLAIN, Op, common_device, public_function, refuse_devices
 from .pointwise import PointwiseOp, _operand, refused
-from .promotion import can_cast
 from .saved import SavedView
-from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of, value_before
 from .view import replay, replay_array
 

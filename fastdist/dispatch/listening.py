@@ -1,7 +1,7 @@
 """Who else wants a call, asked by every op at the start of its general path.
 
-In this order: a batch of calls (`batching.py`), a profile (`timing.py`), autocast, which casts the
-operands (`autocast.py`), and a recorder (`tracing.py`).
+In this order: a batch of calls, a profile, autocast, which casts the operands, and a recorder. They
+live in the room `listeners`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.overriding import NOT_TAKEN
-from .autocast import cast_operands
-from .batched_tensor import levels
-from .batching import offer_batch
-from .timing import to_be_timed, told
-from .tracing import listener, shown_as, traced
+from ..listeners.autocast import cast_operands
+from ..listeners.batched_tensor import levels
+from ..listeners.batching import offer_batch
+from ..listeners.timing import to_be_timed, told
+from ..listeners.tracing import listener, shown_as, traced
 from .way import are_keys
 
 

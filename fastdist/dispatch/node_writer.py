@@ -19,10 +19,10 @@ from ..graph.modes import modes
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
+from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .constants import number_of
 from .gradients import cast_array, reduce_recorded
 from .pytorch_names import node_named
 from .saved import unpack_input, unpack_output

@@ -12,12 +12,12 @@ from ..core.device import CPU, Device
 from ..core.errors import DeviceError, out_of_memory
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
+from ..listeners.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
 from .declaration import defaults_of, is_tensor, parameter_names, require_word
 from .kinds import ArgumentError, find_fault, require_attributes
-from .offering import nobody_takes, offer_op
 from .pytorch_names import event_named, node_named, without_formula
 
 PLAIN = frozenset({Tensor, Parameter})
@@ -145,7 +145,8 @@ class Op:
 
     def batches(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Register how the op runs on a batch: a function of (op, operands, attributes, level) that
-        returns the values of the results. See Note [Batching rules] in batching.py.
+        returns the values of the results. See Note [Batching rules] in
+        listeners/batching.py.
         """
         self.batching = rule
         return rule

@@ -13,15 +13,15 @@ from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
+from ..listeners.batched_tensor import level_of
+from ..listeners.tracing import listener, traced
 from ..tensor.layout import Shape
+from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .batched_tensor import level_of
 from .memory import require_apart, require_writable, shares_memory
 from .op import OPS, Op
-from .promotion import can_cast
 from .tangents import levels_of
-from .tracing import listener, traced
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:

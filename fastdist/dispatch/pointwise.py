@@ -12,33 +12,34 @@ from ..core.device import CPU
 from ..core.dtypes import WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN
+from ..core.scalar import CONDITIONS
 from ..devices.backend import Result, backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
-from ..tensor.layout import Layout, Shape, strides_of
-from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .broadcast import broadcast_shapes
-from .calls import write_short_path
-from .constants import (
+from ..listeners.sparse_rules import meet_sparse
+from ..tensor.broadcast import broadcast_shapes
+from ..tensor.constants import (
     as_operand,
     held,
     is_rounded_by_half,
     require_held,
     tensor_of_number,
 )
+from ..tensor.layout import Layout, Shape, strides_of
+from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
+from ..tensor.storage import storage_of
+from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
+from .calls import write_short_path
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .differentiated import is_recorded
-from .gradients import CONDITIONS, as_array
+from .gradients import as_array
 from .kinds import ArgumentError
 from .listening import heard
 from .op import OPS, common_device, register
 from .output import room_in, write_out
 from .pointwise_form import SCALING, PointwiseForm
 from .pointwise_way import recorded_way, remember_way
-from .promotion import dtype_of_number, get_default_dtype, result_dtype
-from .sparse_rules import meet_sparse
 from .tangents import carry_pointwise, levels_of
 from .way import layouts_of, order_of
 

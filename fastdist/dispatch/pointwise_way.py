@@ -10,17 +10,17 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import bool_
-from ..core.scalar import Body
+from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.halves import is_half
 from ..kernels.cpu.memory import maker_of
 from ..kernels.cpu.numpy_pointwise import writes_anywhere
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
+from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout, memory_order
 from ..tensor.tensor import Tensor, layout_of
-from .broadcast import axes_to_sum
-from .gradients import CONDITIONS, gathered, gradient_array, in_used_order
+from .gradients import gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
 from .way import NO_WAY, OnDevice, Way, noting_stream
 

@@ -12,6 +12,7 @@ from ..devices.backend import backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
 from ..kernels.cpu.silence import silent
+from ..listeners.sparse_rules import meet_sparse
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .calls import write_short_path
 from .differentiated import is_recorded
@@ -22,7 +23,6 @@ from .op import common_device, register
 from .outline import outlines
 from .output import write_out
 from .pointwise import _operand, refused
-from .sparse_rules import meet_sparse
 from .structured_form import StructuredForm
 from .tangents import below, levels_of, set_tangent, tangent_of
 from .way import (

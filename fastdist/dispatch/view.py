@@ -9,6 +9,7 @@ from ..core.device import CPU
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
+from ..listeners.sparse_rules import meet_sparse
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
@@ -17,7 +18,6 @@ from .calls import write_short_path
 from .listening import heard
 from .op import PLAIN, register
 from .outline import outlines
-from .sparse_rules import meet_sparse
 from .structured import StructuredOp
 from .tangents import carry_view
 from .way import Way, noting_stream

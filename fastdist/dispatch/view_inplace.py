@@ -8,12 +8,12 @@ from typing import Any
 from ..core.errors import GraphError
 from ..graph.accumulate_grad import freeze
 from ..graph.modes import enable_grad, modes
+from ..listeners.batched_tensor import Batched
+from ..listeners.offering import offering_to_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
-from .batched_tensor import Batched
 from .copy_inplace import take_signature
 from .inplace import require_may_change, set_edge
-from .offering import offering_to_modes
 from .tangents import levels_of
 
 

@@ -14,10 +14,10 @@ from ..core.overriding import NOT_TAKEN, offer_operator
 from ..dispatch.calls import operator_call
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.inplace import InPlace
-from ..dispatch.offering import operator_of
 from ..dispatch.pointwise import PointwiseOp
 from ..dispatch.structured import StructuredOp
 from ..dispatch.view_inplace import view_inplace_of
+from ..listeners.offering import operator_of
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor, from_users_array
 from .catalogue import COMPOSITES, OPS

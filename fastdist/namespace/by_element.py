@@ -9,13 +9,13 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..dispatch.batch_loop import loop, warn_of_loop
-from ..dispatch.batched_tensor import Batched
-from ..dispatch.constants import placed
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.kinds import require_kinds
 from ..dispatch.op import OPS
+from ..listeners.batch_loop import loop, warn_of_loop
+from ..listeners.batched_tensor import Batched
 from ..ops.strided import as_strided
+from ..tensor.constants import placed
 from ..tensor.tensor import Tensor, from_array
 
 

@@ -11,22 +11,22 @@ from ..core.caller_warning import warn_caller
 from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
 from ..core.overriding import DisableTorchFunctionSubclass
-from ..dispatch.batch_loop import batch_like
-from ..dispatch.batched_tensor import Batched
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
-from ..dispatch.offering import offering_to_modes
-from ..dispatch.promotion import get_default_dtype
-from ..dispatch.sparse_rules import refusal
 from ..dispatch.tangents import tangent_of
 from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
+from ..listeners.batch_loop import batch_like
+from ..listeners.batched_tensor import Batched
+from ..listeners.offering import offering_to_modes
+from ..listeners.sparse_rules import refusal
 from ..ops import creation, joining, movement, set_memory, sparse_conversion, strided, subscript
 from ..ops.refusals import require_given
 from ..tensor import dlpack, pickling, shared_memory, typed_storage
 from ..tensor.memory import bound, root_of, storage_offset
 from ..tensor.methods import TensorMethods
+from ..tensor.promotion import get_default_dtype
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from . import by_element, questions

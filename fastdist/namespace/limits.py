@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.dtypes import INTEGRAL, DType, float_limits
 from ..core.errors import DTypeError
-from ..dispatch.promotion import get_default_dtype
+from ..tensor.promotion import get_default_dtype
 
 
 class finfo:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..dispatch import heard_methods
-from ..dispatch.batch_loop import STACK
-from ..dispatch.offering import offering
 from ..dispatch.view import detach
 from ..graph import tensor_methods  # noqa: F401
+from ..listeners import heard_methods
+from ..listeners.batch_loop import STACK
+from ..listeners.offering import offering
 from ..ops import creation, movement, ranges, sparse_conversion
 from ..tensor.methods import TensorMethods
 from .activations import activations

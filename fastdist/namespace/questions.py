@@ -10,7 +10,7 @@ from ..core.errors import DeviceError, ShapeError
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count
 from ..dispatch.copy_inplace import copy_
-from ..dispatch.sparse_rules import refusal
+from ..listeners.sparse_rules import refusal
 from ..ops import sparse
 from ..ops.creation import empty
 from ..tensor.layout import memory_order

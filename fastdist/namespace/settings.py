@@ -11,9 +11,9 @@ from ..core.determinism import determinism
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
 from ..core.precision import PRECISIONS, products
-from ..dispatch.promotion import set_default_dtype
 from ..graph.anomaly import anomaly, set_anomaly_mode
 from ..graph.modes import is_inference_mode_enabled as is_inference_mode_enabled
+from ..tensor.promotion import set_default_dtype
 
 _MODES = ("default", "warn", "error")
 _interop_threads = 1

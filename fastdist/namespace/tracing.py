@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..dispatch.composite import COMPOSITES
-from ..dispatch.offering import offering
-from ..dispatch.tracing import Call, Recorder, Value, recording, tensors_of
+from ..listeners.offering import offering
+from ..listeners.tracing import Call, Recorder, Value, recording, tensors_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
 

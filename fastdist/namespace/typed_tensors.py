@@ -9,10 +9,10 @@ import numpy as np
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
-from ..dispatch.promotion import get_default_dtype
-from ..dispatch.sparse_rules import is_sparse
+from ..listeners.sparse_rules import is_sparse
 from ..ops import creation
 from ..ops.sparse_conversion import sparse_coo_tensor
+from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Size, Tensor, TensorType
 
 

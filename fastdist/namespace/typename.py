@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..dispatch.offering import offering
+from ..listeners.offering import offering
 from ..tensor.tensor import Tensor
 
 

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..dispatch.batched_tensor import batched, value_at
-from ..dispatch.batching import open_level
 from ..dispatch.composite import COMPOSITES
+from ..listeners.batched_tensor import batched, value_at
+from ..listeners.batching import open_level
 from ..tensor.pytree import TreeSpec, tree_flatten, tree_is_leaf, tree_leaves
 from ..tensor.tensor import Tensor
 

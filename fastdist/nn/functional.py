@@ -9,12 +9,12 @@ from ..core.caller_warning import warn_caller
 from ..core.overriding import NOT_TAKEN as _NOT_TAKEN
 from ..core.overriding import mode_is_open as _mode_is_open
 from ..core.overriding import offer as _offer
-from ..dispatch.offering import offering as _offering
 from ..dispatch.op import PLAIN as _PLAIN
 from ..dispatch.pytorch_names import recorded_as as _recorded_as
-from ..dispatch.rules import normalize_axis
 from ..graph.modes import modes as _modes
+from ..listeners.offering import offering as _offering
 from ..namespace.load import FUNCTIONAL_NAMES
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 
 _ops: dict[str, Callable[..., Tensor]] = FUNCTIONAL_NAMES

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_
-from ..dispatch.constants import require_held
 from ..dispatch.pointwise import REFUSED, ZERO, pointwise
-from ..dispatch.promotion import result_dtype
+from ..tensor.constants import require_held
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 from .refusals import floating_only, no_bool
 

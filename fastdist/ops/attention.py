@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, float32
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
 from .attention_blocks import in_blocks, suits_blocks, weights_of
 from .random import dropout

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_
 from ..core.errors import NoKernelError, ShapeError
-from ..dispatch.batched_tensor import levels
-from ..dispatch.batching import one_by_one, whole
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.differentiated import has_tangents
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import tls
+from ..listeners.batched_tensor import levels
+from ..listeners.batching import one_by_one, whole
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
 from .creation import full, zeros_like
 from .random import randint

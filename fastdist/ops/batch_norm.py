@@ -7,11 +7,11 @@ from typing import Any
 
 from ..core.dtypes import float16, float32
 from ..core.errors import ShapeError
-from ..dispatch.batched_tensor import batched, levels, value_at
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, no_grad, tls
+from ..listeners.batched_tensor import batched, levels, value_at
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
 from .refusals import require_dtype_of_norm

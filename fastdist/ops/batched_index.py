@@ -14,10 +14,10 @@ import numpy as np
 
 from ..core.dtypes import bool_, int32, int64
 from ..core.overriding import NOT_TAKEN
-from ..dispatch.batch_loop import loop, warn_of_loop
-from ..dispatch.batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.op import OPS
+from ..listeners.batch_loop import loop, warn_of_loop
+from ..listeners.batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .index_entries import split_index

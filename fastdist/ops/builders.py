@@ -12,10 +12,10 @@ from ..core.dtypes import DType, dtype_of, float32, float64, int64
 from ..core.errors import ShapeError
 from ..core.evenly_apart import evenly_apart
 from ..dispatch.composite import composite
-from ..dispatch.constants import held
 from ..dispatch.op import OPS
-from ..dispatch.promotion import result_dtype
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
+from ..tensor.constants import held
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from .counting import searchsorted
 from .creation import elsewhere, fills_out, finish, zeros

@@ -12,7 +12,7 @@ from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..dispatch.composite import composite
-from ..dispatch.promotion import can_cast, result_dtype
+from ..tensor.promotion import can_cast, result_dtype
 from ..tensor.tensor import Tensor
 from .copying import to
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch.batched_tensor import level_of
-from ..dispatch.batching import in_first_axis, whole
 from ..dispatch.structured import Plan, structured
+from ..listeners.batched_tensor import level_of
+from ..listeners.batching import in_first_axis, whole
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
 

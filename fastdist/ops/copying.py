@@ -11,14 +11,14 @@ from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryFormat, contiguous_format, preserve_format
 from ..devices.backend import backend_of
-from ..dispatch.batched_tensor import levels
-from ..dispatch.broadcast import axes_to_sum
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
-from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp, structured
 from ..dispatch.way import Way
 from ..graph.modes import modes
+from ..listeners.batched_tensor import levels
+from ..listeners.sparse_rules import meet_sparse
+from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
 

@@ -9,9 +9,9 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float32, float64, from_numpy, int32, int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import level_of, levels, value_at
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
+from ..listeners.batched_tensor import level_of, levels, value_at
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import full, ones, zeros

@@ -19,13 +19,13 @@ from ..devices.backend import Result, backend_of
 from ..devices.cpu import copy_of
 from ..devices.gpus import device_count
 from ..dispatch.arguments import checked
-from ..dispatch.constants import fits, held
-from ..dispatch.offering import offering_to_modes
 from ..dispatch.output import given_out, with_out_parameter
-from ..dispatch.promotion import dtype_of_number, dtype_or_default
-from ..dispatch.sparse_rules import refusal
+from ..listeners.offering import offering_to_modes
+from ..listeners.sparse_rules import refusal
+from ..tensor.constants import fits, held
 from ..tensor.dlpack import from_dlpack
 from ..tensor.layout import Shape, memory_order
+from ..tensor.promotion import dtype_of_number, dtype_or_default
 from ..tensor.tensor import Tensor, from_array, from_users_array, layout_of, wrap
 from .listed_numbers import array_of_lists, dtype_among, require_real
 

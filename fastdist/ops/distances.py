@@ -7,9 +7,9 @@ from typing import Any
 
 from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
 from .builders import triu_indices
 

@@ -7,11 +7,11 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import Batched, batched, of_all_calls, value_at
 from ..dispatch.composite import composite
 from ..dispatch.differentiated import is_recorded
 from ..dispatch.op import OPS
 from ..graph.modes import no_grad
+from ..listeners.batched_tensor import Batched, batched, of_all_calls, value_at
 from ..tensor.tensor import Tensor
 from .counting import ends_of
 from .creation import full, zeros

@@ -6,12 +6,12 @@ from typing import Any
 
 from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import levels
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
-from ..dispatch.rules import DimError, normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, StructuredOp, structured
+from ..listeners.batched_tensor import levels
+from ..tensor.axes import DimError, normalize_axes, normalize_axis, reduced_shape
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from . import return_types

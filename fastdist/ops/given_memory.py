@@ -14,9 +14,9 @@ from ..core.dtypes import DType, dtype_of
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryLayout
 from ..dispatch.arguments import checked
-from ..dispatch.constants import placed
-from ..dispatch.promotion import dtype_or_default
+from ..tensor.constants import placed
 from ..tensor.dlpack import from_dlpack
+from ..tensor.promotion import dtype_or_default
 from ..tensor.tensor import Tensor, from_users_array
 from .creation import finish, from_numpy, laid_out, sizes_of, tensor
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import bool_, int32, int64, uint8
 from ..core.overriding import NEVER_ASKED, is_offered
-from ..dispatch.rules import DimError
+from ..tensor.axes import DimError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 

@@ -8,15 +8,15 @@ import numpy as np
 
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import level_of, levels, of_all_calls
-from ..dispatch.batching import along_axes, one_by_one, whole
 from ..dispatch.composite import COMPOSITES, composite
-from ..dispatch.constants import held
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import zeros_like
+from ..listeners.batched_tensor import level_of, levels, of_all_calls
+from ..listeners.batching import along_axes, one_by_one, whole
+from ..tensor.axes import DimError, normalize_axis
+from ..tensor.constants import held
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 

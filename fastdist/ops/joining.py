@@ -12,22 +12,22 @@ from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, offer
 from ..devices.backend import backend_of
-from ..dispatch.batched_tensor import levels
-from ..dispatch.batching import joined_batch
 from ..dispatch.composite import composite
-from ..dispatch.constants import as_operand
 from ..dispatch.gradients import cast_array, reduce_recorded
 from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
-from ..dispatch.promotion import result_dtype
 from ..dispatch.pytorch_names import recorded_as
-from ..dispatch.rules import normalize_axis
-from ..dispatch.sparse_rules import RULES, is_sparse, refusal
 from ..dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
 from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node
 from ..graph.recording import begin_node
+from ..listeners.batched_tensor import levels
+from ..listeners.batching import joined_batch
+from ..listeners.sparse_rules import RULES, is_sparse, refusal
+from ..tensor.axes import normalize_axis
+from ..tensor.constants import as_operand
 from ..tensor.layout import Layout
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .basic_index import basic_index
 

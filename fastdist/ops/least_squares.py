@@ -21,11 +21,11 @@ from ..core.dtypes import (
     real_of,
 )
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import of_all_calls
-from ..dispatch.batching import whole
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
+from ..listeners.batched_tensor import of_all_calls
+from ..listeners.batching import whole
 from ..tensor.tensor import Tensor
 from . import return_types
 from .complex_numbers import real_part

@@ -8,11 +8,11 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import WORDS, int64, uint8
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import levels, value_at
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
+from ..listeners.batched_tensor import levels, value_at
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
 from .refusals import require_floating_inputs

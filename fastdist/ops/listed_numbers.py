@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.dtypes import DType, promote, uint64
 from ..core.errors import DTypeError
-from ..dispatch.promotion import dtype_of_number
+from ..tensor.promotion import dtype_of_number
 from ..tensor.tensor import Tensor
 
 _PLAIN = frozenset({bool, int, float, complex})

@@ -10,10 +10,10 @@ from ..core.caller_warning import warn_caller
 from ..core.device import CPU
 from ..core.dtypes import WORDS, DType, bool_
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import of_all_calls
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
+from ..listeners.batched_tensor import of_all_calls
 from ..tensor.tensor import Tensor
 from .likelihood import REDUCTIONS, reduction_code, reduction_of
 from .rearranging import broadcast_tensors

@@ -9,7 +9,7 @@ from ..core.dtypes import WORDS, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import DimError, normalize_axis
+from ..tensor.axes import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced

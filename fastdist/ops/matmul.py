@@ -6,16 +6,16 @@ from typing import Any, Final
 
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
-from ..dispatch.batching import aligned
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.op import register
-from ..dispatch.promotion import result_dtype
-from ..dispatch.sparse_rules import meet_sparse
 from ..dispatch.structured import Plan, StructuredOp
-from ..dispatch.timing import to_be_timed, told
 from ..dispatch.view import view as view_op
 from ..graph.modes import modes
+from ..listeners.batching import aligned
+from ..listeners.sparse_rules import meet_sparse
+from ..listeners.timing import to_be_timed, told
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.layout import Layout
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
 

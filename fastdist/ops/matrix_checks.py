@@ -6,8 +6,8 @@ import numpy as np
 
 from ..core.dtypes import WORDS, float32, float64
 from ..core.errors import DTypeError, LinAlgError, NoKernelError, ShapeError
-from ..dispatch.batched_tensor import of_all_calls
-from ..dispatch.broadcast import broadcast_shapes
+from ..listeners.batched_tensor import of_all_calls
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, complex128, float64, int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.batched_tensor import of_all_calls
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import DimError
+from ..listeners.batched_tensor import of_all_calls
+from ..tensor.axes import DimError
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
 from .joining import cat

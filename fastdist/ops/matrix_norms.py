@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 from .linear_systems import inverse_parts
 from .matrix_checks import require_matrix, require_real, require_square

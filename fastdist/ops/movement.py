@@ -9,12 +9,12 @@ import numpy as np
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.arguments import checked
-from ..dispatch.batching import one_by_one
-from ..dispatch.broadcast import sum_array_to
 from ..dispatch.op import PLAIN
-from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
 from ..graph.modes import modes
+from ..listeners.batching import one_by_one
+from ..tensor.axes import normalize_axis
+from ..tensor.broadcast import sum_array_to
 from ..tensor.layout import Layout, Shape, count_elements
 from ..tensor.tensor import Tensor
 from .reinterpreting import view_or_dtype

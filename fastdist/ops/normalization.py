@@ -6,10 +6,10 @@ from typing import Any
 
 from ..core.dtypes import float_limits, real_of
 from ..core.errors import ShapeError
-from ..dispatch.batched_tensor import batched, levels, value_at
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
+from ..listeners.batched_tensor import batched, levels, value_at
 from ..tensor.layout import Layout, Shape, count_elements
 from ..tensor.tensor import Tensor
 from .refusals import require_dtype_of_norm

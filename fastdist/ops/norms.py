@@ -10,8 +10,8 @@ from ..core.errors import ShapeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.rules import normalize_axes
 from ..dispatch.structured import Plan, structured
+from ..tensor.axes import normalize_axes
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .reductions import kept, reducing_plan, require_floating

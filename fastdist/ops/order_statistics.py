@@ -11,7 +11,7 @@ from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
 from ..dispatch.pointwise import pointwise
 from ..dispatch.pytorch_names import node_named, recorded_as
-from ..dispatch.rules import DimError, normalize_axis
+from ..tensor.axes import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from . import return_types
 from .creation import full, full_like

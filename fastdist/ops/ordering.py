@@ -11,8 +11,8 @@ from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.axes import DimError, normalize_axis
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 from . import return_types

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
-from ..dispatch.batched_tensor import level_of
 from ..dispatch.composite import composite
-from ..dispatch.constants import not_held, require_held
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
+from ..listeners.batched_tensor import level_of
+from ..tensor.constants import not_held, require_held
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import full

@@ -8,12 +8,12 @@ from typing import Any
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN, offer
-from ..dispatch.batched_tensor import level_of, levels, value_at
 from ..dispatch.composite import composite
-from ..dispatch.constants import require_held
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
+from ..listeners.batched_tensor import level_of, levels, value_at
+from ..tensor.constants import require_held
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 

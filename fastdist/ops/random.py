@@ -23,16 +23,16 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..core.scalar import Body, parse
-from ..dispatch.batch_loop import require_randomness
-from ..dispatch.batched_tensor import levels
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.promotion import dtype_or_default, get_default_dtype
-from ..dispatch.sparse_rules import refusal
+from ..listeners.batch_loop import require_randomness
+from ..listeners.batched_tensor import levels
+from ..listeners.sparse_rules import refusal
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.layout import Layout, Shape
+from ..tensor.promotion import dtype_or_default, get_default_dtype
 from ..tensor.tensor import Tensor, from_array
 from .creation import (
     elsewhere,

@@ -14,8 +14,8 @@ from ..core.evenly_apart import evenly_apart
 from ..core.memory_format import MemoryLayout
 from ..dispatch.arguments import checked
 from ..dispatch.composite import composite
-from ..dispatch.constants import held
-from ..dispatch.promotion import dtype_or_default, get_default_dtype
+from ..tensor.constants import held
+from ..tensor.promotion import dtype_or_default, get_default_dtype
 from ..tensor.tensor import Tensor
 from .creation import as_number, fills_out, finish, made, rounded, write_number
 

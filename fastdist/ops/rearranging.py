@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
-from ..dispatch.batched_tensor import levels
-from ..dispatch.broadcast import broadcast_shapes as shape_of_all
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import normalize_axes, normalize_axis
 from ..dispatch.structured import Plan, structured
 from ..dispatch.view import view as view_op
+from ..listeners.batched_tensor import levels
+from ..tensor.axes import normalize_axes, normalize_axis
+from ..tensor.broadcast import broadcast_shapes as shape_of_all
 from ..tensor.layout import Layout
 from ..tensor.tensor import Size, Tensor
 from .movement import reshape

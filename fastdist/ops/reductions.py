@@ -7,10 +7,10 @@ from typing import Any
 from ..core.dtypes import DType, bool_, int64, uint8
 from ..core.errors import DTypeError, NoKernelError
 from ..dispatch.op import OPS
-from ..dispatch.promotion import get_default_dtype
-from ..dispatch.rules import normalize_axes, normalize_axis, reduced_shape
 from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.axes import normalize_axes, normalize_axis, reduced_shape
 from ..tensor.layout import Layout
+from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate
 from .creation import full

@@ -8,8 +8,8 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_, float16, float32, promote
 from ..core.errors import DTypeError, NoKernelError
-from ..dispatch.promotion import can_cast
 from ..tensor.layout import Layout
+from ..tensor.promotion import can_cast
 from ..tensor.tensor import Tensor
 
 

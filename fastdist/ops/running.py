@@ -8,8 +8,8 @@ from ..core.dtypes import WORDS, int64
 from ..core.errors import DTypeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, StructuredOp, structured
+from ..tensor.axes import normalize_axis
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from . import return_types

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType, int64
-from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
+from ..tensor.axes import normalize_axis
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 from .complex_numbers import conjugate

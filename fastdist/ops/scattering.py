@@ -6,11 +6,11 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import DimError, normalize_axis
 from ..dispatch.structured import Plan, structured
+from ..tensor.axes import DimError, normalize_axis
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
 from .creation import ones_like, zeros_like
 from .indexing import (

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.dtypes import WORDS
 from ..core.errors import NoKernelError, ShapeError
 from ..dispatch.arguments import checked
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import full
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.device import CPU
-from ..dispatch.batched_tensor import level_of, value_at
-from ..dispatch.batching import pointwise as in_one_shape
-from ..dispatch.constants import held, require_held
 from ..dispatch.pointwise import pointwise
-from ..dispatch.promotion import result_dtype
+from ..listeners.batched_tensor import level_of, value_at
+from ..listeners.batching import pointwise as in_one_shape
+from ..tensor.constants import held, require_held
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 

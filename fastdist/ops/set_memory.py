@@ -9,8 +9,8 @@ from ..core.errors import DTypeError, GraphError, ShapeError
 from ..core.memory_format import FORMATS, MemoryFormat, preserve_format
 from ..devices.backend import backend_of
 from ..dispatch.inplace import require_may_change
-from ..dispatch.sparse_rules import is_sparse, refusal
 from ..graph.modes import tls
+from ..listeners.sparse_rules import is_sparse, refusal
 from ..tensor.layout import Shape, contiguous_strides, count_elements
 from ..tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
 from ..tensor.storage import BoundedStorage

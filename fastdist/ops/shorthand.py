@@ -14,7 +14,7 @@ from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..core.memory_format import contiguous_format
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .counting import searchsorted

@@ -8,7 +8,7 @@ from ..core.dtypes import WORDS
 from ..core.errors import DTypeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.output import given_out
-from ..dispatch.promotion import result_dtype
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dtypes import uint8
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.arguments import checked
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import cat, narrow
 

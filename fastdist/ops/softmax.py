@@ -6,8 +6,8 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType
 from ..core.errors import NoKernelError
-from ..dispatch.rules import normalize_axis
 from ..dispatch.structured import Plan, structured
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 
 

@@ -1,6 +1,6 @@
 """Sparse tensors: how they are made of coordinates and values, and taken apart again.
 
-The representation is told in tensor/sparse.py, what ops do with one in dispatch/sparse_rules.py.
+The representation is told in tensor/sparse.py, what ops do with one in listeners/sparse_rules.py.
 Rules compute with the dense Tensors of coordinates and values, so they know no device, and are
 recorded by `recorded`: one Node that holds a function from the gradient of the result to those of
 the inputs, and another one for tangents, written with Tensor operations. Gradients by a sparse
@@ -15,12 +15,12 @@ from typing import Any
 
 from ..core.dtypes import int16, int64
 from ..devices.backend import backend_of
-from ..dispatch.sparse_rules import is_sparse
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, no_grad, tls
 from ..graph.node import Node, node_of, raise_changed, raise_released
 from ..graph.recording import begin_node
+from ..listeners.sparse_rules import is_sparse
 from ..tensor.sparse import Coo, SparseLayout, joined
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .creation import zeros

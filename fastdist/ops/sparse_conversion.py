@@ -10,9 +10,9 @@ from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.promotion import get_default_dtype
 from ..dispatch.tangents import levels_of
 from ..graph.modes import modes, no_grad
+from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Tensor
 from .counting import searchsorted
 from .creation import empty, tensor, zeros

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
-from ..dispatch.promotion import result_dtype
-from ..dispatch.sparse_rules import is_sparse, on_sparse, refusal
+from ..listeners.sparse_rules import is_sparse, on_sparse, refusal
+from ..tensor.promotion import result_dtype
 from .counting import searchsorted
 from .joining import cat
 from .ranges import arange

@@ -7,8 +7,8 @@ from typing import Any
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
-from ..dispatch.sparse_rules import is_sparse, on_sparse, refusal
 from ..graph.modes import no_grad
+from ..listeners.sparse_rules import is_sparse, on_sparse, refusal
 from ..tensor.tensor import Tensor
 from .counting import searchsorted
 from .joining import stack

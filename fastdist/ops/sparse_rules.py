@@ -8,9 +8,9 @@ from typing import Any
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
 from ..dispatch.op import OPS
-from ..dispatch.promotion import result_dtype
-from ..dispatch.sparse_rules import RULES, on_sparse, refusal
 from ..graph.modes import no_grad, tls
+from ..listeners.sparse_rules import RULES, on_sparse, refusal
+from ..tensor.promotion import result_dtype
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
 from .creation import zeros

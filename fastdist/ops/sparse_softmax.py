@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import DTypeError
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from .creation import full, zeros
 from .ranges import arange
 from .sparse import Grouped, flat_places, indices_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import split
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, promote
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.promotion import get_default_dtype
-from ..dispatch.rules import DimError, normalize_axis
+from ..tensor.axes import DimError, normalize_axis
+from ..tensor.broadcast import broadcast_shapes
+from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Tensor
 from .complex_numbers import complex_, conjugate, imaginary_part, real_part
 from .joining import narrow

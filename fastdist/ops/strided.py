@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ShapeError
-from ..dispatch.batched_tensor import Batched, of_all_calls
-from ..dispatch.batching import along_axes
 from ..dispatch.composite import composite
-from ..dispatch.rules import normalize_axis
 from ..dispatch.view import view as view_op
+from ..listeners.batched_tensor import Batched, of_all_calls
+from ..listeners.batching import along_axes
+from ..tensor.axes import normalize_axis
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import zeros

@@ -11,20 +11,20 @@ from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError, VersionError
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ..devices.backend import backend_of
-from ..dispatch.batched_tensor import levels
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
-from ..dispatch.constants import as_operand, placed
 from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
 from ..dispatch.memory import shares_memory
 from ..dispatch.op import PLAIN
 from ..dispatch.pytorch_names import node_named
-from ..dispatch.rules import DimError
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of, zeros_like
-from ..dispatch.tracing import listener, traced
 from ..graph.modes import modes
+from ..listeners.batched_tensor import levels
+from ..listeners.tracing import listener, traced
+from ..tensor.axes import DimError
+from ..tensor.broadcast import broadcast_shapes
+from ..tensor.constants import as_operand, placed
 from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import DTypeError, ShapeError
-from ..dispatch.broadcast import broadcast_shapes
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
-from ..dispatch.rules import DimError, normalize_axis
+from ..tensor.axes import DimError, normalize_axis
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
 from .indexing import counted_from_front, gather, select_slices
 

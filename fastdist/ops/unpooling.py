@@ -8,8 +8,8 @@ from typing import Any
 from ..core.dtypes import WORDS, int64
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
-from ..dispatch.batched_tensor import of_all_calls
 from ..dispatch.composite import composite
+from ..listeners.batched_tensor import of_all_calls
 from ..tensor.tensor import Tensor
 from .creation import zeros
 from .indexing import scatter

@@ -9,12 +9,12 @@ import numpy as np
 from ..core.dtypes import WORDS, DType, bool_, complex128, float64, float_limits, int64, uint8
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
-from ..dispatch.constants import held
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
-from ..dispatch.promotion import result_dtype
+from ..tensor.constants import held
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from . import return_types
 from .complex_numbers import complex_sign, view_as_complex, view_as_real

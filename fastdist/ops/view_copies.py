@@ -10,7 +10,7 @@ from ..dispatch.arguments import checked
 from ..dispatch.composite import COMPOSITES
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
-from ..dispatch.rules import normalize_axis
+from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 from . import movement
 

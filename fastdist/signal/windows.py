@@ -22,9 +22,9 @@ from ..core.dtypes import DType, float32, float64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
 from ..dispatch.arguments import checked
-from ..dispatch.promotion import dtype_or_default
 from ..ops.creation import elsewhere, finish, full, require_ordinary
 from ..ops.ranges import arange
+from ..tensor.promotion import dtype_or_default
 from ..tensor.tensor import Tensor
 
 __all__ = [

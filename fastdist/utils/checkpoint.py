@@ -17,12 +17,12 @@ from ..autograd.graph import saved_tensors_hooks
 from ..core.device import Device
 from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
-from ..dispatch.autocast import casting_as, casting_now
-from ..dispatch.batched_tensor import Batched, batched
-from ..dispatch.batching import levels_as, levels_now
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import enable_grad, tls
 from ..graph.saved_tensors import pack_one
+from ..listeners.autocast import casting_as, casting_now
+from ..listeners.batched_tensor import Batched, batched
+from ..listeners.batching import levels_as, levels_now
 from ..tensor.pytree import tree_iter
 from ..tensor.tensor import Tensor, wrap
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import fastdist as fd
-from fastdist.dispatch.autocast import casts
 from fastdist.graph.modes import modes
+from fastdist.listeners.autocast import casts
 
 X = fd.ones(2, 2)
 

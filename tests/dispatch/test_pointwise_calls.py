@@ -12,8 +12,8 @@ import pytest
 import fastdist as fd
 from fastdist import autograd
 from fastdist.autograd import forward_ad
-from fastdist.dispatch.constants import constant
 from fastdist.dispatch.pointwise import PointwiseOp
+from fastdist.tensor.constants import constant
 from tests.dispatch.paths import general_calls, gradient_of
 
 F = fd.nn.functional

@@ -30,7 +30,7 @@ ROOT = os.path.join(os.path.dirname(fd.__file__), "")
 ROOMS = ("profiler", "distributed/profiler")
 FILES = (
     *("core/time_ranges.py", "core/memory_meter.py", "core/module_path.py"),
-    *("core/python_stack.py", "dispatch/timing.py", "dispatch/device_work.py"),
+    *("core/python_stack.py", "listeners/timing.py", "listeners/device_work.py"),
     *("nn/module_ranges.py", "autograd/profiler.py", "optim/step_ranges.py"),
 )
 OF_THE_PROFILER = (

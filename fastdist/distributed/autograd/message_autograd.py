@@ -8,10 +8,10 @@ from typing import Any
 
 from ...core.device import Device
 from ...core.errors import TransformError, WorkerLostError
-from ...dispatch.tracing import note_answer
 from ...graph.differentiated import is_differentiated
 from ...graph.modes import modes, tls
 from ...graph.node import Edge
+from ...listeners.tracing import note_answer
 from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent
 from ..rpc.message.layout import AutogradBlock, DevicePairs

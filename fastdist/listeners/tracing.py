@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from ..core.caller_warning import is_ours
 from ..graph.modes import count_special, count_tracers
+from ..tensor.constants import number_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
-from .constants import number_of
 
 # Note [What is recorded]
 # The calls of ops that a thread makes itself, in order: what an op calls for its own work is none

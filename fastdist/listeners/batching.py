@@ -11,22 +11,22 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.overriding import NOT_TAKEN
+from ..core.scalar import CONDITIONS
 from ..graph.modes import count_special, count_tracers
+from ..tensor.axes import normalize_axis
+from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 from .batch_loop import loop, warn_of_loop
 from .batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
-from .gradients import CONDITIONS
-from .promotion import result_dtype
-from .rules import normalize_axis
 
 # Note [Batching rules]
 # A batch lies along the first axis of a value, so an op runs on it as on one tensor once it is told
 # of the axes behind. Most rules follow from the declaration: pointwise ops if all operands have as
 # many axes (`aligned`), ops with attributes that name axes (`_AXES`) if these are counted from
-# behind the first. Others are said by one word of it, `batch=` (BATCH_WORDS in
-# structured_form.py), or written beside it, `@op.batches`. For what is left (`one_by_one`) the
-# calls are made one after the other, with PyTorch's warning that names the op. A rule calls ops on
-# values, which may be batches of an outer level, and so comes here again: nesting is no more.
+# behind the first. Others are said by one word of it, `batch=` (BATCH_WORDS in the room dispatch),
+# or written beside it, `@op.batches`. For what is left (`one_by_one`) the calls are made one after
+# the other, with PyTorch's warning that names the op. A rule calls ops on values, which may be
+# batches of an outer level, and so comes here again: nesting is no more.
 _AXES = frozenset({"axis", "dim", "dim0", "dim1", "dim2", "dims", "dimension"})
 
 Rule = Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Shape rules that many structured ops share."""
+"""Which axes a `dim` names, and what is left of a shape without them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
-from ..tensor.layout import Shape
+from .layout import Shape
 
 
 class DimError(ShapeError, IndexError):

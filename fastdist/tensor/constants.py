@@ -11,8 +11,8 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float_limits
 from ..core.errors import DTypeError
-from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor, wrap
+from .layout import Layout
+from .tensor import Tensor, wrap
 
 NUMBERS = frozenset({int, float})
 _LIMIT = 1024

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..devices.backend import backend_of
-from ..tensor.layout import Layout, Shape
+from .layout import Layout, Shape
 
 
 def broadcast_shapes(name: str, shapes: Sequence[Shape]) -> Shape:

@@ -8,8 +8,8 @@ from typing import Any
 from ..core import dtypes
 from ..core.dtypes import DType, bool_, complex_of, float32, float64, int64, promote
 from ..core.errors import DTypeError
-from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor
+from .layout import Layout
+from .tensor import Tensor
 
 
 class _Default:

@@ -2,7 +2,7 @@
 
 A profile lets every op take its general path, where `modes.tracers` is looked at in any case: who
 does not listen pays nothing. A function that is made of ops hands in a range around theirs; what an
-op's event is called says pytorch_names.py.
+op's event is called says dispatch/pytorch_names.py.
 """
 
 from __future__ import annotations
