@@ -14,7 +14,7 @@ from ..dispatch.pytorch_names import recorded_as as _recorded_as
 from ..graph.modes import modes as _modes
 from ..listeners.offering import offering as _offering
 from ..namespace.load import FUNCTIONAL_NAMES
-from ..tensor.axes import normalize_axis
+from ..tensor.axes import normalize_axis as _normalize_axis
 from ..tensor.tensor import Tensor
 
 _ops: dict[str, Callable[..., Tensor]] = FUNCTIONAL_NAMES
@@ -38,7 +38,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """
     if not input.dim():
         raise RuntimeError("glu does not support scalars because halving size must be even")
-    n = input.shape[normalize_axis("glu", dim, input.dim())]
+    n = input.shape[_normalize_axis("glu", dim, input.dim())]
     if n % 2:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {dim % input.dim()} is size {n}"
