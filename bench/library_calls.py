@@ -1,11 +1,11 @@
 """Calls of NVIDIA's libraries, through CuPy, that no GPU has run yet, and what shows each first.
 
 Our own texts are compiled by NVIDIA's compiler and run by fibres. What CuPy is asked for beside
-them, the tests answer with NumPy: whether cuBLAS, cuSOLVER or CuPy's own kernels give the same, and
-whether they are given what they expect, a GPU alone can tell. `python -m bench first_contact` looks
-at the samples below before all others. The calls are read off kernels/cuda; a test holds that each
-has its sample, which comes to it. CUDA's memory and events between processes, under cuda_ipc, have
-a check of their own there (other_process.py).
+them, the tests answer with NumPy: whether cuBLAS, cuSOLVER, cuFFT or CuPy's own kernels give the
+same, and whether they are given what they expect, a GPU alone can tell. `python -m bench
+first_contact` looks at the samples below before all others. The calls are read off kernels/cuda; a
+test holds that each has its sample, which comes to it. CUDA's memory and events between processes,
+under cuda_ipc, have a check of their own there (other_process.py).
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ PROVEN_BY: Final = {
     "cusolver.geqrf_bufferSize": ("cuSOLVER", "linalg.qr-0"),
     "cusolver.orgqr": ("cuSOLVER", "linalg.qr-0"),
     "cusolver.orgqr_bufferSize": ("cuSOLVER", "linalg.qr-0"),
+    "cupy.fft.fftn": ("cuFFT", "fft.fft-0"),
+    "cupy.fft.ifftn": ("cuFFT", "fft.ifft2-0"),
+    "cupy.fft.rfftn": ("cuFFT", "fft.rfft-0"),
+    "cupy.fft.irfft": ("cuFFT", "fft.irfft-0"),
     "cupy.asnumpy": ("a copy: LAPACK on the CPU", "linalg.eig-0"),
     "cupy.asarray": ("a copy: LAPACK on the CPU", "linalg.eig-0"),
     "cupy.tril": ("CuPy's own kernel", "linalg.cholesky-0"),
@@ -75,6 +79,7 @@ PROVEN_BY: Final = {
 _EVERYWHERE: Final = {
     "cupy.RawModule",
     "cupy.array",
+    "cupy.cuda.Event",
     "cupy.cuda.compiler._NVRTCProgram",
     "cupy.cuda.device.get_cublas_handle",
     "cupy.cuda.device.get_cusolver_handle",

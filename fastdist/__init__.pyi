@@ -20,6 +20,7 @@ from . import cuda as cuda
 from . import data as data
 from . import distributed as distributed
 from . import distributions as distributions
+from . import fft as fft
 from . import func as func
 from . import futures as futures
 from . import hub as hub

@@ -37,6 +37,7 @@ ROOMS = frozenset(
         "data",
         "distributed",
         "distributions",
+        "fft",
         "func",
         "futures",
         "hub",

@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import FunctionType
 from typing import Any, Self
 
-from . import linalg, special
+from . import fft, linalg, special
 from .core.caller_warning import warn_caller
 from .core.missing import explain_missing
 from .core.overriding import (
@@ -251,7 +251,7 @@ class _Said(str):
 
 def _functions() -> Iterator[tuple[Any, Callable[..., Any]]]:
     """Yield (module, function) of all that is public in the modules of functions of Tensors."""
-    for room in (sys.modules[__package__], functional, linalg, special):
+    for room in (sys.modules[__package__], functional, fft, linalg, special):
         for name in dir(room):
             found = getattr(room, name)
             own = str(getattr(found, "__module__", "")).startswith(__package__)
@@ -279,7 +279,7 @@ _OF_NO_TENSOR = frozenset(
     is_warn_always_enabled kaiser_window linspace load logspace manual_seed norm_except_dim ones
     promote_types rand randint randn randperm range save scalar_tensor seed sparse_coo_tensor tensor
     to_dlpack tril_indices triu_indices typename use_deterministic_algorithms vmap while_loop zeros
-    linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve Stream
+    fft.fftfreq fft.rfftfreq linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve Stream
     """.split()  # noqa: SIM905
 )
 

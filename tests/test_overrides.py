@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from fastdist import linalg, overrides, special
+from fastdist import fft, linalg, overrides, special
 from fastdist.nn import functional as F
 
 TAKEN = object()
@@ -81,7 +81,7 @@ def asked_for() -> list[Any]:
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:
-    for room in (fd, F, linalg, special):
+    for room in (fd, F, fft, linalg, special):
         for name in sorted(dir(room)):
             found = getattr(room, name)
             of = str(getattr(found, "__module__", "")).split(".")

@@ -73,8 +73,8 @@ _FAMILIES = (
         "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
     ),
     (
-        r"complex32 chalf i?stft fft",
-        "of complex numbers there are complex64 and complex128, and no transforms of them",
+        r"complex32 chalf i?stft",
+        "of complex numbers there are complex64 and complex128; fft has transforms of them",
     ),
     (
         r"float[48]_\w+ u?int[1-7] bits\w+",

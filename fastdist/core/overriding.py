@@ -33,7 +33,7 @@ NEVER_ASKED: Final[set[type]] = {int, float, bool, str, type(None), slice, type(
 
 
 # Modules of which users know; functions of others they find in `fastdist` itself.
-_SHOWN = frozenset({"linalg", "nn.functional", "special"})
+_SHOWN = frozenset({"fft", "linalg", "nn.functional", "special"})
 
 
 class DisableTorchFunctionSubclass:

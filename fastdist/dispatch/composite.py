@@ -25,7 +25,7 @@ class Composite(NamedTuple):
 
     `function`: `fastdist.<name>`; `method`: `Tensor.<name>`, the tensor being the first argument;
     `inplace`: there is also `Tensor.<name>_`; `functional`: `fastdist.nn.functional.<name>`;
-    `linalg`: it is `fastdist.linalg.<name>` alone, and stands in the table as `linalg.<name>`
+    `room`: it is `fastdist.<room>.<name>` alone, as in `linalg`, and stands so in the table, too
     """
 
     name: str
@@ -34,7 +34,7 @@ class Composite(NamedTuple):
     method: bool
     inplace: bool
     functional: bool
-    linalg: bool = False
+    room: str = ""
 
 
 COMPOSITES: dict[str, Composite] = {}
@@ -48,6 +48,7 @@ def composite(
     inplace: bool = False,
     functional: bool = False,
     linalg: bool = False,
+    fft: bool = False,
     takes_out: bool = False,
     early: bool = True,
     known_as: str | None = None,
@@ -63,16 +64,17 @@ def composite(
 
     def declare(call: F) -> F:
         known = name or call.__name__
-        if linalg:
-            known = f"linalg.{known}"
+        room = "linalg" if linalg else "fft" if fft else ""
+        if room:
+            known = f"{room}.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
         word = known if known_as is None else known_as
         made = checked(call, casting(known), early=early, known_as=word, node=node_named(node))
         if takes_out:
             made = _with_out(known, made)
-        only = not linalg
+        only = not room
         COMPOSITES[known] = Composite(
-            known, made, function and only, method and only, inplace, functional, linalg
+            known, made, function and only, method and only, inplace, functional, room
         )
         return made
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.device import Device
-from ..core.dtypes import DType, bool_, int64, uint8
+from ..core.dtypes import WORDS, DType, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
@@ -149,7 +149,9 @@ def _require_cast(name: str, out: Tensor, result: Tensor) -> None:
         return
     op = OPS.get(name)
     casts = op is not None and op.kind == "pointwise" and name not in _KEEPING
-    if not casts and name not in _CASTING:
+    if name.startswith("fft."):
+        _require_kind(name, out, result)
+    elif not casts and name not in _CASTING:
         _require_dtype(name, out, result)
     if not can_cast(of, into):
         raise DTypeError(
@@ -164,6 +166,17 @@ def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
             f"{name}(): Expected out tensor to have dtype {result.facts.dtype.name}, but got "
             f"{out.facts.dtype.name} instead: give an out of the result's dtype"
         )
+
+
+def _require_kind(name: str, out: Tensor, result: Tensor) -> None:
+    """Raise DTypeError for an out of real numbers where a transform is complex, or the other way:
+    these are cast.
+    """
+    given = out.facts.dtype
+    kind = "complex" if result.facts.dtype.is_complex else "floating point"
+    if not (given.is_complex if kind == "complex" else given.is_floating_point):
+        called = name.partition(".")[2]
+        raise DTypeError(f"{called} expects a {kind} output tensor, but got {WORDS[given]}")
 
 
 def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:

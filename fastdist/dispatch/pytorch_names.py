@@ -28,11 +28,11 @@ def event_named(known_as: str) -> str:
 
 def event_of_function(known_as: str) -> str | None:
     """Return the name of the event of a function that is made of ops, None for one without; of
-    linalg's the word has that in front.
+    linalg's and fft's the word has that in front.
     """
     if not known_as or known_as.startswith("is_"):
         return None
-    return event_named(known_as.replace("linalg.", "linalg_"))
+    return event_named(known_as.replace("linalg.", "linalg_").replace("fft.", "fft_"))
 
 
 def node_named(known_as: str) -> str:

@@ -31,6 +31,10 @@ _MATRICES = """
     linalg.lstsq linalg.matrix_rank linalg.qr linalg.solve linalg.svd linalg.svdvals
     linalg.tensorinv linalg.tensorsolve lu lu_solve orgqr ormqr pinverse qr svd triangular_solve
 """
+_TRANSFORMS = """
+    fft.fft fft.fft2 fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
+    fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+"""
 _LOSSES = """
     cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss kl_div l1_loss
     margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss poisson_nll_loss
@@ -52,9 +56,9 @@ _LOWER = {
 }
 _FLOAT32 = {
     "cpu": _words(
-        f"""{_LOSSES} {_MATRICES} adaptive_avg_pool3d avg_pool3d binary_cross_entropy cdist
-        grid_sample huber_loss max_pool3d max_unpool2d max_unpool3d nanquantile prod quantile
-        trace"""
+        f"""{_LOSSES} {_MATRICES} {_TRANSFORMS} adaptive_avg_pool3d avg_pool3d
+        binary_cross_entropy cdist grid_sample huber_loss max_pool3d max_unpool2d max_unpool3d
+        nanquantile prod quantile trace"""
     ),
     "cuda": _words(
         f"""{_LOSSES} acos asin cdist cosh cosine_similarity cumprod cumsum dist erfinv exp expm1

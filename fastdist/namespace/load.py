@@ -55,9 +55,11 @@ def _inplace_functions() -> list[str]:
     return [f"{name}_" for name in sorted(known - INPLACE_METHODS)]
 
 
-def gather_linalg() -> dict[str, Any]:
-    """Return name -> function of all that `fastdist.linalg.X` offers of the catalogue."""
-    found = [one for one in COMPOSITES.values() if one.linalg]
+def gather_room(room: str) -> dict[str, Any]:
+    """Return name -> function of all that `fastdist.<room>.X` offers of the catalogue's functions
+    that are found there alone.
+    """
+    found = [one for one in COMPOSITES.values() if one.room == room]
     return {one.name.partition(".")[2]: one.call for one in found}
 
 
@@ -91,11 +93,13 @@ heard_methods.install()
 STACK.append(COMPOSITES["stack"].call)
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()
-LINALG = gather_linalg()
+LINALG = gather_room("linalg")
+FFT = gather_room("fft")
 SPECIAL = gather_ops("special")
 tell_where_found(NAMES, "fastdist")
 tell_where_found(SPECIAL, "fastdist.special")
 tell_where_found(LINALG, "fastdist.linalg")
+tell_where_found(FFT, "fastdist.fft")
 tell_where_found(FUNCTIONAL_NAMES, "fastdist.nn.functional")
 for _op in OPS.values():
     if _op.homes & {"functional", "activation"} and not _op.homes & {"function", "method"}:

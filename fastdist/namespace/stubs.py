@@ -89,6 +89,7 @@ def render() -> dict[Path, str]:
     return {
         _PACKAGE / "tensor/methods.pyi": _tensor_methods(),
         _PACKAGE / "__init__.pyi": _root(),
+        _PACKAGE / "fft.pyi": _functions_stub("The functions of fastdist.fft", ".", load.FFT),
         _PACKAGE / "linalg.pyi": _linalg(),
         _PACKAGE / "special.pyi": _special(),
         _PACKAGE / "nn/functional.pyi": _functional(),

@@ -33,7 +33,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     shape = input.facts.shape
     ends = _ends(pad, shape)
     if mode == "constant":
-        return _constant(input, ends, 0.0 if value is None else value)
+        return constant_pad(input, ends, 0.0 if value is None else value)
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}; known: {', '.join(_MODES)}")
     if value is not None and value != 0:
@@ -113,7 +113,10 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
         raise ShapeError(f"input ({given}) is too small. Calculated output {found}")
 
 
-def _constant(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -> Tensor:
+def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex) -> Tensor:
+    """Return input with so many times value before and behind each axis of ends; negative numbers
+    take elements away.
+    """
     lengths = list(input.facts.shape)
     index: list[Any] = [slice(None)] * len(lengths)
     for axis, (before, behind) in ends.items():

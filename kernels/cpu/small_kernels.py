@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from . import small_indexing, small_reductions, small_rows
+from . import fourier, small_indexing, small_reductions, small_rows
 from .small import GRADIENTS, KERNELS, Facts, Run
 
-__all__ = ["small_gradients", "small_indexing", "small_kernel", "small_reductions", "small_rows"]
+__all__ = [
+    "fourier",
+    "small_gradients",
+    "small_indexing",
+    "small_kernel",
+    "small_reductions",
+    "small_rows",
+]
 
 
 def small_kernel(name: str, facts: Facts) -> Run | None:

@@ -16,7 +16,7 @@ from weakref import WeakSet
 import numpy as np
 
 from fastdist.kernels.cuda.launch import Struct
-from tests.fibre_shim import ipc
+from tests.fibre_shim import cufft, ipc
 from tests.fibre_shim.driver import run_text
 from tests.fibre_shim.operators import Operators, computed
 from tests.fibre_shim.streams import (
@@ -287,6 +287,7 @@ def diagonal(values: ndarray, axis1: int, axis2: int) -> ndarray:
 
 
 inf, nan = np.inf, np.nan
+fft = cufft.transforms(ndarray)
 _computed = functools.partial(functools.partial, computed, ndarray)
 abs, exp, log, isfinite = map(_computed, (np.abs, np.exp, np.log, np.isfinite))
 arange, eye, maximum, where = map(_computed, (np.arange, np.eye, np.maximum, np.where))

@@ -115,7 +115,7 @@ def _named(torch: Any, given: Any) -> Any:
     if module.startswith("torch"):
         room = "torch" if module == "torch.functional" else module
         return _found(f"{room}.{name}".removeprefix("torch."))
-    for room in ("", "linalg", "special", "nn.functional"):
+    for room in ("", "fft", "linalg", "special", "nn.functional"):
         owner = _attribute(torch, room)
         if getattr(owner, getattr(given, "__name__", "-"), None) is given:
             return getattr(_attribute(fastdist, room), given.__name__, None)

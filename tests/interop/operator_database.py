@@ -30,7 +30,7 @@ _CONSTANTS: dict[Any, Any] = {
     **{getattr(torch, name): getattr(fastdist, name) for name in (*_FORMATS, "strided")},
 }
 _OUR_ROOMS = {
-    torch: "", torch.nn.functional: "nn.functional.", torch.linalg: "linalg.",
+    torch: "", torch.nn.functional: "nn.functional.", torch.linalg: "linalg.", torch.fft: "fft.",
     torch.special: "special.", torch.Tensor: "Tensor.",
 }  # fmt: skip
 # How far single precision may be off in parts of the largest number; other dtypes in proportion.
@@ -186,7 +186,7 @@ def our_function(theirs: Any) -> Any:
     """Return what has the name of a function of theirs here, or None."""
     name = getattr(theirs, "__name__", "")
     for room, ours in _OUR_ROOMS.items():
-        short = re.sub("^(linalg|special)_", "", name)
+        short = re.sub("^(fft|linalg|special)_", "", name)
         for one in {name, short} - {""}:
             if getattr(room, one, None) is theirs:
                 return looked_up(ours + one)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import fastdist as fd
-from tests.ops import function_edges, image_edges, linalg_edges
+from tests.ops import fourier_edges, function_edges, image_edges, linalg_edges
 from tests.ops.cases import Case, F, case, plain
 
 NO_INTS = np.zeros(0, np.int64)
@@ -43,6 +43,7 @@ def casts(given: np.ndarray) -> dict[str, list[Case]]:
 
 
 EMPTY: dict[str, list[Case]] = {
+    **fourier_edges.EMPTY,
     **function_edges.EMPTY,
     **image_edges.EMPTY,
     **linalg_edges.EMPTY,
@@ -125,7 +126,8 @@ NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
     ("narrow_copy", 0),
     ("broadcast_tensors", 0), ("split", 0), ("split", 1), ("nll_loss", 3), ("layer_norm", 0),
-    ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1),
+    ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1), ("fft.hfft2", 0),
+    ("fft.hfft2", 1),
 } | function_edges.NAMES_THE_SIZE | linalg_edges.NAMES_THE_SIZE  # fmt: skip
 
 SCALAR: dict[str, list[Case]] = {
@@ -212,6 +214,7 @@ SCALAR: dict[str, list[Case]] = {
 Refused = Callable[[fd.Tensor], Any]
 # Ops that a tensor without axes cannot go into, in PyTorch either.
 REFUSED_SCALAR: dict[str, Refused] = {
+    **fourier_edges.REFUSED_SCALAR,
     **function_edges.REFUSED_SCALAR,
     **image_edges.REFUSED_SCALAR,
     **linalg_edges.REFUSED_SCALAR,
@@ -266,4 +269,5 @@ NAMES_AN_AXIS = {
 NUMPY_KNOWS_NO_SUCH = {
     "softmax-2", "log_softmax-2", "binary_cross_entropy_with_logits-0",
     "binary_cross_entropy-0",  # refuses what is no probability
-} | image_edges.NUMPY_KNOWS_NO_SUCH | linalg_edges.FINITE_ALONE  # fmt: skip
+    *image_edges.NUMPY_KNOWS_NO_SUCH, *linalg_edges.FINITE_ALONE, *fourier_edges.FINITE_ALONE,
+}  # fmt: skip

@@ -22,7 +22,7 @@ COTANGENT = 1 + 0.5j
 
 def let_cases_call(torch: Any) -> None:
     """Let the names of fastdist in the files of cases be those of PyTorch."""
-    names = {"fd": torch, "F": torch.nn.functional, "LA": torch.linalg}
+    names = {"fd": torch, "F": torch.nn.functional, "FT": torch.fft, "LA": torch.linalg}
     for name, module in sys.modules.items():
         if name.startswith("tests.ops."):
             for one, other in names.items():

@@ -1,0 +1,99 @@
+"""Discrete Fourier transforms of CUDA arrays: cuFFT through CuPy, which keeps its plans.
+
+What a plan works in belongs to it, and a thread's plans are the same on all its streams. So where a
+thread comes to another stream of a device, that waits for the one before.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from fastdist.core.errors import KernelError
+
+
+def transform(x: Any, out: Any, axes: tuple[int, ...], norm: str, forward: bool) -> None:
+    """Write the transform of complex x along axes into out, both of one shape."""
+    from cupy import fft
+
+    with out.device:
+        if out.size:
+            _take_plans(out.device.id)
+            if forward:
+                out[...] = fft.fftn(x, axes=axes, norm=norm)
+            else:
+                out[...] = fft.ifftn(x, axes=axes, norm=norm)
+
+
+def transform_real(
+    x: Any, out: Any, axes: tuple[int, ...], norm: str, onesided: bool, doubled: bool
+) -> None:
+    """Write the transform of real x along axes into out: all of it, or the half that the other
+    follows from, of the last of the axes; doubled, what has such a twin counts twice.
+    """
+    from cupy import fft
+
+    with out.device:
+        if not out.size:
+            return
+        _take_plans(out.device.id)
+        if not onesided:
+            out[...] = fft.fftn(x, axes=axes, norm=norm)
+            return
+        out[...] = fft.rfftn(x, axes=axes, norm=norm)
+        if doubled:
+            inner = out[_inner(axes[-1], x.shape[axes[-1]])]
+            inner[...] = inner * 2
+
+
+def to_real(x: Any, out: Any, axes: tuple[int, ...], norm: str, n: int, halved: bool) -> None:
+    """Write into out the real numbers, n along the last of axes, of which x is the transform's one
+    half; halved, what has a twin in the other counts half.
+    """
+    from cupy import fft
+
+    with out.device:
+        if not out.size:
+            return
+        _take_plans(out.device.id)
+        if halved:
+            x = x.copy()
+            inner = x[_inner(axes[-1], n)]
+            inner[...] = inner * 0.5
+        # One after the other: of a half whose other half it does not follow from, cuFFT's transform
+        # along several axes gives other numbers than the CPU's.
+        if axes[1:]:
+            x = fft.ifftn(x, axes=axes[:-1], norm=norm)
+        out[...] = fft.irfft(x, n=n, axis=axes[-1], norm=norm)
+
+
+def _inner(axis: int, n: int) -> Any:
+    """Return the index of what has a twin in the half that is left out, of n numbers along axis."""
+    return (..., slice(1, (n + 1) // 2), *[slice(None)] * (-1 - axis))
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        # Device -> the stream on which this thread used its plans last.
+        self.streams: dict[int, Any] = {}
+
+
+_thread = _Thread()
+
+
+def _take_plans(device: int) -> None:
+    """Let what the current stream does next come behind what others do with this thread's plans."""
+    import cupy
+
+    stream = cupy.cuda.get_current_stream()
+    if stream.is_capturing():
+        raise KernelError(
+            "fft: a graph cannot keep a transform, whose plan and memory CuPy may give to others "
+            "before a replay: transform before the block that is captured, or behind it"
+        )
+    last = _thread.streams.get(device)
+    if last is not None and last.ptr != stream.ptr:
+        event = cupy.cuda.Event(disable_timing=True)
+        event.record(last)
+        stream.wait_event(event)
+    _thread.streams[device] = stream

@@ -1,0 +1,37 @@
+"""Fourier transforms without elements, without axes, and of what is not finite: edge_cases.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import fastdist as fd
+import fastdist.fft as FT
+from tests.ops.cases import case, plain
+from tests.ops.fourier_cases import CASES, NO_HALF, parts
+
+# Each number goes into each other one, by sums that no two libraries take in one order: which parts
+# of them are NaN, and which infinite, is nobody's promise.
+FINITE_ALONE = NO_HALF
+EMPTY = {
+    "fft.ifftn": [case(lambda x: parts(FT.ifftn(x, dim=1)), lambda x: np.zeros((0, 3, 2)), (0, 3))],
+    "fft.hfft2": [case(FT.hfft2, lambda x: np.zeros((0, 3, 4)), (0, 3, 3))],
+    "fft.hfftn": [case(lambda x: FT.hfftn(x, dim=1), lambda x: np.zeros((0, 4)), (0, 3))],
+    "fft.ihfftn": [
+        case(lambda x: parts(FT.ihfftn(x, dim=1)), lambda x: np.zeros((0, 2, 2)), (0, 3))
+    ],
+    "fft.fftfreq": [plain(lambda x: FT.fftfreq(0, dtype=x.dtype), lambda x: np.zeros(0), (0,))],
+    "fft.rfftfreq": [
+        plain(lambda x: FT.rfftfreq(0, dtype=x.dtype), lambda x: np.full(1, np.nan), (0,))
+    ],
+}
+
+
+def refusing(name: str) -> Callable[[fd.Tensor], object]:
+    function: Callable[[fd.Tensor], object] = getattr(FT, name.removeprefix("fft."))
+    return function
+
+
+_WITHOUT_AXES = {"fft.fftfreq", "fft.rfftfreq", "fft.fftn", "fft.ifftn"}
+REFUSED_SCALAR = {name: refusing(name) for name in sorted(CASES.keys() - _WITHOUT_AXES)}
