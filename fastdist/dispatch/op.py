@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from types import CodeType
-from typing import Any, Final, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, out_of_memory
@@ -40,14 +40,25 @@ class Op:
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
     returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's words for
-    what it does, see pytorch_names.py. `homes` are the words of HOMES for where users find it.
+    what it does, see pytorch_names.py. `homes` says where users find it, in words of HOMES; where
+    it says nothing, those of its kind hold.
     """
 
     kind = "op"
     homes: frozenset[str] = frozenset({"function", "method"})
 
-    def __init__(self, function: Callable[..., Any], known_as: str = "", node: str = "") -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        known_as: str = "",
+        node: str = "",
+        homes: str | None = None,
+    ) -> None:
         self.name = function.__name__
+        if homes is not None:
+            for word in homes.split():
+                require_word(f"{self.name}: a word of homes=", word, HOMES)
+            self.homes = frozenset(homes.split()) - {"nowhere"}
         self.known_as = known_as or self.name
         self.node = node or self.known_as
         # What say it of a call's event and of a Node where it differs from call to call.
@@ -165,22 +176,27 @@ class Op:
 
 
 AnyOp = TypeVar("AnyOp", bound=Op)
+Words = ParamSpec("Words")
 OPS: dict[str, Op] = {}
 
 
-def register(op: AnyOp, homes: str | None = None) -> AnyOp:
-    """Put op into the table and return it, with the words of HOMES that it has, if not those of its
-    kind. Two ops of one name are our mistake.
-
-    Raises  DeclarationError for another word
+def declaring(
+    kind: Callable[Concatenate[Callable[..., Any], Words], AnyOp],
+) -> Callable[Words, Callable[[Callable[..., Any]], AnyOp]]:
+    """Return the decorator that declares ops of a kind, in the words that its class takes: the
+    decorated function gives name, signature and docstring. Two ops of one name are our mistake.
     """
-    assert op.name not in OPS, f"{op.name} is declared twice"
-    if homes is not None:
-        for word in homes.split():
-            require_word(f"{op.name}: a word of homes=", word, HOMES)
-        op.homes = frozenset(homes.split()) - {"nowhere"}
-    OPS[op.name] = op
-    return op
+
+    def say(*words: Words.args, **named: Words.kwargs) -> Callable[[Callable[..., Any]], AnyOp]:
+        def declare(function: Callable[..., Any]) -> AnyOp:
+            op = kind(function, *words, **named)
+            assert op.name not in OPS, f"{op.name} is declared twice"
+            OPS[op.name] = op
+            return op
+
+        return declare
+
+    return say
 
 
 def public_function(op: Op) -> Callable[..., Any]:

@@ -36,7 +36,7 @@ from .differentiated import is_recorded
 from .gradients import as_array
 from .kinds import ArgumentError
 from .listening import heard
-from .op import OPS, common_device, register
+from .op import OPS, common_device, declaring
 from .output import room_in, write_out
 from .pointwise_form import SCALING, PointwiseForm
 from .pointwise_way import recorded_way, remember_way
@@ -362,33 +362,6 @@ def refused(operands: Sequence[Any]) -> bool:
     return any(operand is NotImplemented for operand in operands)
 
 
-def pointwise(
-    body: str,
-    partials: Sequence[str | None] = (),
-    *,
-    dtype: str = "same",
-    known_as: str = "",
-    node: str = "",
-    numbers: str = "anywhere",
-    takes_complex: bool = False,
-    held: str = "",
-    homes: str | None = None,
-) -> Callable[[Callable[..., Any]], PointwiseOp]:
-    """Declare a pointwise op: the decorated function gives name, signature and docstring.
-
-    takes_complex=True says that the body stands for complex numbers too, and that its partials are
-    holomorphic, or conj. held names the attributes that must be such as the dtype holds, though a
-    half type's are computed with in float32. homes says where users find it, in words of op.HOMES:
-    "function method inplace" where it says nothing.
-    """
-
-    def declare(function: Callable[..., Any]) -> PointwiseOp:
-        op = PointwiseOp(
-            function, body, partials, dtype, known_as, node, numbers, takes_complex, held
-        )
-        return register(op, homes)
-
-    return declare
-
+pointwise = declaring(PointwiseOp)
 
 __all__ = ["REFUSED", "ZERO", "PointwiseOp", "pointwise", "refused"]

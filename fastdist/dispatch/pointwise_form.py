@@ -51,10 +51,12 @@ NUMBER_RULES: Final = {
 
 
 class PointwiseForm(Op):
-    """What an op that is one scalar body says; `dtype` is a word of DTYPE_RULES. It runs as a
-    PointwiseOp.
+    """What an op that is one scalar body says; it runs as a PointwiseOp.
 
-    Its texts are read when they are first needed: a program needs few of them.
+    `dtype` is a word of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True says that
+    the body stands for complex numbers too, and that its partials are holomorphic, or conj. `held`
+    names the attributes that must be such as the dtype holds, though a half type's are computed
+    with in float32. Texts are read when they are first needed: a program needs few of them.
     """
 
     kind = "pointwise"
@@ -64,15 +66,17 @@ class PointwiseForm(Op):
         self,
         function: Callable[..., Any],
         body: str,
-        partials: Sequence[str | None],
-        dtype: str,
+        partials: Sequence[str | None] = (),
+        *,
+        dtype: str = "same",
         known_as: str = "",
         node: str = "",
         numbers: str = "anywhere",
         takes_complex: bool = False,
         held: str = "",
+        homes: str | None = None,
     ) -> None:
-        super().__init__(function, known_as, node)
+        super().__init__(function, known_as, node, homes)
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
         count = len(self.tensors)
         leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]

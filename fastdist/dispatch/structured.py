@@ -19,7 +19,7 @@ from .differentiated import is_recorded
 from .gradients import as_array
 from .kinds import require_tensors
 from .listening import heard
-from .op import common_device, register
+from .op import common_device, declaring
 from .outline import outlines
 from .output import write_out
 from .pointwise import _operand, refused
@@ -220,46 +220,6 @@ def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:
         raise NoKernelError(f'"{name}" not implemented for {WORDS[found]!r}: take its parts')
 
 
-def structured(
-    kernel: str,
-    *,
-    linear: bool = False,
-    has_out: bool | None = None,
-    fresh: bool = False,
-    known_as: str = "",
-    node: str = "",
-    several: bool = False,
-    homes: str | None = None,
-    batch: str = "",
-    takes_complex: bool = False,
-) -> Callable[[Callable[..., Any]], StructuredOp]:
-    """Declare a structured op: the decorated function gives name, signature and docstring.
-
-    several=True says that each result has a gradient, where its dtype may have one.
-
-    fresh=True promises that no vjp returns g, a view of it, or anything saved: gradients may then
-    be taken over.
-
-    homes says where users find it, in words of op.HOMES: "function method" where it says nothing.
-
-    batch says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes what no word says.
-
-    has_out says whether it takes an `out=`: by default what users call does, what is a part of
-    others does not.
-
-    takes_complex=True says that the kernel takes complex numbers and the derivatives are right for
-    them: those of what moves numbers are, and those that conjugate.
-    """
-
-    def declare(function: Callable[..., Any]) -> StructuredOp:
-        takes_out = homes != "nowhere" if has_out is None else has_out
-        op = StructuredOp(
-            function, kernel, linear, takes_out, fresh, known_as, node, several, batch
-        )
-        op.takes_complex = takes_complex
-        return register(op, homes)
-
-    return declare
-
+structured = declaring(StructuredOp)
 
 __all__ = ["Plan", "StructuredOp", "structured"]

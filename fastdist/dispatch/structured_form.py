@@ -37,34 +37,44 @@ class StructuredForm(Op):
     all: in place of g and out derivatives name `grads` (None for a result that got none) and
     `outs`, and the jvp returns a tuple.
     With `keeps_order` the result walks memory as the input does; all others are in C order.
+
+    fresh=True promises that no vjp returns g, a view of it, or anything saved: gradients may then
+    be taken over. `batch` says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes
+    what no word says. `has_out` says whether it takes an `out=`: by default what users call does,
+    what is a part of others does not. takes_complex=True says that the kernel takes complex numbers
+    and the derivatives are right for them: those of what moves numbers are, and those that
+    conjugate.
     """
 
     kind = "structured"
     keeps_order = False
-    takes_complex = False
 
     def __init__(
         self,
         function: Callable[..., Any],
         kernel: str,
-        linear: bool,
-        has_out: bool = True,
+        *,
+        linear: bool = False,
+        has_out: bool | None = None,
         fresh: bool = False,
         known_as: str = "",
         node: str = "",
         several: bool = False,
+        homes: str | None = None,
         batch: str = "",
+        takes_complex: bool = False,
     ) -> None:
-        super().__init__(function, known_as, node)
+        super().__init__(function, known_as, node, homes)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
         self.batching = batch
-        if several and has_out:
+        self.has_out = homes != "nowhere" if has_out is None else has_out
+        if several and self.has_out:
             raise DeclarationError(f"{self.name}: an op with several results takes no out=")
         self.several = several
         self.fresh = fresh
         self.kernel = kernel
         self.linear = linear
-        self.has_out = has_out
+        self.takes_complex = takes_complex
         self.by_type = tuple(
             [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )

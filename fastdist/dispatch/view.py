@@ -16,7 +16,7 @@ from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, 
 from ..tensor.view_steps import Step, ViewSteps
 from .calls import write_short_path
 from .listening import heard
-from .op import PLAIN, register
+from .op import PLAIN, declaring
 from .outline import outlines
 from .structured import StructuredOp
 from .tangents import carry_view
@@ -33,8 +33,17 @@ class ViewOp(StructuredOp):
 
     kind = "view"
 
-    def __init__(self, function: Callable[..., Any], batch: str = "", known_as: str = "") -> None:
-        super().__init__(function, "", linear=True, has_out=False, known_as=known_as, batch=batch)
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        homes: str | None = None,
+        *,
+        batch: str = "",
+        known_as: str = "",
+    ) -> None:
+        super().__init__(
+            *(function, ""), linear=True, has_out=False, homes=homes, batch=batch, known_as=known_as
+        )
         self._array: Callable[..., Any] | None = None
         self._prepare: Callable[..., tuple[Any, ...]] | None = None
         self._looking: Callable[..., Any] | None = None
@@ -210,16 +219,6 @@ def detach(input: Tensor) -> Tensor:
     return out
 
 
-def view(
-    homes: str = "function method", batch: str = "", known_as: str = ""
-) -> Callable[[Callable[..., Any]], ViewOp]:
-    """Declare a view op: the decorated function gives name, signature and docstring; homes says
-    where users find it, in words of op.HOMES, batch how `vmap` runs it, in a word of BATCH_WORDS,
-    known_as PyTorch's word for what it does.
-    """
-    return lambda function: register(ViewOp(function, batch, known_as), homes)
-
-
 def replay(tensor: Tensor, steps: Iterable[Step]) -> Tensor:
     """Return the view that steps make of tensor."""
     for op, attributes in steps:
@@ -236,3 +235,6 @@ def replay_array(array: Any, device: Any, steps: Iterable[Step]) -> Any:
     for op, attributes in steps:
         array = op.view_array(array, device, attributes)
     return array
+
+
+view = declaring(ViewOp)

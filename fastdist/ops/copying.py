@@ -144,7 +144,7 @@ def _move(input: Tensor, device: Device, non_blocking: bool) -> Tensor:
     """Return a copy on another device; with non_blocking it need not have arrived."""
 
 
-move = MoveOp(_move, "", True, has_out=False)
+move = MoveOp(_move, "", linear=True, has_out=False)
 move.name = "move"
 
 

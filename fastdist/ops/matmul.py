@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
-from ..dispatch.op import register
+from ..dispatch.op import declaring
 from ..dispatch.structured import Plan, StructuredOp
 from ..dispatch.view import view as view_op
 from ..graph.modes import modes
@@ -64,19 +64,14 @@ class MatmulOp(StructuredOp):
         return super().general(operands, attributes, out)
 
 
-def _matmul(input: Tensor, other: Tensor) -> Tensor:
+@declaring(MatmulOp)("product.matmul", fresh=True, takes_complex=True)
+def matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product.
 
     Shape   (n), (n) -> (); (..., n, k), (..., k, m) -> (..., n, m), batch axes broadcast; a vector
             is a row on the left, a column on the right, and its axis is gone from the result
     Raises  RuntimeError if the inner axes differ
     """
-
-
-_matmul.__name__ = "matmul"
-matmul = MatmulOp(_matmul, "product.matmul", False, fresh=True)
-matmul.takes_complex = True
-register(matmul)
 
 
 def _require_match(input: Tensor, other: Tensor) -> None:

@@ -86,7 +86,7 @@ def view_strides(layout: Layout, shape: Shape) -> Shape | None:
     return tuple(strides) if i < 0 else None
 
 
-@view_or_dtype
+@view_or_dtype("method")
 def view(input: Tensor, *shape: Any) -> Tensor:
     """Return the same elements under another shape, sharing memory; or, given a dtype, the same
     bytes as elements of that dtype.

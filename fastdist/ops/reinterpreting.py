@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..core.dtypes import WORDS, DType
 from ..core.errors import ShapeError
-from ..dispatch.op import register
+from ..dispatch.op import declaring
 from ..dispatch.view import ViewOp
 from ..tensor.layout import Layout
 from ..tensor.memory import flat_of, seen_at, storage_offset
@@ -39,9 +38,7 @@ class ShapeOrDType(ViewOp):
         return super().general(operands, (given,), out)
 
 
-def view_or_dtype(function: Callable[..., Any]) -> ViewOp:
-    """Declare a view op of sizes, or of a dtype in their place."""
-    return register(ShapeOrDType(function), "method")
+view_or_dtype = declaring(ShapeOrDType)
 
 
 def reinterpreted(input: Tensor, dtype: DType) -> Tensor:

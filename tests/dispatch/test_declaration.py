@@ -26,12 +26,12 @@ def mixed(input: Tensor, other: Tensor | None, dim: int) -> Tensor:
 
 
 def structured_op(function: Callable[..., Any] = mixed) -> StructuredOp:
-    return StructuredOp(function, "copying.cast", False)
+    return StructuredOp(function, "copying.cast")
 
 
 def test_a_misspelt_dtype_is_refused_with_the_words_that_there_are() -> None:
     with pytest.raises(DeclarationError) as caught:
-        PointwiseOp(negative, "-input", (), "floatin")
+        PointwiseOp(negative, "-input", dtype="floatin")
     assert str(caught.value) == (
         "negative: dtype= is 'floatin', expected one of 'same', 'number', 'floating', 'bool', "
         "'integral', 'whole', 'first', 'counted'; did you mean 'floating'?"
@@ -40,11 +40,11 @@ def test_a_misspelt_dtype_is_refused_with_the_words_that_there_are() -> None:
 
 def test_as_many_partials_as_tensors_are_expected() -> None:
     with pytest.raises(DeclarationError, match="2 partials were given for the tensors input;"):
-        PointwiseOp(negative, "-input", ["-g", "g"], "same")
+        PointwiseOp(negative, "-input", ["-g", "g"])
 
 
 def test_a_partial_over_an_unknown_name_is_refused() -> None:
-    op = PointwiseOp(negative, "-input", ["-g * inptu"], "same")
+    op = PointwiseOp(negative, "-input", ["-g * inptu"])
     with pytest.raises(fd.core.errors.ScalarSyntaxError, match="known: input, out, g"):
         _ = op.gradient_bodies
 
