@@ -20,7 +20,9 @@ class _Loss(Module):
         self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        self.reduction = reduction_of(size_average, reduce, reduction)
+        # An unknown word is told by the loss's function, as in PyTorch: "batchmean" is one of its.
+        is_old = size_average is not None or reduce is not None
+        self.reduction = reduction_of(size_average, reduce, "mean") if is_old else reduction
 
 
 class _WeightedLoss(_Loss):

@@ -141,7 +141,8 @@ def _(node: Any) -> str:
             "base = where(exponent == T(0), T(1), input); "
             "where(exponent == T(0), T(0), g * (exponent * pow(base, exponent - T(1))))"
         ),
-        "where(logical_and(input == T(0), exponent >= T(0)), T(0), g * (out * log(input)))",
+        # 0 to the power of what is positive stays 0; complex exponents have no order.
+        "where(logical_and(input == T(0), isfinite(out)), T(0), g * (out * log(input)))",
     ],
     takes_complex=True,
 )

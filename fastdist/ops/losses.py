@@ -14,6 +14,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..listeners.batched_tensor import of_all_calls
+from ..listeners.sparse_rules import is_sparse
 from ..tensor.tensor import Tensor
 from .likelihood import REDUCTIONS, reduction_code, reduction_of
 from .rearranging import broadcast_tensors
@@ -286,6 +287,8 @@ def _broadcast_weight(losses: Any, weight: Any, input: Any) -> Any:
     """
     if weight is not None:
         losses = losses * weight
+        if is_sparse(losses):
+            losses = losses.to_dense()  # PyTorch writes over the losses, which are dense
     shape, found = input.facts.shape, losses.facts.shape
     if shape != found:
         raise ShapeError(

@@ -218,3 +218,12 @@ def test_a_loss_refuses_a_number_as_target(loss: Callable[..., fastdist.Tensor])
     loss(fastdist.ones(2), fastdist.ones(2))
     with pytest.raises(TypeError, match=r"'target' \(position 2\) must be Tensor, not float 1.0"):
         loss(fastdist.ones(2), 1.0)
+
+
+def test_a_loss_leaves_its_reduction_s_word_to_its_function() -> None:
+    given, target = fastdist.randn(3, 4).log_softmax(1), fastdist.rand(3, 4)
+    found = fastdist.nn.KLDivLoss(reduction="batchmean")(given, target)
+    assert found.item() == F.kl_div(given, target, reduction="batchmean").item()
+    assert fastdist.nn.MSELoss(reduction="batchmean").reduction == "batchmean"
+    with pytest.raises(ValueError, match="batchmean is not a valid value for reduction"):
+        fastdist.nn.MSELoss(reduction="batchmean")(given, target)

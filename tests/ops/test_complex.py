@@ -241,6 +241,15 @@ def test_both_parts_of_complex_numbers_are_drawn() -> None:
     assert fd.equal(again, normal) and fd.randn(0, dtype=fd.complex64).shape == (0,)
 
 
+def test_a_complex_power_is_differentiated_twice_by_its_exponent() -> None:
+    given = [fd.tensor(array, requires_grad=True) for array in ARRAYS[:2]]
+    assert gradgradcheck(fd.pow, given)
+    zero = fd.tensor([0j, 0j], requires_grad=True)
+    power = fd.tensor([2 + 0j, 2j], requires_grad=True)
+    (slope,) = fd.autograd.grad((zero**power).abs().sum(), power, create_graph=True)
+    assert slope.requires_grad and slope[0].item() == 0
+
+
 def test_a_product_with_a_zero_has_the_gradient_of_the_others() -> None:
     z = fd.tensor([1 + 1j, 0, 2j], requires_grad=True)
     z.prod().real.backward()

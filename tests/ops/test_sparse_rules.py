@@ -142,3 +142,14 @@ def test_gradients_of_several_workers_can_be_averaged() -> None:
     assert total.is_sparse
     expected = np.mean([part.to_dense().numpy() for part in parts], 0)
     np.testing.assert_allclose(total.to_dense().numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["binary_cross_entropy", "binary_cross_entropy_with_logits"])
+def test_losses_weighed_by_a_sparse_tensor_are_dense(name: str) -> None:
+    weight = sparse()
+    given = fd.full(tuple(weight.shape), 0.25)
+    loss = getattr(fd.nn.functional, name)
+    found = loss(given, given, weight, reduction="none")
+    assert not found.is_sparse
+    expected = loss(given, given, weight.to_dense(), reduction="none")
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
