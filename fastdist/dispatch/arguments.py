@@ -44,6 +44,7 @@ def checked(
     early: bool = True,
     known_as: str | None = None,
     node: str = "",
+    of_one: Callable[..., Any] | None = None,
 ) -> F:
     """Return function with errors that name the argument at fault; see `composite`."""
     fitted = set[Any]()
@@ -51,22 +52,13 @@ def checked(
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        is_alone = of_one is not None and len(args) == 1 and not kwargs
+        if is_alone and args[0].__class__ is Tensor and not modes.tracers:
+            return of_one(args[0])  # type: ignore[misc]
         if modes.tracers:
-            if event is not None and to_be_timed(call):
-                return told(event, call, args, kwargs, entering=call)
-            if mode_is_open():
-                found = offer(getattr(call, "offered_as", call), args, kwargs)
-                if found is not NOT_TAKEN:
-                    return found
-            if cast is not None:
-                args, kwargs = cast(args, kwargs)
-            if levels.depth:
-                found = over_batch(function.__name__, call, args, kwargs)
-                if found is not NOT_TAKEN:
-                    return found
-            recorder = listener(call)
-            if recorder is not None and function.__name__ not in IGNORED:
-                return traced_composite(recorder, function.__name__, call, args, kwargs)
+            found, args, kwargs = _while_traced(call, function, event, cast, args, kwargs)
+            if found is not NOT_TAKEN:
+                return found
         if early:
             classes: tuple[Any, ...] = (*map(type, args),)
             if kwargs:
@@ -97,6 +89,35 @@ def checked(
         return call(*ours[0], **ours[1])
 
     return wraps(function)(call)  # type: ignore[return-value]
+
+
+def _while_traced(
+    call: Callable[..., Any],
+    function: Callable[..., Any],
+    event: str | None,
+    cast: Callable[..., Any] | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return what those who follow calls made of one, or NOT_TAKEN, and the arguments that they
+    leave.
+    """
+    if event is not None and to_be_timed(call):
+        return told(event, call, args, kwargs, entering=call), args, kwargs
+    if mode_is_open():
+        found = offer(getattr(call, "offered_as", call), args, kwargs)
+        if found is not NOT_TAKEN:
+            return found, args, kwargs
+    if cast is not None:
+        args, kwargs = cast(args, kwargs)
+    if levels.depth:
+        found = over_batch(function.__name__, call, args, kwargs)
+        if found is not NOT_TAKEN:
+            return found, args, kwargs
+    recorder = listener(call)
+    if recorder is None or function.__name__ in IGNORED:
+        return NOT_TAKEN, args, kwargs
+    return traced_composite(recorder, function.__name__, call, args, kwargs), args, kwargs
 
 
 def _in_our_names_or_told(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from ..core.overriding import NOT_TAKEN, offer
 from ..listeners.autocast import casting
 from .arguments import checked
+from .op import Op
 from .output import with_out_parameter, written_parts
 from .pytorch_names import node_named
 
@@ -53,12 +54,14 @@ def composite(
     early: bool = True,
     known_as: str | None = None,
     node: str = "",
+    of_one: Op | None = None,
 ) -> Callable[[F], F]:
     """Put the decorated function into the table of composites; it takes the place of an op of its
     name.
 
     early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
     takes_out=True gives it an `out=`, into which its result is written, or a tuple of them;
+    of_one is the op that it is of a tensor alone: the other arguments are not looked at then;
     known_as and node say what PyTorch calls it: see pytorch_names.py
     """
 
@@ -69,7 +72,14 @@ def composite(
             known = f"{room}.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
         word = known if known_as is None else known_as
-        made = checked(call, casting(known), early=early, known_as=word, node=node_named(node))
+        made = checked(
+            call,
+            casting(known),
+            early=early,
+            known_as=word,
+            node=node_named(node),
+            of_one=None if of_one is None else of_one.public,
+        )
         if takes_out:
             made = _with_out(known, made)
         only = not room

@@ -111,6 +111,11 @@ def _of_all(op: StructuredOp) -> None:
 
     @op.plan
     def _(input: Tensor) -> Plan:
+        if input.facts.numel == 0:
+            raise ShapeError(
+                f"{op.called}(): Expected reduction dim to be specified for input.numel() == 0. "
+                "Specify the reduction dim with the 'dim' argument."
+            )
         plan = reducing_plan(op.name, input, None, False, input.facts.dtype)
         # All axes, and no list of them: what amax and amin of all axes are given, whose gradients
         # differ from these where an element is NaN.
@@ -195,18 +200,13 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
     if dim is None:
         if keepdim:
             raise TypeError(f'{name}() missing 1 required positional arguments: "dim", for keepdim')
-        if input.facts.numel == 0:
-            raise ShapeError(
-                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify "
-                "the reduction dim with the 'dim' argument."
-            )
         return OPS[f"{name}_of_all"].public(input, out=out)
     kind = return_types.max if name == "max" else return_types.min
     found = kind(*OPS[f"{name}_along"].public(input, dim, keepdim))
     return written_parts(name, out, found, (input,))
 
 
-@composite(known_as="")
+@composite(known_as="", of_one=max_of_all)
 def max(
     input: Tensor,
     dim: Tensor | int | None = None,
@@ -219,7 +219,7 @@ def max(
     return _choose("max", input, dim, keepdim, other, out)
 
 
-@composite(known_as="")
+@composite(known_as="", of_one=min_of_all)
 def min(
     input: Tensor,
     dim: Tensor | int | None = None,

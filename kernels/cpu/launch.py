@@ -143,6 +143,13 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         with pool.lock:
             run(address, id(operands), rows, n, a, b, threads, enter)
 
+    def bound(rows: int, n: int, a: float, b: float) -> Callable[[tuple[Array, ...]], None]:
+        """Return the launch of so many rows, which looks for threads only if they may pay."""
+        if rows * n < two_shares or rows < 2:
+            return lambda operands: run(address, id(operands), rows, n, a, b, 1, 0)
+        return lambda operands: launch(operands, rows, n, a, b)
+
+    launch.bound = bound  # type: ignore[attr-defined]
     return launch
 
 

@@ -37,15 +37,39 @@ def loop_of(name: str, dtype: Any) -> Launch:
     def run(operands: tuple[Array, ...], rows: int, n: int, a: float = 0.0, b: float = 0.0) -> None:
         nonlocal found
         if found is None:
-            from .waiting import waiting_for
-
-            with waiting_for(f"{name} of {dtype.name} along rows"):
-                from .row_code import row_loop
-
-                found = row_loop(name, dtype.name)
+            found = _compiled(name, dtype)
         found(operands, rows, n, a, b)
 
     return run
+
+
+def _compiled(name: str, dtype: Any) -> Launch:
+    from .waiting import waiting_for
+
+    with waiting_for(f"{name} of {dtype.name} along rows"):
+        from .row_code import row_loop
+
+        return row_loop(name, dtype.name)
+
+
+def reduction_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
+    """Return the function that makes a result of shape final by a loop over rows of n elements.
+
+    Note    nothing stands between it and the loop, where each call of Python's is a tenth of the
+            time: the sum of 1e4 float32 takes 1.3 us, of which the loop 0.5 (AMD EPYC, Zen 4)
+    """
+    empty = maker_of(final, dtype)
+    launch: Launch | None = None
+
+    def reduce(x: Array) -> Array:
+        nonlocal launch
+        out = empty(final, dtype)
+        if launch is None:
+            launch = _compiled(name, dtype).bound(rows, n, a, 0.0)  # type: ignore[attr-defined]
+        launch((x, out))
+        return out
+
+    return reduce
 
 
 def _reduced(facts: Facts) -> tuple[int, int] | None:
@@ -99,14 +123,7 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
     if rows == 1 and n > 8 * _PART and whole is not None:
         make, array = whole, np.array
         return lambda x: array(make(x), dtype).reshape(final)
-    run, empty = loop_of(name, dtype), maker_of(final, dtype)
-
-    def reduce(x: Array) -> Array:
-        out = empty(final, dtype)
-        run((x, out), rows, n, a)
-        return out
-
-    return reduce
+    return reduction_by(name, final, dtype, rows, n, a)
 
 
 @silent

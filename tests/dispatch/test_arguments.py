@@ -179,3 +179,24 @@ def test_checked_keeps_an_error_where_all_arguments_fit() -> None:
 def test_checked_functions_are_found_again_by_pickle() -> None:
     assert pickle.loads(pickle.dumps(fastdist.clamp)) is fastdist.clamp
     assert pickle.loads(pickle.dumps(fastdist.zeros)) is fastdist.zeros
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_an_extreme_of_one_tensor_is_short_and_heard_as_the_function(name: str) -> None:
+    heard: list[Any] = []
+
+    class Mode(fastdist.overrides.TorchFunctionMode):
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            heard.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = fastdist.tensor([1.0, 3.0, 3.0], requires_grad=True)
+    found = getattr(x, name)()
+    assert type(found.grad_fn).__name__ == f"{name.title()}Backward1"
+    with Mode():
+        assert getattr(fastdist, name)(x).item() == found.item()
+    assert heard == [getattr(fastdist, name)]
+    with pytest.raises(ValueError, match=rf"^{name}\(\): Expected reduction dim to be specified"):
+        getattr(fastdist.zeros(2, 0), name)()
