@@ -16,6 +16,7 @@ import numpy as np
 
 from fastdist.core import philox
 
+from .memory import empty
 from .product import Laid, lay_turned, multiply_alone, multiply_laid_alone
 from .silence import silent
 
@@ -185,8 +186,12 @@ class _Scores:
         self._mask = None if mask is None else _Mask(mask, keys, query.dtype)
         self._factor = query.dtype.type(factor)
         count = max(_BLOCK, _FEWEST * keys)
-        self.room = np.empty(min(count, query.shape[2] * keys), query.dtype)
+        self.room = empty((min(count, query.shape[2] * keys),), query.dtype)
         self._thin = None if seed is None else _Thinner(seed, dropout, keys, query.dtype).of
+
+    def another_room(self) -> Array:
+        """Return memory for as many numbers as room has."""
+        return empty(self.room.shape, self.room.dtype)
 
     def thinning(self, unit: _Unit) -> tuple[Any, ...]:
         """Return what a loop over a block's rows is told of dropout."""
@@ -324,7 +329,7 @@ def attention_gradient(
 
     def work(part: range) -> None:
         scores_of, values = _Scores(given), _Turned(value)
-        room, even = np.empty_like(scores_of.room), np.empty(query.shape[2], query.dtype)
+        room, even = scores_of.another_room(), np.empty(query.shape[2], query.dtype)
         for at, units in pieces[part.start : part.stop]:
             before = None
             for unit in units:

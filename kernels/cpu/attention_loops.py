@@ -1,7 +1,7 @@
 """The compiled loops over rows of scores: weights from scores, and slopes from weights.
 
-Sums are taken in float64, as in row_loops. Each loop goes through a row several times while it lies
-in the first-level cache. Row i of a block sees its first `first + i` keys, if there are as many.
+Those of row_steps make them of whole rows. Row i of a block sees its first `first + i` keys, if
+there are as many: what it does not see is -inf before, or 0 afterwards.
 
 Where dropout thins weights out, loops draw the words of a row before they use them: see Note
 [Dropout by counting] in core/philox.py. They take five things more: the place of the first row's
@@ -11,6 +11,7 @@ which word a weight is dropped, and what the others are multiplied by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from . import machine
 from .compiler import compiled, entry_point
 from .machine import select
 from .philox import block
+from .row_code import row_loop
 from .vector_math import functions
 from .waiting import compiling
 
@@ -45,8 +47,38 @@ def loop(name: str, dtype: str) -> Callable[..., Any]:
         with compiling(f"{name} of attention in {dtype}"):
             found = _found.get((name, dtype))
             if found is None:
-                found = _found[name, dtype] = _compile(name, dtype)
+                make = _OF_ROWS.get(name)
+                found = make(dtype) if make is not None else _compile(name, dtype)
+                _found[name, dtype] = found
     return found
+
+
+def _weights(dtype: str) -> Callable[..., None]:
+    run, hide = row_loop("weights", dtype).alone, _compile("hide", dtype)  # type: ignore[attr-defined]
+
+    def weights(scores: Any, first: int, share: Any, log_sum: Any) -> None:
+        rows, keys = scores.shape
+        if first < keys:
+            hide(scores, first, -math.inf)
+        run((scores, share, log_sum), rows, keys)
+
+    return weights
+
+
+def _slopes(dtype: str) -> Callable[..., None]:
+    run, hide = row_loop("slopes", dtype).alone, _compile("hide", dtype)  # type: ignore[attr-defined]
+
+    def slopes(scores: Any, first: int, log_sum: Any, even: Any, by_weights: Any) -> None:
+        rows, keys = scores.shape
+        run((scores, by_weights, log_sum, even), rows, keys)
+        if first < keys:
+            hide(scores, first, 0.0)
+            hide(by_weights, first, 0.0)
+
+    return slopes
+
+
+_OF_ROWS: Final[dict[str, Callable[[str], Any]]] = {"weights": _weights, "slopes": _slopes}
 
 
 def _compile(name: str, dtype: str) -> Callable[..., Any]:
@@ -54,6 +86,7 @@ def _compile(name: str, dtype: str) -> Callable[..., Any]:
     matrix, row = number[:, ::1], number[::1]
     kind = name.removeprefix("thinned_")
     given = {
+        "hide": (matrix, numba.int64, number),
         "weights": (matrix, numba.int64, row, row),
         "slopes": (matrix, numba.int64, row, row, matrix),
         "thinning": (matrix,),
@@ -81,7 +114,18 @@ def _sum(row: Any) -> Any:
     return total
 
 
-def _weights(dtype: str, thinned: bool = False) -> Any:
+def _hide(dtype: str) -> Any:
+    @compiled()
+    def hide(matrix: Any, first: Any, value: Any) -> None:
+        for i in range(matrix.shape[0]):
+            row = matrix[i]
+            for j in range(first + i, len(row)):
+                row[j] = value
+
+    return hide
+
+
+def _thinned_weights(dtype: str) -> Any:
     exp, log = functions(dtype)["exp"], functions(dtype)["log"]
     is_32 = dtype == "float32"
     number, integer = (np.float32, np.int32) if is_32 else (np.float64, np.int64)
@@ -110,12 +154,6 @@ def _weights(dtype: str, thinned: bool = False) -> Any:
         return one / total, top + log(total)
 
     @compiled()
-    def weights(scores: Any, first: Any, share: Any, log_sum: Any) -> None:
-        for i in range(scores.shape[0]):
-            whole = scores[i]
-            share[i], log_sum[i] = of_row(whole[: first + i], whole[first + i :])
-
-    @compiled()
     def thinned_weights(
         scores: Any, first: Any, share: Any, log_sum: Any, place: Any, room: Any, words: Any,
         seed: Any, below: Any, scale: Any,
@@ -128,26 +166,11 @@ def _weights(dtype: str, thinned: bool = False) -> Any:
             for j in range(len(row)):
                 row[j] *= select(words[j] >= below, scale, zero)
 
-    return thinned_weights if thinned else weights
+    return thinned_weights
 
 
-def _slopes(dtype: str, thinned: bool = False) -> Any:
+def _thinned_slopes(dtype: str) -> Any:
     exp, zero = functions(dtype)["exp"], np.dtype(dtype).type(0)
-
-    @compiled()
-    def slopes(scores: Any, first: Any, log_sum: Any, even: Any, by_weights: Any) -> None:
-        for i in range(scores.shape[0]):
-            whole, towards = scores[i], by_weights[i]
-            row, hidden = whole[: first + i], whole[first + i :]
-            known, unknown = towards[: first + i], towards[first + i :]
-            most, common = log_sum[i], even[i]
-            for j in range(len(row)):
-                weight = exp(row[j] - most)
-                row[j] = weight
-                known[j] = weight * (known[j] - common)
-            for j in range(len(hidden)):
-                hidden[j] = zero
-                unknown[j] = zero
 
     @compiled()
     def thinned_slopes(
@@ -168,7 +191,7 @@ def _slopes(dtype: str, thinned: bool = False) -> Any:
                 hidden[j] = zero
                 unknown[j] = zero
 
-    return thinned_slopes if thinned else slopes
+    return thinned_slopes
 
 
 def _thinning(dtype: str) -> Any:
@@ -215,10 +238,9 @@ def _masked(dtype: str, by_bool: bool = False) -> Any:
 
 
 _MAKERS: Final[dict[str, Callable[[str], Any]]] = {
-    "weights": _weights,
-    "slopes": _slopes,
-    "thinned_weights": lambda dtype: _weights(dtype, thinned=True),
-    "thinned_slopes": lambda dtype: _slopes(dtype, thinned=True),
+    "hide": _hide,
+    "thinned_weights": _thinned_weights,
+    "thinned_slopes": _thinned_slopes,
     "thinning": _thinning,
     "masked": _masked,
     "masked_by_bool": lambda dtype: _masked(dtype, by_bool=True),

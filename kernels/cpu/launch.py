@@ -126,7 +126,7 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
 
 def row_launcher(loop: Loop) -> Callable[..., None]:
     """Return the function that runs a loop of row_code over a tuple of arrays in C order, which it
-    does not check: (operands, rows, n, a, b).
+    does not check: (operands, rows, n, a, b). Its `alone`, of operands, rows and n, enters no pool.
 
     Thread  any, several at once; releases the GIL
     """
@@ -150,6 +150,11 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         return lambda operands: launch(operands, rows, n, a, b)
 
     launch.bound = bound  # type: ignore[attr-defined]
+
+    def alone(operands: tuple[Array, ...], rows: int, n: int) -> None:
+        run(address, id(operands), rows, n, 0.0, 0.0, 1, 0)
+
+    launch.alone = alone  # type: ignore[attr-defined]
     return launch
 
 

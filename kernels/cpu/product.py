@@ -20,6 +20,8 @@ _LEAST: Final = 1 << 18
 _MOST_BESIDE_THREADS: Final = 1 << 21
 _MOST: Final = 1 << 29
 _LANES: Final = 16
+# NumPy makes a name anew each time, in a microsecond.
+_NAMES: Final = {"f": "float32", "d": "float64"}
 # Of fewer rows, turning a weight round takes longer than is saved.
 _FEWEST_ROWS: Final = 16
 # From so many on, laying panels together pays, for rows of b that lie a page apart above all.
@@ -107,7 +109,7 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
         if not adds:
             to.fill(0)
         return
-    dtype = a.dtype.name
+    dtype = _NAMES[a.dtype.char]
     lanes = panels.tiling(dtype).lanes
     whole = m - m % lanes
     if whole:
@@ -137,8 +139,8 @@ class Laid(NamedTuple):
 
 def lay_turned(b: Array) -> Laid:
     """Return b.T laid together once, for many products."""
-    panels, (m, k) = _panels(), b.shape
-    lanes = panels.tiling(b.dtype.name).lanes
+    panels, (m, k), dtype = _panels(), b.shape, _NAMES[b.dtype.char]
+    lanes = panels.tiling(dtype).lanes
     columns = -(-m // lanes) * lanes
     laid = Laid(k, np.empty(columns * k, b.dtype))
     turned = columns == m and k % lanes == 0 and b.strides[1] == b.itemsize
@@ -147,7 +149,7 @@ def lay_turned(b: Array) -> Laid:
         whole[:, :m] = b.T
         b = whole
     if k:
-        panels.layer(b.dtype.name)(b, laid.room, turned)
+        panels.layer(dtype)(b, laid.room, turned)
     return laid
 
 
@@ -158,7 +160,8 @@ def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
     if not laid.k:
         to.fill(0)
         return
-    multiply, lanes = panels.laid_multiplier(a.dtype.name), panels.tiling(a.dtype.name).lanes
+    dtype = _NAMES[a.dtype.char]
+    multiply, lanes = panels.laid_multiplier(dtype), panels.tiling(dtype).lanes
     whole = m - m % lanes
     if whole:
         multiply(a, laid.room, 0, to[:, :whole])

@@ -245,6 +245,20 @@ KERNELS: dict[str, Row | Columns] = {
         Let("along", "product / n * square(scale)"),
         Map("out", "(g * weight - x * along) * scale"),
     ),
+    # of attention
+    "weights": row(
+        "scores share:numbers log_sum:numbers",
+        Reduce("top", "top", "scores"),
+        Map("scores", "exp(scores - top)"),
+        Reduce("total", "sum", "scores"),
+        Give("share", "T(1) / total"),
+        Give("log_sum", "top + log(total)"),
+    ),
+    "slopes": row(
+        "scores towards log_sum:numbers even:numbers",
+        Map("scores", "exp(scores - log_sum)"),
+        Map("towards", "scores * (towards - even)"),
+    ),
     "cross_entropy": row(
         "x target:places loss:numbers weights totals:numbers",
         _TOP,
