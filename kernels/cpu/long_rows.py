@@ -52,8 +52,15 @@ def _compiled(name: str, dtype: Any) -> Launch:
         return row_loop(name, dtype.name)
 
 
-def reduction_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
-    """Return the function that makes a result of shape final by a loop over rows of n elements.
+def _bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
+    """Return the function that runs a loop over operands of so many rows of n elements."""
+    found: Launch = _compiled(name, dtype).bound(rows, n, a, 0.0)  # type: ignore[attr-defined]
+    return found
+
+
+def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0.0) -> Run:
+    """Return the function that makes a result of shape final by a loop over rows of n elements of
+    one array in C order.
 
     Note    nothing stands between it and the loop, where each call of Python's is a tenth of the
             time: the sum of 1e4 float32 takes 1.3 us, of which the loop 0.5 (AMD EPYC, Zen 4)
@@ -61,15 +68,15 @@ def reduction_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float 
     empty = maker_of(final, dtype)
     launch: Launch | None = None
 
-    def reduce(x: Array) -> Array:
+    def make(x: Array) -> Array:
         nonlocal launch
         out = empty(final, dtype)
         if launch is None:
-            launch = _compiled(name, dtype).bound(rows, n, a, 0.0)  # type: ignore[attr-defined]
+            launch = _bound(name, dtype, rows, n, a)
         launch((x, out))
         return out
 
-    return reduce
+    return make
 
 
 def _reduced(facts: Facts) -> tuple[int, int] | None:
@@ -123,7 +130,7 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
     if rows == 1 and n > 8 * _PART and whole is not None:
         make, array = whole, np.array
         return lambda x: array(make(x), dtype).reshape(final)
-    return reduction_by(name, final, dtype, rows, n, a)
+    return result_by(name, final, dtype, rows, n, a)
 
 
 @silent
@@ -241,6 +248,19 @@ def var_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 def mapped(facts: Facts, name: str) -> Run | None:
     """Return what the loop `name` makes of rows along the last axis, of the same shape."""
     rows = _rows(facts)
+    if rows is not None and facts.contiguous[0]:
+        return result_by(name, facts.shape, facts.dtype, *rows)
+    return _mapped_of_several(facts, name)
+
+
+def mapped_gradient(facts: Facts, name: str) -> tuple[Run | None, ...] | None:
+    """Return the gradient by the loop `name`, of g and the result."""
+    found = _mapped_of_several(facts, name)
+    return None if found is None else (found,)
+
+
+def _mapped_of_several(facts: Facts, name: str) -> Run | None:
+    rows = _rows(facts)
     if rows is None:
         return None
     shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
@@ -261,16 +281,18 @@ def layer_norm(facts: Facts) -> Run | None:
     shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     eps = float(facts.numbers[0])
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
-    run, column = loop_of("layer_norm", dtype), (shape[0], 1)
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
-    empty = maker_of(shape, dtype)
+    column, small_empty, empty, launch = (shape[0], 1), np.empty, maker_of(shape, dtype), None
 
     def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
-        out, mean = empty(shape, dtype), np.empty(column, dtype)
-        deviation = np.empty(column, dtype)
+        nonlocal launch
+        out, mean = empty(shape, dtype), small_empty(column, dtype)
+        deviation = small_empty(column, dtype)
         weight = gapless(weight) if weight_given else one
         bias = gapless(bias) if bias_given else nothing
-        run((gapless(x), weight, bias, out, mean, deviation), *shape, eps)
+        if launch is None:
+            launch = _bound("layer_norm", dtype, shape[0], shape[1], eps)
+        launch((gapless(x), weight, bias, out, mean, deviation))
         return out, mean, deviation
 
     return many_rows
@@ -349,19 +371,20 @@ def cross_entropy(facts: Facts) -> Run | None:
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    run, gapless, empty = loop_of("cross_entropy", dtype), np.ascontiguousarray, np.empty
-    add, scale = loop_of("sum_of_rows", dtype), 1.0 / rows if reduction == 1 else 1.0
-    large = maker_of((rows, classes), dtype)
+    in_order, gapless, empty = all(facts.contiguous), np.ascontiguousarray, np.empty
+    large, launch = maker_of((rows, classes), dtype), None
+    add = result_by("sum_of_rows", (), dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
 
     def many_rows(x: Array, target: Array) -> tuple[Array, Array, Array]:
+        nonlocal launch
         losses, totals = empty(rows, dtype), empty(rows, dtype)
         weights = large((rows, classes), dtype)
-        run((gapless(x), gapless(target), losses, weights, totals), rows, classes)
-        if reduction == 0:
-            return losses, weights, totals
-        out = empty((), dtype)
-        add((losses, out), 1, rows, scale)
-        return out, weights, totals
+        if not in_order:
+            x, target = gapless(x), gapless(target)
+        if launch is None:
+            launch = _bound("cross_entropy", dtype, rows, classes)
+        launch((x, target, losses, weights, totals))
+        return losses if reduction == 0 else add(losses), weights, totals
 
     return many_rows
 

@@ -136,19 +136,14 @@ def _build_rows(builder: Any, row: Row | Columns, element: Any, words: Any, coun
 
 
 def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """Yield steps in groups: those that share a loop over the row, and those of its numbers."""
+    """Yield steps in groups: those that share a loop over the row, those of its numbers, of which
+    LLVM makes vectors for several rows, and those of places, of which it cannot.
+    """
     group: list[Step] = []
     made: set[str] = set()
     for step in steps:
-        if isinstance(step, If):
-            if group:
-                yield group
-            yield [step]
-            group, made = [], set()
-            continue
-        is_loop = isinstance(step, Reduce | Map)
         waits = isinstance(step, Reduce | Map) and bool(made & _words(step.text))
-        if group and (waits or is_loop != isinstance(group[0], Reduce | Map)):
+        if group and (waits or isinstance(step, If) or _sort_of(step) != _sort_of(group[0])):
             yield group
             group, made = [], set()
         group.append(step)
@@ -156,6 +151,12 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
             made.add(step.name)
     if group:
         yield group
+
+
+def _sort_of(step: Step) -> str:
+    if isinstance(step, Reduce | Map):
+        return "loop"
+    return {Pick: "place", Put: "place", If: "again"}.get(type(step), "number")
 
 
 def _words(text: str) -> set[str]:

@@ -264,8 +264,9 @@ KERNELS: dict[str, Row | Columns] = {
         _TOP,
         Map("weights", "exp(x - top)"),
         Reduce("total", "sum", "weights"),
+        Let("log_total", "log(total)"),
         Pick("chosen", "x", "target"),
-        Give("loss", "log(total) - (chosen - top)"),
+        Give("loss", "log_total - (chosen - top)"),
         Give("totals", "total"),
     ),
     "cross_entropy_gradient": row(

@@ -80,10 +80,6 @@ def _as_rows(run: Run, shape: Any, rows: tuple[int, int]) -> Run:
     return lambda *arrays: run(*[array.reshape(rows) for array in arrays]).reshape(shape)
 
 
-def _gradient(run: Run | None) -> tuple[Run | None, ...] | None:
-    return None if run is None else (run,)
-
-
 @small("softmax.softmax")
 def _softmax(facts: Facts) -> Run | None:
     found = _rows(facts)
@@ -107,7 +103,7 @@ def _softmax(facts: Facts) -> Run | None:
 def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
     if found is None:
-        return _gradient(long_rows.mapped(facts, "softmax_gradient"))
+        return long_rows.mapped_gradient(facts, "softmax_gradient")
     total = _spread_sums(*found, facts.dtype)
     multiply, subtract = np.multiply, np.subtract
 
@@ -141,7 +137,7 @@ def _log_softmax(facts: Facts) -> Run | None:
 def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
     if found is None:
-        return _gradient(long_rows.mapped(facts, "log_softmax_gradient"))
+        return long_rows.mapped_gradient(facts, "log_softmax_gradient")
     total = _spread_sums(*found, facts.dtype)
     exp, multiply, subtract = np.exp, np.multiply, np.subtract
 

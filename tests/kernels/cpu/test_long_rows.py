@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu import long_rows
-from fastdist.kernels.cpu.row_steps import KERNELS, Columns, Let, Map, Reduce, row
+from fastdist.kernels.cpu.row_steps import KERNELS, Columns, If, Let, Map, Pick, Reduce, row
 from fastdist.kernels.cpu.small import LIMIT, Facts
 from fastdist.nn import functional as F
 
@@ -344,8 +344,9 @@ def test_the_weight_of_rms_norm_gets_its_gradient(dtype: Any) -> None:
 
 def test_a_gradient_that_is_spread_out_or_turned_is_read_as_it_is() -> None:
     x = sample((130, 64), np.float32, 0)
-    gradient = long_rows.mapped(facts_of((1,), x), "softmax_gradient")
-    assert gradient is not None
+    found = long_rows.mapped_gradient(facts_of((1,), x), "softmax_gradient")
+    assert found is not None and found[0] is not None
+    gradient = found[0]
     turned = np.asfortranarray(sample((130, 64), np.float32, 1))
     np.testing.assert_array_equal(gradient(turned, x), gradient(np.ascontiguousarray(turned), x))
     spread = np.broadcast_to(np.float32(1), x.shape)
@@ -392,16 +393,19 @@ def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
     from fastdist.kernels.cpu.row_code import loops_of
 
     made = row(
-        "x out",
+        "x out target:places",
         Reduce("top", "top", "x"),
         Map("out", "exp(x - top)"),
         Reduce("total", "sum", "out"),
         Let("share", "T(1) / total"),
         Let("twice", "share + share"),
+        Pick("chosen", "x", "target"),
+        If("chosen > share", (Let("share", "chosen"),)),
         Map("out", "out * share"),
     )
-    top, exp, total, share, twice, last = made.steps
-    assert list(loops_of(made.steps)) == [[top], [exp, total], [share, twice], [last]]
+    top, exp, total, share, twice, chosen, again, last = made.steps
+    found = [[top], [exp, total], [share, twice], [chosen], [again], [last]]
+    assert list(loops_of(made.steps)) == found
 
 
 @pytest.mark.parametrize("name", KERNELS)
