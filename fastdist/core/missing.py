@@ -73,7 +73,7 @@ _FAMILIES = (
         "of sparse layouts there is sparse_coo alone: to_sparse() makes it",
     ),
     (
-        r"complex32 chalf i?stft",
+        r"complex32 chalf",
         "of complex numbers there are complex64 and complex128; fft has transforms of them",
     ),
     (

@@ -33,7 +33,7 @@ _MATRICES = """
 """
 _TRANSFORMS = """
     fft.fft fft.fft2 fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
-    fft.irfftn fft.rfft fft.rfft2 fft.rfftn
+    fft.irfftn fft.rfft fft.rfft2 fft.rfftn stft
 """
 _LOSSES = """
     cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss kl_div l1_loss

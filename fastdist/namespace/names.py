@@ -45,8 +45,8 @@ ALIASES = {
 MISSING_METHODS = words(
     """
     ccol_indices chalf col_indices crow_indices dequantize hash_tensor
-    int_repr istft q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
-    q_zero_point qscheme row_indices slice_inverse stft to_mkldnn to_padded_tensor to_sparse_bsc
+    int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
+    q_zero_point qscheme row_indices slice_inverse to_mkldnn to_padded_tensor to_sparse_bsc
     to_sparse_bsr to_sparse_csc to_sparse_csr
     """
 )

@@ -49,7 +49,7 @@ def _c2r(*given: Any) -> Tensor:
 @composite(fft=True, takes_out=True)
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""
-    input = _computable(input)
+    input = computable(input)
     input, axes = _along(input, n, dim)
     if input.facts.dtype.is_complex:
         return _c2c(input, axes, divided_by(norm, True), True)
@@ -59,7 +59,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 @composite(fft=True, takes_out=True)
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return what fft makes input of."""
-    input = _computable(input)
+    input = computable(input)
     input, axes = _along(input, n, dim)
     divided = divided_by(norm, False)
     if input.facts.dtype.is_complex:
@@ -71,7 +71,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return the first n // 2 + 1 numbers of fft of real ones, from which the others follow."""
     _require_real("rfft expects a real input tensor, but got", input)
-    input, axes = _along(_computable(input), n, dim)
+    input, axes = _along(computable(input), n, dim)
     return _r2c(input, axes, divided_by(norm, True), True)
 
 
@@ -96,7 +96,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return the half that hfft makes real numbers of."""
     _require_real("ihfft expects a real input tensor, but got", input)
-    input, axes = _along(_computable(input), n, dim)
+    input, axes = _along(computable(input), n, dim)
     return conjugate(_r2c(input, axes, divided_by(norm, False), True))
 
 
@@ -176,7 +176,7 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 
 
 def _all_complex(input: Tensor, s: Any, dim: Any, norm: str | None, forward: bool) -> Tensor:
-    input = _computable(input, is_complex=True)
+    input = computable(input, is_complex=True)
     axes, lengths = _axes(input, s, dim)
     divided = divided_by(norm, forward)
     if not axes:
@@ -186,7 +186,7 @@ def _all_complex(input: Tensor, s: Any, dim: Any, norm: str | None, forward: boo
 
 def _half_of_all(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
     _require_real("rfftn expects a real-valued input tensor, but got", input)
-    input = _computable(input)
+    input = computable(input)
     axes, lengths = _some_axes("rfftn", input, s, dim)
     return _r2c(_fitted(input, axes, lengths), axes, divided_by(norm, True), True)
 
@@ -206,7 +206,7 @@ def _all_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
 
 def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor:
     _require_real("Only supports floating-point dtypes, but found:", input)
-    input = _computable(input)
+    input = computable(input)
     axes, lengths = _some_axes("ihfftn", input, s, dim)
     divided = divided_by(norm, False)
     half = conjugate(_r2c(_fitted(input, axes, lengths), axes[-1:], divided, True))
@@ -216,7 +216,7 @@ def _half_hermitian(input: Tensor, s: Any, dim: Any, norm: str | None) -> Tensor
 # ---- What is given ------------------------------------------------------------------------------
 
 
-def _computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
+def computable(input: Tensor, *, is_complex: bool = False) -> Tensor:
     """Return input in a dtype of which there are transforms."""
     given = dtype = input.facts.dtype
     if not dtype.may_have_gradient:
@@ -259,7 +259,7 @@ def _along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, .
 
 def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[int, ...], int]:
     """Return the half of a transform of n numbers along dim, that axis, and n."""
-    input = _computable(input, is_complex=True)
+    input = computable(input, is_complex=True)
     shape = input.facts.shape
     axis = _axis(dim, len(shape))
     length = 2 * (shape[axis] - 1) if n is None else n
@@ -337,7 +337,7 @@ def _half_of(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[
     """Return the half of a transform along the axes of several, these, and how many numbers there
     are along the last.
     """
-    input = _computable(input, is_complex=True)
+    input = computable(input, is_complex=True)
     axes, lengths = _some_axes(name, input, s, dim)
     last = -1 if s is None else _listed(s)[-1]
     n = 2 * (input.facts.shape[axes[-1]] - 1) if last == -1 else lengths[-1]

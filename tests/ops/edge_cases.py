@@ -126,9 +126,9 @@ NAMES_THE_SIZE = {
     ("logsumexp", 3), ("topk", 0), ("topk", 1), ("topk", 2), ("sum_to_size", 0), ("narrow", 0),
     ("narrow_copy", 0),
     ("broadcast_tensors", 0), ("split", 0), ("split", 1), ("nll_loss", 3), ("layer_norm", 0),
-    ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1), ("fft.hfft2", 0),
-    ("fft.hfft2", 1),
-} | function_edges.NAMES_THE_SIZE | linalg_edges.NAMES_THE_SIZE  # fmt: skip
+    ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1),
+    *fourier_edges.NAMES_THE_SIZE, *function_edges.NAMES_THE_SIZE, *linalg_edges.NAMES_THE_SIZE,
+}  # fmt: skip
 
 SCALAR: dict[str, list[Case]] = {
     **function_edges.SCALAR,

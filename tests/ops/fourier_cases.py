@@ -59,6 +59,28 @@ def np_ihfftn(x: np.ndarray, norm: str | None = None) -> np.ndarray:
     return np.fft.ifft(np.fft.ihfft(x, norm=norm), axis=-2, norm=norm)
 
 
+def np_stft(x: np.ndarray, w: np.ndarray, hop: int, center: bool = False) -> np.ndarray:
+    """Return the transforms of stretches as long as the window: (..., frequencies, stretches)."""
+    if center:
+        x = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(len(w) // 2,) * 2], "reflect")
+    starts = range(0, x.shape[-1] - len(w) + 1, hop)
+    stretches = np.stack([x[..., i : i + len(w)] * w for i in starts], -2)
+    found = np.fft.fft(stretches) if x.dtype.kind == "c" else np.fft.rfft(stretches)
+    return found.swapaxes(-1, -2)
+
+
+def np_istft(x: np.ndarray, w: np.ndarray, hop: int) -> np.ndarray:
+    """Return the signal of stretches as long as the window, without what lies about it."""
+    n = len(w)
+    stretches = np.fft.irfft(x.swapaxes(-1, -2), n) * w
+    whole = n + hop * (x.shape[-1] - 1)
+    signal, weights = np.zeros((*x.shape[:-2], whole)), np.zeros(whole)
+    for i in range(x.shape[-1]):
+        signal[..., i * hop : i * hop + n] += stretches[..., i, :]
+        weights[i * hop : i * hop + n] += w * w
+    return (signal / weights)[..., n // 2 : whole - n // 2]
+
+
 CASES: dict[str, list[Case]] = {
     "fft.fft": [
         *of_real(FT.fft, np.fft.fft, (2, 5), (6,)),
@@ -155,6 +177,82 @@ CASES: dict[str, list[Case]] = {
     "fft.ihfftn": of_real(
         lambda x: FT.ihfftn(x, norm="forward"), lambda x: np_ihfftn(x, "forward"), (3, 4)
     ),
+    "stft": [
+        case(
+            lambda x, w: parts(fd.stft(x, 4, 2, window=w, center=False, return_complex=True)),
+            lambda x, w: np_parts(np_stft(x, w, 2)),
+            (2, 9),
+            (4,),
+        ),
+        case(
+            lambda x, w: fd.stft(x, 5, 2, window=w, return_complex=False),
+            lambda x, w: np_parts(np_stft(x, w, 2, True)),
+            (7,),
+            (5,),
+        ),
+        case(
+            lambda x, w: parts(
+                fd.stft(x, 6, 3, 4, w, False, "reflect", True, False, return_complex=True)
+            ),
+            lambda x, w: np_parts(
+                np_stft(x.astype(complex), np.pad(w, 1), 3) / np.sqrt(6),
+            ),
+            (2, 12),
+            (4,),
+        ),
+        case(
+            lambda a, b, w: parts(fd.stft(fd.complex(a, b), 4, 1, window=w, center=False)),
+            lambda a, b, w: np_parts(np_stft(a + 1j * b, w, 1)),
+            (6,),
+            (6,),
+            (4,),
+        ),
+        case(
+            lambda x, w: parts(
+                fd.stft(x, 6, 3, 4, w, center=False, align_to_window=True, return_complex=True)
+            ),
+            lambda x, w: np_parts(np_stft(np.pad(x, 1), np.pad(w, 1), 3)),
+            (12,),
+            (4,),
+        ),
+    ],
+    "istft": [
+        case(
+            lambda a, b, w: fd.istft(fd.complex(a, b), 4, 2, window=w),
+            lambda a, b, w: np_istft(a + 1j * b, w, 2),
+            (2, 3, 4),
+            (2, 3, 4),
+            (4,),
+            low=0.5,
+        ),
+        case(
+            lambda a, b, w: fd.istft(fd.complex(a, b), 5, 2, window=w, length=4),
+            lambda a, b, w: np_istft(a + 1j * b, w, 2)[:4],
+            (3, 4),
+            (3, 4),
+            (5,),
+            low=0.5,
+        ),
+        case(
+            lambda a, b, w: (
+                fd.istft(
+                    fd.complex(a, b), 4, 1, window=w, normalized=True, return_complex=True
+                ).real
+            ),
+            lambda a, b, w: (
+                2
+                * np_istft(
+                    ((a + 1j * b) + np.conj(np.take(a + 1j * b, [0, 3, 2, 1], -2)))[..., :3, :] / 2,
+                    w,
+                    1,
+                )
+            ),
+            (2, 4, 3),
+            (2, 4, 3),
+            (4,),
+            low=0.5,
+        ),
+    ],
     "fft.fftshift": [
         case(FT.fftshift, np.fft.fftshift, (3, 4)),
         case(lambda x: FT.fftshift(x, 1), lambda x: np.fft.fftshift(x, 1), (2, 5)),

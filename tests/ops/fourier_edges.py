@@ -13,8 +13,19 @@ from tests.ops.fourier_cases import CASES, NO_HALF, parts
 
 # Each number goes into each other one, by sums that no two libraries take in one order: which parts
 # of them are NaN, and which infinite, is nobody's promise.
-FINITE_ALONE = NO_HALF
+FINITE_ALONE = frozenset(NO_HALF)
+NAMES_THE_SIZE = {
+    (name, i) for name in ("fft.hfft2", "stft", "istft") for i in range(len(CASES[name]))
+}
+WITHOUT_EMPTY = {"istft"}  # which refuses to find a signal in nothing, as PyTorch's does
 EMPTY = {
+    "stft": [
+        case(
+            lambda x: fd.stft(x, 2, 1, window=x.new_ones(2), center=False, return_complex=False),
+            lambda x: np.zeros((0, 2, 3, 2)),
+            (0, 4),
+        )
+    ],
     "fft.ifftn": [case(lambda x: parts(FT.ifftn(x, dim=1)), lambda x: np.zeros((0, 3, 2)), (0, 3))],
     "fft.hfft2": [case(FT.hfft2, lambda x: np.zeros((0, 3, 4)), (0, 3, 3))],
     "fft.hfftn": [case(lambda x: FT.hfftn(x, dim=1), lambda x: np.zeros((0, 4)), (0, 3))],
@@ -29,6 +40,10 @@ EMPTY = {
 
 
 def refusing(name: str) -> Callable[[fd.Tensor], object]:
+    if name == "istft":
+        return lambda x: fd.istft(fd.complex(x, x), 1, 1, window=fd.ones(1))
+    if name == "stft":
+        return lambda x: fd.stft(x, 1, 1, window=fd.ones(1), return_complex=True)
     function: Callable[[fd.Tensor], object] = getattr(FT, name.removeprefix("fft."))
     return function
 

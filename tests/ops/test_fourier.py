@@ -12,6 +12,7 @@ import pytest
 import fastdist as fd
 from fastdist import fft
 from fastdist.autograd.gradcheck import gradcheck, gradgradcheck
+from fastdist.core.caller_warning import forget_what_was_told
 
 
 def drawn(*shape: int, dtype: Any = fd.float64) -> fd.Tensor:
@@ -141,3 +142,35 @@ def test_a_batch_is_transformed_at_once_along_any_axes() -> None:
     found = fd.vmap(lambda one: fft.irfftn(one, (3, 6), (1, 0)), in_dims=2)(x)
     expected = fft.irfftn(x, (3, 6), (1, 0)).movedim(2, 0)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-12)
+
+
+def test_a_signal_comes_back_from_its_stretches() -> None:
+    x, window = drawn(2, 100).detach(), fd.hann_window(16, dtype=fd.float64)
+    found = fd.istft(fd.stft(x, 16, window=window, return_complex=True), 16, window=window)
+    np.testing.assert_allclose(found.numpy(), x.numpy(), atol=1e-12)
+    longer = x.stft(16, 3, window=window, return_complex=True).istft(
+        16, 3, window=window, length=90
+    )
+    np.testing.assert_allclose(longer.numpy(), x[:, :90].numpy(), atol=1e-12)
+
+
+def test_who_gives_no_window_and_who_wants_more_than_there_is_is_warned() -> None:
+    forget_what_was_told()
+    x = drawn(64).detach()
+    with pytest.warns(UserWarning, match="A window was not provided"):
+        fd.stft(x, 8, return_complex=True)
+    stretches = fd.stft(x, 8, return_complex=True)  # once is enough: another one would be an error
+    with pytest.warns(UserWarning, match="A window was not provided"):
+        fd.istft(stretches, 8)
+    with pytest.warns(UserWarning, match="The length of signal is shorter than the length param"):
+        padded = fd.istft(stretches, 8, length=70)
+    assert padded[68:].tolist() == [0.0] * 2
+
+
+def test_each_of_a_batch_of_signals_is_cut_into_stretches_at_once() -> None:
+    x, window = drawn(3, 2, 20).detach(), fd.ones(6, dtype=fd.float64)
+
+    def there_and_back(one: fd.Tensor) -> fd.Tensor:
+        return fd.istft(fd.stft(one, 6, 2, window=window, return_complex=True), 6, 2, window=window)
+
+    np.testing.assert_allclose(fd.vmap(there_and_back)(x).numpy(), x.numpy(), atol=1e-12)
