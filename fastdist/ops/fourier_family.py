@@ -265,7 +265,7 @@ def _half_along(input: Tensor, n: int | None, dim: int) -> tuple[Tensor, tuple[i
     length = 2 * (shape[axis] - 1) if n is None else n
     _require_points(length)
     axes = (axis,)
-    return _fitted(input, axes, (length // 2 + 1,)), axes, length
+    return (input if n is None else _fitted(input, axes, (length // 2 + 1,))), axes, length
 
 
 def _fitted(input: Tensor, axes: Sequence[int], lengths: Sequence[int]) -> Tensor:

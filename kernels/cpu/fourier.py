@@ -84,6 +84,8 @@ def _transform_real(
     from scipy import fft
 
     rfft, rfftn, inner = fft.rfft, fft.rfftn, _inner(axes[-1], n)
+    if len(axes) == 1 and not doubled and size < _SHARED:
+        return lambda x: rfft(x, None, axes[0], norm)
 
     def run(x: Array) -> Array:
         if len(axes) == 1:
@@ -103,6 +105,8 @@ def _to_real(
     from scipy import fft
 
     irfft, irfftn, inner = fft.irfft, fft.irfftn, _inner(axes[-1], n)
+    if len(axes) == 1 and not halved and size < _SHARED:
+        return lambda x: irfft(x, n, axes[0], norm)
     lengths = (*[shape[axis] for axis in axes[:-1]], n)
 
     def run(x: Array) -> Array:
