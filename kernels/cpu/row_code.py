@@ -107,7 +107,7 @@ def _build_rows(builder: Any, row: Row | Columns, element: Any, words: Any, coun
     # See Note [Reading array objects] in iteration.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
-        ColumnCode(builder, row, element, bases, n).build(count)
+        ColumnCode(builder, row, element, bases, n, a).build(count)
         return
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
     ahead = None

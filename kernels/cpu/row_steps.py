@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 # How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
-# place in each row; or one number a column in float64.
+# place in each row; or one number a column.
 Kind = Literal["rows", "columns", "numbers", "wide", "places", "totals"]
 
 
@@ -94,7 +94,7 @@ class Row(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A kernel that adds text's values of all rows to its last operand, `total`."""
+    """A kernel that adds up text's values of all rows, times `a`, in its last operand, `total`."""
 
     operands: tuple[tuple[str, Kind], ...]
     text: str
@@ -151,6 +151,7 @@ KERNELS: dict[str, Row | Columns] = {
         "x out:numbers", Reduce("all", "sum", "square(x)"), Give("out", "sqrt(all)")
     ),
     "repeat": row("g:numbers out", Map("out", "g")),
+    "repeat_row": row("g:columns out", Map("out", "g")),
     "top": row(
         "x out:numbers",
         _TOP,

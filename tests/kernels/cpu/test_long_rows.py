@@ -366,6 +366,20 @@ def test_what_repeats_numbers_along_its_last_axes_is_written_by_a_loop(
         np.testing.assert_array_equal(out, x if kept < 3 else 0)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("repeated", [1, 2])
+def test_rows_that_are_repeated_along_the_first_axes_are_written_by_a_loop(
+    repeated: int, dtype: Any
+) -> None:
+    shape = (5, 7, 110)
+    row = sample(shape[repeated:], dtype, 0)
+    for given in (row, row[..., ::-1]):
+        x, out = np.broadcast_to(given, shape), np.zeros(shape, dtype)
+        assert long_rows.repeat(x, out)
+        np.testing.assert_array_equal(out, x)
+    assert not long_rows.repeat(np.broadcast_to(row[..., :9], (*shape[:2], 9)), out[..., :9].copy())
+
+
 def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -> None:
     x = np.broadcast_to(np.float32(2), (40, 100))
     for out in (
