@@ -24,6 +24,7 @@ from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .gradients import cast_array, reduce_recorded
+from .piecewise import beside_inputs
 from .pytorch_names import node_named
 from .saved import unpack_input, unpack_output
 from .way import Way
@@ -50,7 +51,8 @@ class Recording(NamedTuple):
 
     `gradients` has None for an input without; `numbers` are saved as raw arrays with each call,
     `attributes` stand in the Way. `derivatives` returns the Tensor expressions by the inputs. Of an
-    op that is `several`, each result has a gradient.
+    op that is `several`, each result has a gradient. What is `piecewise` has slopes in steps: see
+    piecewise.py.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Recording(NamedTuple):
     several: bool = False
     optional: frozenset[str] = frozenset()
     tell_node: Callable[[Any], str] | None = None
+    piecewise: bool = False
 
 
 class OpNode(Node):
@@ -195,6 +198,7 @@ def node_class(of: Recording) -> type[OpNode]:
         "_unpack_input": unpack_input,
         "_unpack_output": unpack_output,
         "_reduced": reduce_recorded,
+        "_beside_inputs": beside_inputs,
     }
     for i, tensor in enumerate(of.tensors):
         names[f"_maker{i}"] = (of.node_name, i, f"the vjp of {of.name} by {tensor}")
@@ -383,9 +387,10 @@ class NodeWriter:
                     some = self._wanting_any(one.together)
                     lines.append(f"        _all{i} = {found} if {some} else None\n")
                 found = f"_all{of.tensors.index(one.together[0])}[{one.together.index(name)}]"
-            results += (
-                f"_reduced({found}, {name}_layout, _maker{i}) if _e{i} is not None else None, "
-            )
+            found = f"_reduced({found}, {name}_layout, _maker{i})"
+            if of.piecewise:
+                found = f"_beside_inputs({found}, g, self.edges, _way.layouts)"
+            results += f"{found} if _e{i} is not None else None, "
         lines.append(f"        _found = ({results})\n")
         lines.append("        if not keep: self.release()\n        return _found\n")
         return "".join(lines)

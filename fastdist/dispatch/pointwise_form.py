@@ -56,7 +56,8 @@ class PointwiseForm(Op):
     `dtype` is a word of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True says that
     the body stands for complex numbers too, and that its partials are holomorphic, or conj. `held`
     names the attributes that must be such as the dtype holds, though a half type's are computed
-    with in float32. Texts are read when they are first needed: a program needs few of them.
+    with in float32. piecewise=True says that its slope goes in steps: see piecewise.py. Texts are
+    read when they are first needed: a program needs few of them.
     """
 
     kind = "pointwise"
@@ -74,6 +75,7 @@ class PointwiseForm(Op):
         numbers: str = "anywhere",
         takes_complex: bool = False,
         held: str = "",
+        piecewise: bool = False,
         homes: str | None = None,
     ) -> None:
         super().__init__(function, known_as, node, homes)
@@ -105,6 +107,7 @@ class PointwiseForm(Op):
             )
         self.differentiable = any(p is not None for p in self.partials)
         self.takes_complex = takes_complex
+        self.piecewise = piecewise
         # A list, which the op with its numbers at their defaults shares.
         self.refusals: list[Callable[..., str | None]] = []
         # The op itself also of one with its numbers at their defaults: both have its Nodes.
@@ -264,6 +267,7 @@ class PointwiseForm(Op):
             derivatives=lambda: self.vjps,
             fresh=fresh,
             tell_node=self.tell_node,
+            piecewise=self.piecewise,
         )
 
     @cached_property

@@ -43,7 +43,7 @@ class StructuredForm(Op):
     what no word says. `has_out` says whether it takes an `out=`: by default what users call does,
     what is a part of others does not. takes_complex=True says that the kernel takes complex numbers
     and the derivatives are right for them: those of what moves numbers are, and those that
-    conjugate.
+    conjugate. piecewise=True says that its slope goes in steps: see piecewise.py.
     """
 
     kind = "structured"
@@ -63,6 +63,7 @@ class StructuredForm(Op):
         homes: str | None = None,
         batch: str = "",
         takes_complex: bool = False,
+        piecewise: bool = False,
     ) -> None:
         super().__init__(function, known_as, node, homes)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
@@ -75,6 +76,7 @@ class StructuredForm(Op):
         self.kernel = kernel
         self.linear = linear
         self.takes_complex = takes_complex
+        self.piecewise = piecewise
         self.by_type = tuple(
             [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )
@@ -166,6 +168,7 @@ class StructuredForm(Op):
             several=self.several,
             optional=self.optional,
             tell_node=self.tell_node,
+            piecewise=self.piecewise,
         )
 
     @property

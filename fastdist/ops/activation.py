@@ -21,6 +21,7 @@ from .refusals import floating_only, no_bool
     ["where(out <= T(0), T(0), g)"],
     dtype="number",
     homes="function method inplace activation activation_",
+    piecewise=True,
 )
 def relu(input: Tensor) -> Tensor:
     """Return max(input, 0); the gradient at 0 is 0."""
@@ -68,6 +69,7 @@ def log_odds(input: Tensor) -> Tensor:
     dtype="first",
     homes="function activation activation_",
     held="value",
+    piecewise=True,
 )
 def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     """Return input where it is above threshold, value elsewhere."""
@@ -79,6 +81,7 @@ def threshold(input: Tensor, threshold: float, value: float) -> Tensor:
     dtype="number",
     homes="activation activation_",
     held="min_val max_val",
+    piecewise=True,
 )
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return input cut off below min_val and above max_val."""
@@ -93,6 +96,7 @@ hardtanh.refusal(no_bool("hardtanh"))
     dtype="number",
     homes="activation",
     node="hardtanh",
+    piecewise=True,
 )
 def relu6(input: Tensor) -> Tensor:
     """Return input cut off below 0 and above 6."""
@@ -103,6 +107,7 @@ def relu6(input: Tensor) -> Tensor:
     ["where(input > T(0), g, g * negative_slope)"],
     dtype="number",
     homes="activation activation_",
+    piecewise=True,
 )
 def leaky_relu(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """Return input where positive, negative_slope * input elsewhere."""
@@ -117,6 +122,7 @@ leaky_relu.refusal(floating_only("leaky_relu_cpu"))
     dtype="number",
     homes="nowhere",
     known_as="_prelu_kernel",
+    piecewise=True,
 )
 def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere."""
@@ -286,6 +292,7 @@ hardswish.refusal(floating_only("hardswish_cpu"))
     ["where(logical_and(input > T(-3), input < T(3)), g * T(1 / 6), T(0))"],
     dtype="number",
     homes="activation",
+    piecewise=True,
 )
 def hardsigmoid(input: Tensor) -> Tensor:
     """Return relu6(input + 3) / 6."""
@@ -300,6 +307,7 @@ hardsigmoid.refusal(floating_only("hardsigmoid_cpu"))
     dtype="number",
     homes="function method functional",
     held="lambd",
+    piecewise=True,
 )
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input, but 0 within lambd of 0."""
@@ -314,6 +322,7 @@ hardshrink.refusal(floating_only("hardshrink_cpu"))
     dtype="number",
     homes="functional",
     held="lambd",
+    piecewise=True,
 )
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return input drawn lambd nearer to 0."""

@@ -49,7 +49,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     return said
 
 
-@structured("loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward")
+@structured("loss.nll", fresh=True, homes="nowhere", known_as="nll_loss_forward", piecewise=True)
 def nll_kernel(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int
 ) -> Tensor:

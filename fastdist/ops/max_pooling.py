@@ -15,7 +15,14 @@ from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 _ADAPTIVE = (0, 0, 0, 0)
 
 
-@structured("windows.largest", fresh=True, homes="nowhere", batch="last axes", known_as="max_pool")
+@structured(
+    "windows.largest",
+    fresh=True,
+    homes="nowhere",
+    batch="last axes",
+    known_as="max_pool",
+    piecewise=True,
+)
 def largest(input: Tensor, windows: Any, counts: Any) -> Tensor:
     """Return the largest element of each window over the last axes, and where it stands in the
     space of its plane. windows holds (kernel, stride, padding, dilation) of each axis.

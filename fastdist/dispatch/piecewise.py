@@ -1,0 +1,65 @@
+"""Gradients of gradients where a slope is the same all about: zeros, as PyTorch gives them.
+
+What relu, or a pool, passes back depends on where its input lies, but in steps: the gradient of a
+gradient by it is 0. PyTorch says zeros, not None, and who asks twice for the derivative of a
+network of such layers is not told that something is unused. No pass but one with create_graph pays
+for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..devices.backend import backend_of
+from ..graph.modes import tls
+from ..graph.node import Node
+from ..graph.recording import begin_node
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor, from_array
+from .op import OPS, PLAIN
+
+
+def beside_inputs(
+    gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
+) -> Any:
+    """Return a gradient that was made of g, with edges to what it depends on in steps."""
+    if not tls.grad or gradient.__class__ not in PLAIN:
+        return gradient  # a batch has no edge: what it holds has
+    found: Tensor = OPS["clone"].public(gradient) if gradient is g else gradient
+    found.edge = BesideInputs(found, edges, layouts)
+    return found
+
+
+class BesideInputs(Node):
+    """A gradient and what it depends on in steps: all for the one, zeros for the others."""
+
+    __slots__ = ("layouts",)
+
+    def __init__(
+        self, gradient: Tensor, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
+    ) -> None:
+        begin_node(self, (gradient.edge, *edges), gradient.facts)
+        self.layouts = layouts
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return g, and zeros."""
+        return g, *self._zeros()
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same as Tensors."""
+        pairs = zip(self._zeros(), self.layouts, strict=True)
+        return g, *[z if z is None else from_array(z, layout.device) for z, layout in pairs]
+
+    def _zeros(self) -> list[Any]:
+        found: list[Any] = []
+        for edge, layout in zip(self.edges[1:], self.layouts, strict=True):
+            if edge is None:
+                found.append(None)
+                continue
+            backend, dtype = backend_of(layout.device.type), layout.dtype.numpy
+            zeros = backend.empty(layout.shape, dtype, layout.device.index)
+            backend.copy_into(zeros, np.zeros((), dtype))
+            found.append(zeros)
+        return found
