@@ -143,7 +143,8 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
     made: set[str] = set()
     for step in steps:
         waits = isinstance(step, Reduce | Map) and bool(made & _words(step.text))
-        if group and (waits or isinstance(step, If) or _sort_of(step) != _sort_of(group[0])):
+        apart = group and (isinstance(group[-1], If) or _sort_of(step) != _sort_of(group[0]))
+        if group and (waits or apart):
             yield group
             group, made = [], set()
         group.append(step)
@@ -156,7 +157,7 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
 def _sort_of(step: Step) -> str:
     if isinstance(step, Reduce | Map):
         return "loop"
-    return {Pick: "place", Put: "place", If: "again"}.get(type(step), "number")
+    return "place" if isinstance(step, Pick | Put) else "number"
 
 
 def _words(text: str) -> set[str]:
@@ -196,16 +197,17 @@ class _Code:
         """Build one group of loops_of for the row at a place of the block."""
         self.places, self._at = places, at
         self._numbers, self._spread = dict(self._of_all), {}
-        if isinstance(steps[0], If):
-            with self.builder.if_then(self._number(steps[0].text), likely=False):
-                for group in loops_of(steps[0].steps):
-                    self.take(group, places, at)
-            return
         if isinstance(steps[0], Reduce | Map):
             _Loop(self, steps).build()
             return
         for step in steps:
-            if isinstance(step, Let):
+            if isinstance(step, If):
+                with self.builder.if_then(self._number(step.text), likely=False):
+                    for group in loops_of(step.steps):
+                        self.take(group, places, at)
+                # Of what was read before, some may be new.
+                self._numbers = dict(self._of_all)
+            elif isinstance(step, Let):
                 value = self._number(step.text)
                 self.keep(step.name, self._rounded(value) if step.rounded else value)
             elif isinstance(step, Give):
