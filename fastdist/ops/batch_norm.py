@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.dtypes import float16, float32
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -41,7 +40,7 @@ def _require_channeled(name: str, layout: Layout, *parameters: Tensor | None) ->
 @normalize_channels.plan
 def _(input: Tensor, weight: Any, bias: Any, eps: float) -> Plan:
     layout = input.facts
-    row = (layout.shape[1:2], float32 if layout.dtype is float16 else layout.dtype)
+    row = (layout.shape[1:2], layout.dtype.computes_in)
     return Plan(layout.shape, layout.dtype, (eps,), extra_outputs=(row, row))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from ..core.dtypes import float16, float32
 from ..dispatch.differentiated import has_tangents
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -139,7 +138,7 @@ def _(
     rows, (batch, hidden) = gates.facts.shape[0], hx.facts.shape
     require_floating_inputs("recurrent_sequence", gates)
     dtype = gates.facts.dtype
-    wide = float32 if dtype is float16 else dtype
+    wide = dtype.computes_in
     last = ((batch, hidden), dtype), ((0 if cx is None else batch, hidden), dtype)
     kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
     numbers = (cell, batch_sizes, reverse)
@@ -170,8 +169,7 @@ def _(
     )
     by_gates, over, by_hx, by_cx = found
     by_product = over if over.facts.shape[0] else by_gates
-    if by_product.facts.dtype is float16:
-        by_product = by_product.to(float32)
+    by_product = by_product.to(by_product.facts.dtype.computes_in)
     by_weight = by_product.t() @ before if wanted[3] else None
     by_bias = by_product.sum(0) if wanted[4] else None
     return by_gates, by_hx, by_cx if cx is not None else None, by_weight, by_bias

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from ..core.dtypes import WORDS, DType, bool_, float16, float32, promote
+from ..core.dtypes import WORDS, DType, bool_, promote
 from ..core.errors import DTypeError, NoKernelError
 from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
@@ -73,12 +73,12 @@ def require_given(name: str, argument: str, values: tuple[Any, ...]) -> None:
 
 def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
     """Raise RuntimeError for parameters of a norm in another dtype than its input's, but for
-    float32 beside float16.
+    float32 beside a half type.
     """
     dtype = layout.dtype
     for one in parameters:
         found = None if one is None else one.facts.dtype
-        if found not in (None, dtype) and (dtype, found) != (float16, float32):
+        if found not in (None, dtype, dtype.computes_in):
             raise DTypeError(
                 "mixed dtype (CPU): all inputs must share same datatype.: input is "
                 f"{dtype!r}, a parameter {found!r}; cast one with .to()"

@@ -18,7 +18,7 @@ def channels(
     channels' numbers beside it.
 
     x and out: (samples, channels, ...); weight, bias, mean and variance: (channels,), the latter
-    two float32 for float16. The variance is that over the count.
+    two float32 for half types. The variance is that over the count.
     """
     if not x.size:
         mean.fill(np.nan)

@@ -130,12 +130,11 @@ def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, ou
 def compute_dtype(operands: Sequence[Operand], out: DType) -> DType:
     """Return the dtype of T: that of the inputs, or out's where all inputs are bool.
 
-    float16 computes in float32.
+    Half types compute in float32.
     """
-    dtypes = [operand.dtype for operand in operands if operand.dtype != _BOOL]
-    chosen = np.result_type(*dtypes) if dtypes else out
-    wide: DType = WIDE.get(chosen, chosen)
-    return wide
+    dtypes = [operand.dtype for operand in operands if operand.dtype != _BOOL] or [out]
+    # Widened first: NumPy knows no dtype in which bfloat16 meets others.
+    return np.result_type(*[WIDE.get(dtype, dtype) for dtype in dtypes])
 
 
 def value_dtype(dtype: DType, compute: DType) -> DType:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
+
+from fastdist.core.dtypes import WIDE
 
 from .copying import cast
 from .indexing import CHUNK, plan_sorted_elements
@@ -19,8 +21,8 @@ def reduce(x: Any, index: Any, src: Any, out: Any, axis: int, way: str, include_
     """Write x into out, and there what of src meets at a place of index along axis, reduced by sum,
     mean, prod, amax or amin, with what stood there if include_self.
 
-    float16 is computed in float32, and the mean of integers is rounded down. Places that axis has
-    not are passed over.
+    Half types are computed in float32, and the mean of integers is rounded down. Places that axis
+    has not are passed over.
     """
     cast(x, out)
     if not out.size or not index.size:
@@ -41,7 +43,7 @@ def plan_reduce(
     task = int64_fields(entries, out.size, include_self, *fields)
     source = source_of_reduce(out.dtype, out.ndim, way=way, wide=max(entries, out.size) >= 2**32)
     chunks = -(-entries // CHUNK)
-    tails, heads = [Scratch((chunks,), _COMPUTED.get(out.dtype.char, out.dtype)) for _ in range(2)]
+    tails, heads = [Scratch((chunks,), _computed(out.dtype)) for _ in range(2)]
     args = (src, sorted_, order, out, tails, heads, task)
     met = [Launch(source, "meet", (-(-entries // THREADS), 1), args)]
     if chunks > 1:
@@ -50,10 +52,9 @@ def plan_reduce(
     return met
 
 
-_COMPUTED: Final[dict[str, np.dtype[Any]]] = {
-    "e": np.dtype(np.float32),
-    "?": np.dtype(np.uint8),
-}
+def _computed(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return what elements of a dtype are reduced in."""
+    return np.dtype(np.uint8) if dtype == np.bool_ else WIDE.get(dtype, dtype)
 
 
 @functools.lru_cache(maxsize=256)
@@ -64,7 +65,7 @@ def source_of_reduce(dtype: np.dtype[Any], dims: int = 1, *, way: str, wide: boo
     return f"""{headers_for([dtype])}
 {text_of("primitives.cuh")}
 typedef {C_TYPES[dtype]} Stored;
-typedef {C_TYPES[_COMPUTED.get(dtype.char, dtype)]} Real;
+typedef {C_TYPES[_computed(dtype)]} Real;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 enum Meeting {{ SUM, MEAN, PROD, AMAX, AMIN }};
 constexpr Meeting MET = {way.upper()};

@@ -293,7 +293,7 @@ def texts_of_programs() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_batch_norm() -> Iterator[tuple[str, str]]:
-    for dtype in (F16, F32, F64):
+    for dtype in (BF16, F16, F32, F64):
         yield f"batch_norm {dtype}", source_of_channels(dtype, dtype, dtype)
     yield "batch_norm of many axes without parameters", source_of_channels(F32, kept=4, wide=True)
     yield "batch_norm of mixed dtypes", source_of_channels(F16, F32, F32)
@@ -343,7 +343,7 @@ def texts_of_attention() -> Iterator[tuple[str, str]]:
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
     """Yield the reductions of what meets at a place."""
-    for dtype in REAL:
+    for dtype in [*REAL, BF16]:
         for way in ("sum", "mean", "prod", "amax", "amin"):
             if (dtype, way) != (BOOL, "mean"):
                 yield f"{way} of what meets, {dtype}", source_of_meeting(dtype, 2, way=way)
