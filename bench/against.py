@@ -1,16 +1,18 @@
 """`python -m bench NAME --against COMMIT`: fastdist of this tree beside that of a commit, in turns.
 
 Two processes run the benchmark's module of this tree: one imports fastdist and kernels as they are
-here, the other as they are in the commit. Neither times by itself: where the module calls
-`harness.compare`, it offers its cases to the process that began them, which asks both for samples
-in interleaved rounds. So the machine's wandering clock falls on both alike, and a ratio is new /
-old. torch is left out.
+here, the other as they are in the commit. With a `--device`, for which bench has a stand-in, the
+other imports bench as it is in the commit as well: a stand-in fits the kernels that it was written
+for. Neither times by itself: where the module calls `harness.compare`, it offers its cases to the
+process that began them, which asks both for samples in interleaved rounds. So the machine's
+wandering clock falls on both alike, and a ratio is new / old. torch is left out.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,7 +40,8 @@ def measure(names: Sequence[str], commit: str, rounds: int, device: str | None =
     """
     slower = []
     with tempfile.TemporaryDirectory(prefix="bench-against-") as folder:
-        sides = [_side(Path(folder, "new"), None), _side(Path(folder, "old"), commit)]
+        whole = device is not None
+        sides = [_side(Path(folder, "new"), None), _side(Path(folder, "old"), commit, whole=whole)]
         for name in names:
             print(f"\n{name} against {commit}, {rounds} rounds, ratio = new / old", flush=True)
             rows = _rows(name, sides, rounds, device)
@@ -52,22 +55,27 @@ def is_slower(row: Row) -> bool:
     return row.ratio is not None and row.ratio.low > _WIDER.get(row.name.partition(" ")[0], LIMIT)
 
 
-def _side(folder: Path, commit: str | None) -> Path:
-    """Return a folder from which a process imports this tree's bench, and fastdist of a commit."""
+def _side(folder: Path, commit: str | None, *, whole: bool = False) -> Path:
+    """Return a folder from which a process imports fastdist of a commit, or of this tree, and this
+    tree's bench; of a commit that is whole only this file of it.
+    """
     folder.mkdir()
-    (folder / "bench").symlink_to(_ROOT / "bench")
+    packages = ("fastdist", "kernels", "bench")
+    old = () if commit is None else packages if whole else packages[:2]
+    for package in packages[len(old) :]:
+        (folder / package).symlink_to(_ROOT / package)
     if commit is None:
-        for package in ("fastdist", "kernels"):
-            (folder / package).symlink_to(_ROOT / package)
         return folder
     archive = subprocess.run(
-        ["git", "-C", str(_ROOT), "archive", commit, "fastdist", "kernels"],
+        ["git", "-C", str(_ROOT), "archive", commit, *old],
         check=False,
         capture_output=True,
     )
     if archive.returncode:
         raise SystemExit(f"--against {commit}: {archive.stderr.decode().strip()}")
     subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
+    if whole:  # both ends of the link speak alike
+        shutil.copy(__file__, folder / "bench")
     return folder
 
 
@@ -173,7 +181,8 @@ def _play(name: str, rounds: int, link: Connection, only: str, *device: str) -> 
     harness.one_thread_each()
     importlib.import_module("fastdist")
     harness.timed_by(offer)
-    harness.choose(only)
+    if only:  # the bench of a commit may not know of it
+        harness.choose(only)
     importlib.import_module(f"bench.{name}").run(rounds, *device)
     link.send(None)
 

@@ -91,6 +91,23 @@ def test_both_sides_know_what_was_chosen_and_need_not_build_the_rest(tree: Path)
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_with_a_device_each_side_runs_its_own_bench(tree: Path) -> None:
+    # As a stand-in for kernels: what it names is in one of the trees alone.
+    (tree / "bench" / "stands_in.py").write_text("import kernels\nkernels.HAS_MORE\n")
+    shim = TINY.replace("run(rounds)", 'run(rounds, device="cpu")').replace(
+        "import fastdist, kernels", "import fastdist\n    from bench import stands_in"
+    )
+    (tree / "bench" / "tiny.py").write_text(shim)
+    who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    for words in (("add", "bench"), (*who, "commit", "-q", "-m", "a stand-in")):
+        subprocess.run(["git", *words], cwd=tree, check=True)
+    (tree / "kernels" / "__init__.py").write_text("NAMED_ANEW = True\n")
+    (tree / "bench" / "stands_in.py").write_text("import kernels\nkernels.NAMED_ANEW\n")
+    (tree / "fastdist" / "__init__.py").write_text("NAP_S = 0.0005\nHAS_MORE = False\n")
+    run = bench(tree, "tiny", "--against", "HEAD", "--rounds", "2", "--device", "shim")
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_commit_that_is_none_and_a_tree_that_cannot_run_are_named(tree: Path) -> None:
     run = bench(tree, "tiny", "--against", "nowhere", "--rounds", "2")
     assert run.returncode == 1
