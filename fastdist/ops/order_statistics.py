@@ -16,7 +16,7 @@ from ..tensor.tensor import Tensor
 from . import return_types
 from .creation import full, full_like
 from .joining import cat
-from .ordering import sort_along
+from .ordering import nth_along, sort_along
 from .ranges import arange
 
 
@@ -37,6 +37,14 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
     return axis
 
 
+def _nth(input: Tensor, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
+    """Return values and indices of what is at places when input is in order along axis."""
+    values, indices = nth_along.public(input, places, axis)
+    if keepdim or not values.facts.shape:
+        return values, indices
+    return values.squeeze(axis), indices.squeeze(axis)
+
+
 def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return values and indices of sorted rows at places, which keep axis with length 1."""
     values, indices = found[0].gather(axis, places), found[1].gather(axis, places)
@@ -48,16 +56,22 @@ def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any
 def _median_along(name: str, input: Any, dim: int, keepdim: bool, *, skips_nan: bool) -> Any:
     axis = _axis(name, input, dim)
     _require_order(name, input)
-    found = sort_along.public(input, axis, False)
     length = input.facts.shape[axis] if input.facts.shape else 1
-    nans = found[0].detach().isnan().sum(axis, True)
-    if skips_nan:
-        places = ((length - 1 - nans) // 2).clamp(min=0)
+    if not input.facts.dtype.is_floating_point:
+        places = full_places(input, axis, (length - 1) // 2)
+    elif skips_nan:
+        places = ((length - 1 - _nans(input, axis)) // 2).clamp(min=0)
     else:
         # NaN stands last, and where there is one it is the median: the first of them.
+        nans = _nans(input, axis)
         places = OPS["where"].public(nans > 0, length - nans, (length - 1) // 2)
-    picked = getattr(return_types, name)(*_picked(found, places, axis, keepdim))
+    picked = getattr(return_types, name)(*_nth(input, places, axis, keepdim))
     return recorded_as(node_named(f"{name}.1"), picked, ())
+
+
+def _nans(input: Any, axis: int) -> Any:
+    """Return how many of each row along axis are NaN."""
+    return input.detach().isnan().sum(axis, True)
 
 
 def _require_order(name: str, input: Tensor) -> None:
@@ -112,10 +126,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
             f"are {length}"
         )
     _require_order("kthvalue", input)
-    found = sort_along.public(input, axis, False)
-    kept = found[0].detach()
-    places = full_places(kept, axis, k - 1)
-    return return_types.kthvalue(*_picked(found, places, axis, keepdim))
+    return return_types.kthvalue(*_nth(input, full_places(input, axis, k - 1), axis, keepdim))
 
 
 def full_places(input: Tensor, axis: int, place: int) -> Any:

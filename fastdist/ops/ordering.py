@@ -49,8 +49,22 @@ def _(input: Tensor, k: int, dim: int, largest: bool) -> Plan:
     return Plan(short, input.facts.dtype, numbers, extra_outputs=((short, int64),))
 
 
+@structured("ordering.nth", fresh=True, homes="nowhere", known_as="kthvalue", batch="same axes")
+def nth_along(input: Tensor, places: Tensor, dim: int) -> Tensor:
+    """Return what of input is at places, from 0 on, when it is in order along dim, and where it
+    stands. NaN is the largest; equals keep their order.
+    """
+
+
+@nth_along.plan
+def _(input: Tensor, places: Tensor, dim: int) -> Plan:
+    axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
+    shape = places.facts.shape
+    return Plan(shape, input.facts.dtype, (axis,), extra_outputs=((shape, int64),))
+
+
 def _picking(op: StructuredOp) -> None:
-    """Give sort_along or topk_along its derivatives: values come from where indices say."""
+    """Give what orders along dim its derivatives: values come from where indices say."""
 
     @op.vjp("input")
     def _(g: Any, input_layout: Layout, dim: int, others: Any) -> Any:
@@ -63,6 +77,7 @@ def _picking(op: StructuredOp) -> None:
 
 _picking(sort_along)
 _picking(topk_along)
+_picking(nth_along)
 
 
 @composite(takes_out=True, known_as="")

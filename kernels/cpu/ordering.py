@@ -72,3 +72,31 @@ def topk(x: Array, out: Array, indices: Array, axis: int, k: int, largest: bool)
         places = _in_order(rows, largest)[..., :k]
     np.copyto(np.moveaxis(indices, axis, -1), places)
     np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(rows, places, -1))
+
+
+@silent
+def nth(x: Array, places: Array, out: Array, indices: Array, axis: int) -> None:
+    """Write what of x stands at places along axis when it is in order into out, and where it came
+    from into indices; all of these have one place along axis.
+    """
+    if not out.size:
+        return
+    if x.ndim == 0:
+        np.copyto(out, x)
+        indices.fill(0)
+        return
+    rows, wanted = np.moveaxis(x, axis, -1), np.moveaxis(places, axis, -1)
+    first = wanted.flat[0]
+    different = first if (wanted == first).all() else np.unique(wanted)
+    bound = np.take_along_axis(np.partition(rows, different, -1), wanted, -1)
+    before, equal = rows < bound, rows == bound
+    if x.dtype.kind == "f" and (is_nan := np.isnan(bound)).any():
+        nans = np.isnan(rows)
+        before |= ~nans & is_nan
+        equal |= nans & is_nan
+    among = wanted - before.sum(-1, keepdims=True)
+    found = equal.argmax(-1)[..., None]
+    if among.any():
+        found = (equal.cumsum(-1) > among).argmax(-1)[..., None]
+    np.copyto(np.moveaxis(indices, axis, -1), found)
+    np.copyto(np.moveaxis(out, axis, -1), np.take_along_axis(rows, found, -1))

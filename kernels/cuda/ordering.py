@@ -16,7 +16,7 @@ from .indexing import gather
 from .launch import launch
 from .pointwise import pointwise
 from .prepared import on_device_of_out
-from .radix import can_select, plan_order, plan_selection
+from .radix import can_select, is_in_one_launch, plan_nth, plan_order, plan_selection
 
 _SAME: Final = parse("x", ("x",))
 
@@ -31,6 +31,43 @@ def sort(x: Any, out: Any, indices: Any, axis: int, descending: bool) -> None:
 def topk(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) -> None:
     """Write the k largest (or smallest) of x along axis in order into out, and where they stand."""
     _choose(x, out, indices, axis, k, largest)
+
+
+@on_device_of_out
+def nth(x: Any, places: Any, out: Any, indices: Any, axis: int) -> None:
+    """Write what of x stands at places along axis when it is in order into out, and where it came
+    from into indices; all of these have one place along axis.
+    """
+    import cupy
+
+    if not out.size:
+        return
+    if not x.ndim:
+        pointwise(_SAME, [x], out)
+        indices.fill(0)
+        return
+    axis %= x.ndim
+    length = x.shape[axis]
+    if is_in_one_launch(length, x.dtype):
+        gather(_in_order(x, axis, length, False), places, indices, axis)
+    else:
+        rows = _rows(x, axis).reshape((-1, length))
+        chosen = cupy.empty(places.shape, np.dtype(np.int64))
+        launch(plan_nth(rows, _rows(places, axis).reshape((-1,)), chosen.reshape((-1,))))
+        pointwise(_SAME, [chosen], indices)
+    gather(x, indices, out, axis)
+
+
+def _rows(x: Any, axis: int) -> Any:
+    """Return x in C order with axis last, itself if it lies so."""
+    import cupy
+
+    rows = x.transpose((*[each for each in range(x.ndim) if each != axis], axis))
+    if rows.flags.c_contiguous:
+        return rows
+    packed = cupy.empty(rows.shape, x.dtype)
+    pointwise(_SAME, [rows], packed)
+    return packed
 
 
 def _choose(x: Any, out: Any, indices: Any, axis: int, k: int, largest: bool) -> None:
@@ -53,11 +90,7 @@ def _in_order(x: Any, axis: int, k: int, largest: bool) -> Any:
     import cupy
 
     others = [each for each in range(x.ndim) if each != axis]
-    rows = x.transpose((*others, axis))
-    if not rows.flags.c_contiguous:
-        packed = cupy.empty(rows.shape, x.dtype)
-        pointwise(_SAME, [rows], packed)
-        rows = packed
+    rows = _rows(x, axis)
     length = x.shape[axis]
     flat = (math.prod(rows.shape[:-1]), length)
     selects = can_select(flat, x.dtype, k)

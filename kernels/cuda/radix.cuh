@@ -53,6 +53,25 @@ __device__ Place before_in_block(Place value) {
     return upto - value;
 }
 
+// How many of the block's threads say yes before this one, and, to each, of all.
+struct Said {
+    int before, all;
+};
+__device__ Said say(bool yes) {
+    __shared__ int of_warp[WARPS];
+    const int warp = threadIdx.x / 32;
+    const unsigned int lanes = __ballot_sync(ALL, yes);
+    if (threadIdx.x % 32 == 0) of_warp[warp] = __popc(lanes);
+    __syncthreads();
+    Said said{__popc(lanes & ((1u << threadIdx.x % 32) - 1)), 0};
+    for (int w = 0; w < WARPS; ++w) {
+        if (w < warp) said.before += of_warp[w];
+        said.all += of_warp[w];
+    }
+    __syncthreads();
+    return said;
+}
+
 // How often each warp has met a digit; one more digit is that of what lies behind the row's end.
 struct Counts {
     unsigned int of[WARPS][DIGITS + 1];

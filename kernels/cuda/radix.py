@@ -73,6 +73,47 @@ def plan_selection(x: Any, order: Any, *, descending: bool) -> list[Launch]:
     return [Launch(source, "select_in_blocks", (rows, 1), (x, order, task))]
 
 
+def is_in_one_launch(length: int, dtype: np.dtype[Any]) -> bool:
+    """Return whether rows of a length are ordered by one launch."""
+    return length <= _TILES[_word_bits(_words_of(dtype)[1])]
+
+
+def plan_nth(x: Any, places: Any, order: Any) -> list[Launch]:
+    """Return the launches that write into order where the element stands that plan_order would
+    bring to places[row], for each row of x.
+
+    x: (rows, length), none of them 0, places and order: int64, (rows,); all in C order
+    """
+    rows, length = x.shape
+    low, bits = _words_of(x.dtype)
+    word, is_wide = _word_bits(bits), length >= 2**32
+    source = source_of_radix(x.dtype, word, wide=is_wide, text="nth.cu")
+    chunk, chunks = _chunks(rows, length, _TILES[word])
+    counted = Scratch((rows, _DIGITS, chunks), np.dtype(np.uint64 if is_wide else np.uint32))
+    lasts = Scratch((rows,), np.dtype(f"uint{word}"))
+    lefts = Scratch((rows,), np.dtype(np.int64))
+    launches = []
+    highest = (bits - 1) // WIDTH * WIDTH
+    for shift in range(highest, -1, -WIDTH):
+        task = int64_fields(
+            *(rows, length, chunk, chunks, shift, bits, low, False),
+            *(shift == highest, shift == 0, False),
+        )
+        found = (x, places, counted, lasts, lefts, order, task)
+        launches += [
+            Launch(source, "tally", (rows * chunks, 1), (x, lasts, counted, task)),
+            Launch(source, "narrow", (rows, 1), found),
+        ]
+    return launches
+
+
+def _chunks(rows: int, length: int, tile: int) -> tuple[int, int]:
+    """Return how long chunks of rows are, in whole tiles, and how many of them a row has."""
+    tiles = -(-length // tile)
+    chunk = -(-tiles // min(tiles, max(_ENOUGH_BLOCKS // rows, 1))) * tile
+    return chunk, -(-length // chunk)
+
+
 def _words_of(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return which element is word 0, and how many bits words have."""
     low = int(np.iinfo(dtype).min) if dtype.kind == "i" else 0
@@ -101,9 +142,7 @@ def _plan(
     word = _word_bits(bits)
     source = source_of_radix(given.dtype, word, wide=length >= 2**32)
     tile = _TILES[word]
-    tiles = -(-length // tile)
-    chunk = -(-tiles // min(tiles, max(_ENOUGH_BLOCKS // rows, 1))) * tile
-    chunks = -(-length // chunk)
+    chunk, chunks = _chunks(rows, length, tile)
 
     def task(shift: int = 0) -> Any:
         is_last = shift + WIDTH >= bits

@@ -11,25 +11,6 @@ struct Wanted {
     long long of_the_last;  // how many of those that agree with it are wanted
 };
 
-// How many of the block's threads say yes before this one, and, to each, of all.
-struct Said {
-    int before, all;
-};
-__device__ Said say(bool yes) {
-    __shared__ int of_warp[WARPS];
-    const int warp = threadIdx.x / 32;
-    const unsigned int lanes = __ballot_sync(ALL, yes);
-    if (threadIdx.x % 32 == 0) of_warp[warp] = __popc(lanes);
-    __syncthreads();
-    Said said{__popc(lanes & ((1u << threadIdx.x % 32) - 1)), 0};
-    for (int w = 0; w < WARPS; ++w) {
-        if (w < warp) said.before += of_warp[w];
-        said.all += of_warp[w];
-    }
-    __syncthreads();
-    return said;
-}
-
 // One digit more of the last word that is wanted.
 __device__ void look_at_digit(const Given* row, long long shift, Counts& counts, Wanted& wanted,
                               const Task& task) {

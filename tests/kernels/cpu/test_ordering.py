@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fastdist.kernels.cpu.ordering import sort, topk
+from fastdist.kernels.cpu.ordering import nth, sort, topk
 
 
 @pytest.mark.parametrize("largest", [True, False])
@@ -33,3 +33,18 @@ def test_nan_is_the_largest(k: int, largest: bool) -> None:
     topk(x, values, places, 0, k, largest)
     assert places.tolist() == ([3, 70, *others[::-1]] if largest else others)[:k]
     np.testing.assert_array_equal(values, x[places])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int64", "uint8"])
+def test_the_nth_is_where_a_whole_order_brings_it(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    x = random.integers(0, 5, (3, 100, 4)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[random.random(x.shape) < 0.2] = np.nan
+    whole, order = np.empty_like(x), np.empty(x.shape, np.int64)
+    sort(x, whole, order, 1, False)
+    for places in (np.full((3, 1, 4), 60), random.integers(0, 100, (3, 1, 4))):
+        found, indices = np.empty_like(x[:, :1]), np.empty((3, 1, 4), np.int64)
+        nth(x, places, found, indices, 1)
+        np.testing.assert_array_equal(found, np.take_along_axis(whole, places, 1))
+        np.testing.assert_array_equal(indices, np.take_along_axis(order, places, 1))

@@ -12,12 +12,13 @@ from fastdist.kernels.cuda import ordering, radix
 from fastdist.kernels.cuda.launch import Scratch
 from fastdist.kernels.cuda.radix import (
     can_select,
+    plan_nth,
     plan_order,
     plan_order_of_numbers,
     plan_selection,
 )
 from tests.fibre_shim.driver import SEEDS, run
-from tests.fibre_shim.installed import cuda_on_fibres
+from tests.fibre_shim.installed import cuda_on_fibres, host_traffic
 
 RNG = np.random.default_rng(0)
 
@@ -195,4 +196,75 @@ def test_topk_selects_from_many_long_rows_as_the_cpu_orders_them(
     assert not sorts and found.indices.tolist() == expected.indices.tolist()
     fd.testing.assert_close(found.values.cpu(), expected.values, equal_nan=True)
     del found
+    list(cuda)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_nth_of_a_row_is_found_among_equals_and_extremes(dtype: Any) -> None:
+    x = values_of(dtype, (4, 700))
+    places = np.array([0, 350, 699, 123])
+    expected = in_order(x, descending=False)[np.arange(4), places]
+    for seed in SEEDS:
+        order = np.full(4, -7)
+        run(plan_nth(x, places, order), seed)
+        np.testing.assert_array_equal(order, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_nth_of_a_long_row_is_found_in_chunks(
+    dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(radix, "_ENOUGH_BLOCKS", 3)
+    x = values_of(dtype, (1, 21_000))
+    expected = in_order(x, descending=False)[0]
+    for place in (0, 6000, 13_999, 20_999):
+        order = np.full(1, -7)
+        launches = plan_nth(x, np.array([place]), order)
+        assert launches[0].grid == (3, 1) and len(launches) == 2 * x.itemsize
+        run(launches, SEEDS[0])
+        assert order[0] == expected[place]
+
+
+def test_the_nth_is_found_where_there_are_more_chunks_than_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(radix, "_TILES", {32: 16, 64: 8})
+    x = np.repeat(np.array([3, 1, 2], np.uint8), 2000)[None]
+    for place, where in ((0, 2000), (2100, 4100), (5999, 1999)):
+        order = np.full(1, -7)
+        run(plan_nth(x, np.array([place]), order), SEEDS[1])
+        assert order.tolist() == [where]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_medians_of_long_rows_are_found_without_an_order_and_without_waiting(
+    dim: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fastdist as fd
+
+    x = fd.tensor(values_of("float32", (3, 4100)) * np.float32(0.5))
+    x[0] = x[0].nan_to_num(1.0)
+    x = x if dim else x.t().contiguous()
+    found_by = [
+        lambda x: x.median(dim),
+        lambda x: x.nanmedian(dim, True),
+        lambda x: x.kthvalue(3000, dim),
+    ]
+    expected, results = [one(x) for one in found_by], []
+    cuda = cuda_on_fibres(monkeypatch)
+    next(cuda)
+    sorts: list[object] = []
+    monkeypatch.setattr(ordering, "plan_order", lambda *given, **how: sorts.append(given))
+    there = x.to("cuda").requires_grad_()
+    met = host_traffic(monkeypatch)
+    for one in found_by:
+        found = one(there)
+        found.values.nan_to_num(0.0).sum().backward()
+        assert not sorts and not met
+        results.append(found)
+    for found, wanted in zip(results, expected, strict=True):
+        assert found.indices.tolist() == wanted.indices.tolist()
+        fd.testing.assert_close(found.values.detach().cpu(), wanted.values, equal_nan=True)
+    assert there.grad is not None and there.grad.count_nonzero() <= 9
+    del found, results, there
     list(cuda)

@@ -235,6 +235,10 @@ def texts_of_orders() -> Iterator[tuple[str, str]]:
             f"first of {dtype}",
             source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="selection.cu"),
         )
+        yield (
+            f"n-th of {dtype}",
+            source_of_radix(dtype, max(32, 8 * dtype.itemsize), text="nth.cu"),
+        )
     yield "order of few numbers", source_of_radix(I64, 32)
 
 
