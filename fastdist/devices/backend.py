@@ -120,6 +120,8 @@ class Backend(Protocol):
     """
 
     type: str
+    tables: dict[Any, list[Any]]
+    """What ops/kept_tables.py keeps on the device, while older arrays are of use."""
 
     def device_count(self) -> int: ...
 

@@ -177,6 +177,7 @@ class CpuBackend:
     def __init__(self) -> None:
         self._kernels: dict[tuple[str, int | None], Callable[..., None]] = {}
         self._kernel_for: Callable[[Body], Any] | None = None
+        self.tables: dict[Any, list[Any]] = {}
 
     def device_count(self) -> int:
         return 1

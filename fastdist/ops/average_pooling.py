@@ -8,12 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..core.dtypes import int64
+from ..core.dtypes import DType, int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor, from_array
+from ..tensor.tensor import Tensor
+from .kept_tables import on_device
 from .max_pooling import max_pool
 from .pool_arguments import Window, adaptive_lengths, require_dtype, windows_of
 from .weighing import Taps, makes_taps, taps_of_ranges, weighed
@@ -52,8 +53,21 @@ def _average(
     lengths = input.facts.shape[-axes:]
     recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
     sums = weighed(input, recipes)
-    by = divisor or _counts(found, lengths, count_include_pad)
+    by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
     return cast(Tensor, _divided(sums, by))
+
+
+def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
+    """Return what sizes gives: a number, or a tensor of the device and dtype of sums."""
+    found = sizes(*given)
+    if not isinstance(found, np.ndarray):
+        return found
+    return on_device(sums.facts.device, _in_dtype, sums.facts.dtype, sizes, *given)[0]
+
+
+@functools.lru_cache(maxsize=256)
+def _in_dtype(dtype: DType, sizes: Any, *given: Any) -> tuple[Any]:
+    return (sizes(*given).astype(dtype.numpy),)
 
 
 @functools.lru_cache(maxsize=256)
@@ -70,8 +84,6 @@ def _counts(found: tuple[Window, ...], lengths: tuple[int, ...], with_padding: b
 
 
 def _divided(sums: Any, by: Any) -> Any:
-    if isinstance(by, np.ndarray):
-        by = from_array(by).to(sums.facts.dtype).to(sums.facts.device)
     if sums.facts.dtype is int64:
         return sums.div(by, rounding_mode="trunc")
     return sums if by.__class__ is int and by == 1 else sums / by
@@ -210,7 +222,8 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
         return input.mean(tuple(range(-axes, 0)), keepdim=True)
     before = input.facts.shape[-axes:]
     recipes = [("parts", n, m) for n, m in zip(before, lengths, strict=True)]
-    return cast(Tensor, _divided(weighed(input, recipes), _part_sizes(before, lengths)))
+    sums = weighed(input, recipes)
+    return cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
 
 
 @functools.lru_cache(maxsize=256)

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.device import CPU
 from ..core.dtypes import DType, float64
 from ..dispatch.structured import Plan, structured
-from ..tensor.tensor import Tensor, from_array
+from ..tensor.tensor import Tensor
+from .kept_tables import on_device
 
 
 class Taps(NamedTuple):
@@ -58,11 +58,7 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
     length after, further arguments...).
     """
     recipes = tuple(recipes)
-    table, weights = _arrays(recipes, adjoint, input.facts.dtype)
-    device = input.facts.device
-    given = [from_array(one) for one in (table, weights)]
-    if device is not CPU:
-        given = [one.to(device) for one in given]
+    given = on_device(input.facts.device, _arrays, recipes, adjoint, input.facts.dtype)
     return weigh.public(input, *given, recipes, adjoint)
 
 

@@ -224,6 +224,55 @@ def test_what_is_ordered_written_and_added_to_waits_for_nothing(
     assert waited == copied == []
 
 
+RESIZED: dict[str, Callable[[Any], Any]] = {
+    "nearest": lambda x: F.interpolate(x, (5, 9)),
+    "bilinear": lambda x: F.interpolate(x, scale_factor=1.5, mode="bilinear"),
+    "bicubic": lambda x: F.interpolate(x, (3, 8), mode="bicubic", align_corners=True),
+    "filtered": lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True),
+    "uneven parts": lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+    "windows beyond the border": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+}
+
+
+def _resize(name: str, x: Any) -> Any:
+    """Return the gradient of x in a loss of its resized images."""
+    x = x.detach().requires_grad_()
+    RESIZED[name](x).square().sum().backward()
+    return x.grad
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_a_second_step_that_resizes_images_copies_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = fd.rand(2, 3, 6, 7, device="cuda")
+    expected = _resize(name, x)
+    fd.testing.assert_close(expected.cpu(), _resize(name, x.cpu()))
+    with monkeypatch.context() as patch:
+        met = host_traffic(patch)
+        found = _resize(name, x)
+        assert met == []
+    other = fd.cuda.Stream()
+    with monkeypatch.context() as patch, fd.cuda.stream(other):
+        other.wait_stream(fd.cuda.default_stream())
+        copied = uploads(patch)
+        found_there = _resize(name, x)
+        assert copied != []  # a stream reads no table that another one may not have yet
+    fd.cuda.synchronize()
+    assert found.equal(expected) and found_there.equal(expected)
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_a_graph_that_resizes_images_has_tables_of_its_own(name: str) -> None:
+    x, out = fd.rand(2, 3, 6, 7, device="cuda"), None
+    captured = fd.cuda.CUDAGraph()
+    with fd.cuda.graph(captured):
+        out = RESIZED[name](x)
+    x.copy_(fd.rand(2, 3, 6, 7))
+    captured.replay()
+    assert out.equal(RESIZED[name](x))
+
+
 @pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])
 @pytest.mark.parametrize("most", [0.1, 1e3])
 def test_gradients_are_clipped_as_on_the_cpu(order: float, most: float) -> None:

@@ -58,13 +58,12 @@ class CudaBackend:
         # Guards _streams; CUDA is called while it is held, nothing else of ours is taken.
         self._streams_lock = threading.Lock()
         self._streams: dict[tuple[int, int], CudaStream] = {}
-        # Of each device's memory, where there is a limit.
-        self.fractions: dict[int, float] = {}
+        self.fractions: dict[int, float] = {}  # of each device's memory, where there is a limit
+        self.tables: dict[Any, list[Any]] = {}
         self._capturing: CudaStream | None = None
         # What the graph that is being captured reads of the CPU's memory.
         self._kept_by_capture: list[np.ndarray[Any, Any]] = []
-        # By device, and whether its work goes first.
-        self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}
+        self._side_streams: dict[tuple[int, bool], Iterator[Any]] = {}  # by device, goes first
         cuda = cupy().cuda
         self._current_device = cuda.runtime.getDevice
         self._adding = table_of(_ADD)
@@ -83,6 +82,7 @@ class CudaBackend:
         for stream in streams:
             stream.stop()
         forget_all()
+        self.tables.clear()
         self.allocator.close()
 
     def device_count(self) -> int:

@@ -37,6 +37,7 @@ class SimBackend:
         self._cpu = CpuBackend()
         self._kernels: dict[tuple[str, int | None], Callable[..., None]] = {}
         self._currents = Currents()
+        self.tables: dict[Any, list[Any]] = {}
         self.host_ring = HostRing(_some_pages)
         # Guards _devices and _device_count.
         self._devices_lock = threading.Lock()
@@ -54,6 +55,7 @@ class SimBackend:
     def reset(self) -> None:
         """End all threads, drop what is queued, forget all faults. Older arrays are of no use."""
         self.behaviour.clear()
+        self.tables.clear()
         with self._devices_lock:
             devices, self._devices = self._devices, {}
         together = object()
