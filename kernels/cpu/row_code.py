@@ -27,7 +27,22 @@ from .iteration import HEADER, ITEMS
 from .launch import row_launcher
 from .machine import intrinsic
 from .row_numbers import BYTES, CONTRACT, I32, I64, VECTORS, WIDE, Numbers, evaluate
-from .row_steps import KERNELS, Columns, First, Give, If, Let, Map, Pick, Put, Reduce, Row, Step
+from .row_steps import (
+    KERNELS,
+    Columns,
+    First,
+    Give,
+    If,
+    Let,
+    Map,
+    Pick,
+    Put,
+    Reduce,
+    Row,
+    Short,
+    Step,
+)
+from .short_row_code import ShortRowCode
 from .waiting import compiling
 
 _cgutils: Any = cgutils  # untyped
@@ -73,7 +88,7 @@ def row_loop(name: str, dtype: str) -> Callable[..., None]:
     return found
 
 
-def _function_of(row: Row | Columns, dtype: str) -> Any:
+def _function_of(row: Row | Columns | Short, dtype: str) -> Any:
     """Return the function of a row for float32 or float64, in the form of a Loop's: (words, count)
     for count rows, with words the address of these: that of a tuple of the operands, the first row,
     the length of a row, a, and b.
@@ -94,7 +109,9 @@ def _function_of(row: Row | Columns, dtype: str) -> Any:
     return loop
 
 
-def _build_rows(builder: Any, row: Row | Columns, element: Any, words: Any, count: Any) -> None:
+def _build_rows(
+    builder: Any, row: Row | Columns | Short, element: Any, words: Any, count: Any
+) -> None:
     def word(place: Any, at: int, kind: Any = I64) -> Any:
         address = builder.add(place, ir.Constant(I64, at))
         return builder.load(builder.inttoptr(address, kind.as_pointer()))
@@ -108,6 +125,9 @@ def _build_rows(builder: Any, row: Row | Columns, element: Any, words: Any, coun
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
         ColumnCode(builder, row, element, bases, n, a).build(count)
+        return
+    if isinstance(row, Short):
+        ShortRowCode(builder, row, element, bases, n, a).build(first, count)
         return
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
     ahead = None

@@ -100,6 +100,15 @@ class Columns(NamedTuple):
     text: str
 
 
+class Short(NamedTuple):
+    """A kernel that makes one number of each row, of many that are short: its sum, times `a`, or
+    its greatest or least, NaN if there is one.
+    """
+
+    operands: tuple[tuple[str, Kind], ...]
+    how: Literal["sum", "top", "bottom"]
+
+
 def row(operands: str, *steps: Step) -> Row:
     """Return the Row of operands such as "x out weight:columns", of which most are rows."""
     return Row(_operands(operands), steps)
@@ -140,7 +149,12 @@ _LOG_TOTAL = (
 _IS_BEST = "logical_or(x == best, logical_and(isnan(x), isnan(best)))"
 _SHARES = (Map("out", "exp(x - top)"), Reduce("total", "sum", "out"))
 
-KERNELS: dict[str, Row | Columns] = {
+_ONE_NUMBER: tuple[tuple[str, Kind], ...] = (("x", "rows"), ("out", "numbers"))
+
+KERNELS: dict[str, Row | Columns | Short] = {
+    "sum_of_short_rows": Short(_ONE_NUMBER, "sum"),
+    "top_of_short_rows": Short(_ONE_NUMBER, "top"),
+    "bottom_of_short_rows": Short(_ONE_NUMBER, "bottom"),
     "sum_of_columns": columns("x", "x"),
     "scaled_columns": columns("g x scale:numbers", "g * x * scale"),
     "normal_columns": columns("g x mean:numbers scale:numbers", "g * ((x - mean) * scale)"),

@@ -11,7 +11,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu import long_rows
-from fastdist.kernels.cpu.row_steps import KERNELS, Columns, If, Let, Map, Pick, Reduce, row
+from fastdist.kernels.cpu.row_steps import KERNELS, Columns, If, Let, Map, Pick, Reduce, Short, row
 from fastdist.kernels.cpu.small import LIMIT, Facts
 from fastdist.nn import functional as F
 
@@ -161,6 +161,25 @@ def test_all_numbers_are_reduced_by_parts(name: str, count: int, dtype: Any) -> 
     assert found.shape == () and found.numpy().dtype == dtype
     close(found.numpy(), value(x.astype(np.float64)), dtype)
     assert call(fd.tensor(x.reshape(1, -1))).item() == found.item()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["sum", "mean", "amax", "amin"])
+def test_short_rows_are_reduced_several_at_a_time_to_the_same_bits(name: str, dtype: Any) -> None:
+    x = sample((9001, 43), dtype, 0)
+    x[8, 40], x[9, 2], x[10, 42], x[11], x[9000, 0] = math.nan, math.inf, -math.inf, -math.inf, 100
+    call, value, _ = ROWS[name]
+    threads, found = fd.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            fd.set_num_threads(count)
+            found.append(call(fd.tensor(x)).numpy())
+    finally:
+        fd.set_num_threads(threads)
+    np.testing.assert_array_equal(*found)
+    # Each row alone has the bits that it has among others.
+    np.testing.assert_array_equal(call(fd.tensor(x[500:1500])).numpy(), found[0][500:1500])
+    np.testing.assert_allclose(found[0], value(x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", [*ROWS, "all"])
@@ -371,13 +390,12 @@ def test_what_repeats_numbers_along_its_last_axes_is_written_by_a_loop(
 def test_rows_that_are_repeated_along_the_first_axes_are_written_by_a_loop(
     repeated: int, dtype: Any
 ) -> None:
-    shape = (5, 7, 110)
+    shape = (5, 7, 11)
     row = sample(shape[repeated:], dtype, 0)
     for given in (row, row[..., ::-1]):
         x, out = np.broadcast_to(given, shape), np.zeros(shape, dtype)
         assert long_rows.repeat(x, out)
         np.testing.assert_array_equal(out, x)
-    assert not long_rows.repeat(np.broadcast_to(row[..., :9], (*shape[:2], 9)), out[..., :9].copy())
 
 
 def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -> None:
@@ -425,5 +443,7 @@ def test_steps_share_a_loop_until_one_needs_a_number_of_it() -> None:
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_operand_of_a_kernel_is_named_in_its_steps(name: str) -> None:
     kernel = KERNELS[name]
+    if isinstance(kernel, Short):
+        return  # it has no words
     said = kernel.text + " total" if isinstance(kernel, Columns) else repr(kernel.steps)
     assert all(operand in said for operand, _ in kernel.operands)
