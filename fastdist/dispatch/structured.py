@@ -8,15 +8,13 @@ from typing import Any
 from ..core.dtypes import WORDS, dtype_of
 from ..core.errors import NoKernelError
 from ..core.overriding import NOT_TAKEN
-from ..devices.backend import backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
 from ..kernels.cpu.silence import silent
 from ..listeners.sparse_rules import meet_sparse
-from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.tensor import Tensor, wrap
 from .calls import write_short_path
 from .differentiated import is_recorded
-from .gradients import as_array
 from .kinds import require_tensors
 from .listening import heard
 from .op import common_device, declaring
@@ -25,15 +23,7 @@ from .output import write_out
 from .pointwise import _operand, refused
 from .structured_form import StructuredForm
 from .tangents import below, levels_of, set_tangent, tangent_of
-from .way import (
-    Plan,
-    Way,
-    filling,
-    find_functions,
-    layouts_of,
-    may_be_kept,
-    order_of,
-)
+from .way import Plan, Way, find_functions, layouts_of, may_be_kept
 
 
 class StructuredOp(StructuredForm):
@@ -86,11 +76,10 @@ class StructuredOp(StructuredForm):
 
     def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
         """Let later calls find a Way that is kept without the general path."""
-        find_functions(way, self.kernel, keeps_order=self.keeps_order)
         first = way.layouts[0]
         if first is not None and self._is_usual(way.layouts, attributes):
             first.ways[self] = way
-        if way.run is not None and not self.several:
+        if not self.several:
             write_short_path(self, self, len(way.more))
 
     def _is_usual(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
@@ -112,38 +101,18 @@ class StructuredOp(StructuredForm):
         plan = self._plan(*seen, *attributes)
         if not self.takes_complex:
             require_no_complex(self.called, plan, operands)
-        return Way(attributes, layouts_of(operands), plan)
+        way = Way(attributes, layouts_of(operands), plan)
+        device = common_device(self, tuple(operands))
+        find_functions(way, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
+        return way
 
     def _run(self, operands: Sequence[Any], way: Way) -> tuple[Tensor, ...]:
-        plan = way.plan
-        assert plan is not None
-        if way.run is not None:
-            found = _run_silently(way.run, [None if o is None else o.array for o in operands])
-            if not way.more:
-                found = (found,)
-            layouts: Any = (way.facts, *way.more)
-            return tuple([wrap(a, layout) for a, layout in zip(found, layouts, strict=True)])
-        device = common_device(self, tuple(operands))
-        backend = backend_of(device.type)
-        index = device.index
-        arrays: list[Any] = []
-        for operand in operands:
-            if operand is None:
-                arrays.append(None)
-                continue
-            layout = operand.facts
-            array = (
-                operand.array
-                if layout.device is device
-                else backend.from_numpy(operand.array, index)
-            )
-            if plan.compute is not None and layout.dtype is not plan.compute:
-                array = as_array(backend, array, plan.compute.numpy, index)
-            arrays.append(array)
-        order = order_of(way.layouts, plan.shape) if self.keeps_order else None
-        made = filling(way, self.kernel, device, order)(*arrays)
-        outs = made if plan.extra_outputs else (made,)
-        return tuple([wrap(array, layout_of(array, device)) for array in outs])
+        assert way.run is not None
+        found = _run_silently(way.run, [None if o is None else o.array for o in operands])
+        if not way.more:
+            found = (found,)
+        layouts: Any = (way.facts, *way.more)
+        return tuple([wrap(a, layout) for a, layout in zip(found, layouts, strict=True)])
 
     def record(self, results: Sequence[Tensor], operands: Sequence[Any], way: Way) -> None:
         """Give the first result, or all of several, an edge if a gradient may flow through it."""

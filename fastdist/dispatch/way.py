@@ -22,6 +22,7 @@ from ..kernels.cpu.small import Facts
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
+from .gradients import as_array
 
 
 class Plan(NamedTuple):
@@ -143,23 +144,22 @@ def are_keys(attributes: tuple[Any, ...]) -> bool:
     return True
 
 
-def find_functions(way: Way, kernel: str, *, keeps_order: bool) -> None:
-    """Give way its functions if all its operands are of one device and need no cast."""
+def find_functions(way: Way, kernel: str, device: Device, *, keeps_order: bool, kept: bool) -> None:
+    """Give way its functions on device, and the layouts of the results; the small kernels, which
+    take longer to find, only if it is kept.
+    """
     plan, layouts = way.plan, way.layouts
-    assert plan is not None and layouts[0] is not None
-    device = layouts[0].device
-    for layout in layouts:
-        if layout is None:
-            continue
-        if layout.device is not device or (
-            plan.compute is not None and layout.dtype is not plan.compute
-        ):
-            return
+    assert plan is not None
     order = order_of(layouts, plan.shape) if keeps_order else None
-    if device is CPU and order is None and reads_of(plan, layouts) is None:
+    given = [layout for layout in layouts if layout is not None]
+    is_cast = plan.compute is not None and any(one.dtype is not plan.compute for one in given)
+    moved = [layout is not None and layout.device is not device for layout in layouts]
+    is_cast = is_cast or any(moved)
+    if device is CPU and kept and order is None and not (is_cast or _reads(plan, layouts)):
         _find_functions_on_cpu(way, kernel, plan)
     else:
-        way.run = filling(way, kernel, device, order)
+        run = filling(way, kernel, device, order)
+        way.run = _casting(run, device, plan.compute, moved) if is_cast else run
         way.records = way.records and noting_stream(device)
     kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
     seen = [
@@ -167,8 +167,25 @@ def find_functions(way: Way, kernel: str, *, keeps_order: bool) -> None:
         for dtype, result in zip(kinds, _results(plan, order), strict=True)
     ]
     way.facts, way.more = seen[0], tuple(seen[1:])
-    if device is CPU and way.run is not None and not way.more:
+    if device is CPU and not way.more:
+        assert way.run is not None
         way.write = _copying(way.run)
+
+
+def _casting(
+    run: Callable[..., Any], device: Device, dtype: DType | None, moved: Sequence[bool]
+) -> Callable[..., Any]:
+    """Return run for operands that are first brought to device, and to the dtype it computes in."""
+    backend, index = backend_of(device.type), device.index
+
+    def bring(array: Any, is_moved: bool) -> Any:
+        if array is None:
+            return None
+        if is_moved:
+            array = backend.from_numpy(array, index)
+        return array if dtype is None else as_array(backend, array, dtype.numpy, index)
+
+    return lambda *arrays: run(*map(bring, arrays, moved))
 
 
 @silent  # type: ignore[untyped-decorator]
@@ -218,7 +235,7 @@ def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
     way.gradients = small_gradients(name, facts)
 
 
-def reads_of(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
+def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
     """Return what the backend's kernel is told of what it reads; None where nothing is of a half
     type.
     """
@@ -233,7 +250,7 @@ def filling(
     """Return the function that lets the device's kernel fill new memory."""
     plan = way.plan
     assert plan is not None
-    reads, results = reads_of(plan, way.layouts), _results(plan, order)
+    reads, results = _reads(plan, way.layouts), _results(plan, order)
     making = backend_of(device.type).making
     return making(kernel, results, plan.numbers, reads, device.index)
 
