@@ -12,7 +12,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def require_tensors(
     for name, operand in zip(names, operands, strict=True):
         if operand is not None and not isinstance(operand, Tensor):
             known = {parameter.name: parameter for parameter in parameters}
-            fault = _fault_of(operand, ("Tensor",), _SHALLOW)
+            fault = _fault_of(operand, ("Tensor",), by_class=True)
             raise ArgumentError(_told(op, known, name, str(fault)))
 
 
@@ -94,10 +94,10 @@ def _require_fits(
     for parameter, value, wanted in _values(parameters, given):
         if value is parameters[parameter].default:
             continue
-        fault = _fault_of(value, wanted, _SHALLOW)
+        fault = _fault_of(value, wanted, by_class=True)
         if fault is not None:
             raise ArgumentError(_told(name, parameters, parameter, fault))
-        if isinstance(value, _STAND_INS) and _FITS.keys() - _OPEN >= set(wanted):
+        if isinstance(value, _STAND_INS) and _KINDS.keys() - _OPEN >= set(wanted):
             settled = False
             if parameters[parameter].kind is not inspect.Parameter.VAR_POSITIONAL:
                 given[parameter] = value.item()
@@ -132,8 +132,8 @@ def find_fault(
     Note    asked of calls that failed: there a number that int64 does not hold may be why
     """
     for name, value, wanted in _values(parameters, given):
-        fault = _fault_of(value, wanted, _FITS)
-        if fault is None and _FITS.keys() >= set(wanted) and _is_huge(value):
+        fault = _fault_of(value, wanted, by_class=False)
+        if fault is None and _KINDS.keys() >= set(wanted) and _is_huge(value):
             fault = f"is out of range: {_short(value)}"
         if fault is not None:
             return _told(function, parameters, name, fault)
@@ -197,16 +197,14 @@ _TRUTHS = {
 }
 
 
-def _fault_of(
-    value: Any, wanted: tuple[str, ...], fits: Mapping[str, Callable[[Any], bool]]
-) -> str | None:
-    known = [kind for kind in wanted if kind in fits]
+def _fault_of(value: Any, wanted: tuple[str, ...], *, by_class: bool) -> str | None:
+    known = [_KINDS[kind] for kind in wanted if kind in _KINDS]
     if len(known) < len(wanted):
         return None
-    if any(fits[kind](value) for kind in known):
+    if any(((by_class and kind.may_fit) or kind.fits)(value) for kind in known):
         return None
-    expected = " or ".join(_WORDS.get(kind, kind) for kind in known)
-    hint = "; make one with tensor()" if known == ["Tensor"] and _is_number(value) else ""
+    expected = " or ".join([kind.words for kind in known])
+    hint = "; make one with tensor()" if wanted == ("Tensor",) and _is_number(value) else ""
     return f"must be {expected}, not {_short(value)}{hint}"
 
 
@@ -217,7 +215,7 @@ def _short(value: Any) -> str:
 
 
 def _is_huge(value: Any) -> bool:
-    if isinstance(value, tuple | list):
+    if _is_list(value):
         return any(_is_huge(one) for one in value)
     return isinstance(value, int) and abs(value) >> 62 != 0
 
@@ -245,16 +243,28 @@ def _stands_for_a_number(value: Tensor) -> bool:
     return not value.facts.shape and value.edge is None
 
 
+def _is_list(value: Any) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, tuple | list | range)
+
+
+def _are_some(value: Any) -> bool:
+    return _is_sequence(value) or _is_integer(value)
+
+
 def _are_sizes(value: Any) -> bool:
     return _is_integer(value) or _are_integers(value)
 
 
 def _are_integers(value: Any) -> bool:
-    return isinstance(value, tuple | list | range) and all(_is_integer(one) for one in value)
+    return _is_sequence(value) and all(_is_integer(one) for one in value)
 
 
 def _are_nested_integers(value: Any) -> bool:
-    if isinstance(value, tuple | list | range):
+    if _is_sequence(value):
         return all(_are_nested_integers(one) for one in value)
     return _is_integer(value)
 
@@ -262,28 +272,42 @@ def _are_nested_integers(value: Any) -> bool:
 def _are_tensors(value: Any) -> bool:
     if isinstance(value, Tensor):
         return True
-    return isinstance(value, tuple | list) and all(_are_tensors(one) for one in value)
+    return _is_list(value) and all(_are_tensors(one) for one in value)
 
 
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "DType": lambda value: isinstance(value, DType | type),
-    "Device": lambda value: isinstance(value, Device | str | int),
-    "Dims": lambda value: value is None or _are_sizes(value),
-    "Generator": lambda value: isinstance(value, Generator),
-    "Nested": _are_nested_integers,
-    "None": lambda value: value is None,
-    "Shape": _are_integers,
-    "Sizes": _are_sizes,
-    "Tensor": lambda value: isinstance(value, Tensor),
-    "TensorList": lambda value: isinstance(value, tuple | list) and _are_tensors(value),
-    "Tensors": _are_tensors,
-    "bool": _is_bool,
-    "complex": lambda value: isinstance(value, complex) or _is_number(value),
-    "float": _is_number,
-    "int": _is_integer,
-    "str": lambda value: isinstance(value, str),
-    "tuple": lambda value: isinstance(value, tuple | list),
-    "tuple[int, ...]": _are_integers,
+class _Kind(NamedTuple):
+    words: str
+    fits: Callable[[Any], bool]
+    # By class alone, where a value holds others.
+    may_fit: Callable[[Any], bool] | None = None
+
+
+_INTEGER_OR_MORE = "an integer or a tuple of integers"
+_KINDS: dict[str, _Kind] = {
+    "DType": _Kind("a dtype such as fastdist.float32", lambda v: isinstance(v, DType | type)),
+    "Device": _Kind("a device such as 'cpu'", lambda v: isinstance(v, Device | str | int)),
+    "Dims": _Kind(
+        _INTEGER_OR_MORE, lambda v: v is None or _are_sizes(v), lambda v: v is None or _are_some(v)
+    ),
+    "Generator": _Kind("a Generator", lambda v: isinstance(v, Generator)),
+    "Nested": _Kind("an integer or tuples of integers", _are_nested_integers, _are_some),
+    "None": _Kind("None", lambda v: v is None),
+    "Shape": _Kind("a tuple of integers", _are_integers, _is_sequence),
+    "Sizes": _Kind(_INTEGER_OR_MORE, _are_sizes, _are_some),
+    "Tensor": _Kind("Tensor", lambda v: isinstance(v, Tensor)),
+    "TensorList": _Kind(
+        "a sequence of Tensors", lambda v: _is_list(v) and _are_tensors(v), _is_list
+    ),
+    "Tensors": _Kind(
+        "a sequence of Tensors", _are_tensors, lambda v: isinstance(v, Tensor) or _is_list(v)
+    ),
+    "bool": _Kind("a bool", _is_bool),
+    "complex": _Kind("a number", lambda v: isinstance(v, complex) or _is_number(v)),
+    "float": _Kind("a number", _is_number),
+    "int": _Kind("an integer", _is_integer),
+    "str": _Kind("a string", lambda v: isinstance(v, str)),
+    "tuple": _Kind("a tuple", _is_list),
+    "tuple[int, ...]": _Kind("a tuple of integers", _are_integers, _is_sequence),
 }
 # What stands among the values of a `*parameter`, where another would be a list of them.
 _AMONG = {"TensorList": "Tensors"}
@@ -291,34 +315,3 @@ _AMONG = {"TensorList": "Tensors"}
 _OPEN = frozenset({"Any", "Tensor", "TensorList", "Tensors", "tuple"})
 # What becomes a Python number where one is asked for; np.float64 is one.
 _STAND_INS = (Tensor, np.integer, np.float16, np.float32)
-# By class alone, where a value holds others.
-_SEQUENCE = (tuple, list, range)
-_SHALLOW = _FITS | {
-    "Dims": lambda value: value is None or isinstance(value, _SEQUENCE) or _is_integer(value),
-    "Nested": lambda value: isinstance(value, _SEQUENCE) or _is_integer(value),
-    "Shape": lambda value: isinstance(value, _SEQUENCE),
-    "Sizes": lambda value: isinstance(value, _SEQUENCE) or _is_integer(value),
-    "TensorList": lambda value: isinstance(value, tuple | list),
-    "Tensors": lambda value: isinstance(value, Tensor | tuple | list),
-    "tuple[int, ...]": lambda value: isinstance(value, _SEQUENCE),
-}
-_WORDS = {
-    "DType": "a dtype such as fastdist.float32",
-    "Device": "a device such as 'cpu'",
-    "Dims": "an integer or a tuple of integers",
-    "Generator": "a Generator",
-    "Nested": "an integer or tuples of integers",
-    "None": "None",
-    "Shape": "a tuple of integers",
-    "Sizes": "an integer or a tuple of integers",
-    "Tensor": "Tensor",
-    "TensorList": "a sequence of Tensors",
-    "Tensors": "a sequence of Tensors",
-    "bool": "a bool",
-    "complex": "a number",
-    "float": "a number",
-    "int": "an integer",
-    "str": "a string",
-    "tuple": "a tuple",
-    "tuple[int, ...]": "a tuple of integers",
-}
