@@ -221,7 +221,7 @@ class NodeWriter:
         self.saved = [name for name in of.tensors if name in asked]
         self.numbers = [name for name in of.numbers if name in asked]
         self.results = [name for name in ("out", "others", "outs") if name in asked]
-        self.edges = f"        {''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges\n"
+        self.edges = f"{''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges"
         self.held = [*self.saved, *self.results]
 
     def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
@@ -279,60 +279,45 @@ class NodeWriter:
         lines = [parts[name] for name in self.results if name in parts]
         lines += ["self.num_outputs = len(outs)"] if self.of.several else []
         lines += self.save_lines("self", "{}")
-        body = "".join(f"        {line}\n" for line in lines)
         given = ", ".join([*self.of.tensors, *self.of.numbers])
-        return f"    def save(self, _way, {given}, outs):\n{self.edges}{body}"
+        return _method(f"save(self, _way, {given}, outs)", [self.edges, *lines])
 
-    def _begin(self) -> str:
+    def _begin(self) -> list[str]:
         # The Way last, as release() takes it first: while it is there all that was read before is
         # what was saved, whatever a pass of another thread does meanwhile.
-        held = "".join(
-            f"        {name} = self.{name}\n"
-            for name in (*self.saved, *self.numbers, *self.results)
-        )
-        return (
-            f"{self.edges}{held}        _way = self.way\n        if _way is None: _released(self)\n"
-        )
+        held = [f"{name} = self.{name}" for name in (*self.saved, *self.numbers, *self.results)]
+        return [self.edges, *held, "_way = self.way", "if _way is None: _released(self)"]
 
     def apply(self) -> str:
         """Return the method on raw arrays. No Way makes raw gradients of several results."""
+        lines, by_tensors = self._begin(), "return self.apply_by_tensors(g, _way, keep)"
         if self.of.several:
-            return (
-                f"    def apply(self, g, keep):\n{self._begin()}"
-                "        return self.apply_by_tensors(g, _way, keep)\n"
-            )
-        lines = [
-            "    def apply(self, g, keep):\n",
-            self._begin(),
-            "        _gradients = _way.gradients\n",
-            "        if _gradients is None: return self.apply_by_tensors(g, _way, keep)\n",
-        ]
+            return _method("apply(self, g, keep)", [*lines, by_tensors])
+        lines += ["_gradients = _way.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
-            lines.append(
-                f"        if {name} is not None:\n"
-                f"            _s = {name}._storage\n"
-                f"            if _s is not None and _s.version != self.{name}_version:\n"
-                f"                _changed(self, {name}, {name}.facts, self.{name}_version, "
-                "_s.version)\n"
-                f"            {name} = {name}.array\n"
-            )
+            version = f"self.{name}_version"
+            lines += [
+                f"if {name} is not None:",
+                f"    _s = {name}._storage",
+                f"    if _s is not None and _s.version != {version}:",
+                f"        _changed(self, {name}, {name}.facts, {version}, _s.version)",
+                f"    {name} = {name}.array",
+            ]
         if "out" in self.results:
-            lines.append(
-                "        if out is not None:\n"
-                "            out, _s, _v, _ = out\n"
-                "            if _s.version != _v: "
-                "_changed(self, None, self.facts, _v, _s.version)\n"
-            )
+            lines += [
+                "if out is not None:",
+                "    out, _s, _v, _ = out",
+                "    if _s.version != _v: _changed(self, None, self.facts, _v, _s.version)",
+            ]
         if "others" in self.results:
-            lines.append("        others = [_one.array for _one in others]\n")
+            lines.append("others = [_one.array for _one in others]")
         results = "".join(f"{self._raw_gradient(i)}, " for i in range(len(self.needed)))
-        lines.append(f"        _found = ({results})\n")
+        lines.append(f"_found = ({results})")
         if self.held:
             holds = self._holds("{}")
             unless = f"not keep and ({holds})" if holds else "not keep"
-            lines.append(f"        if {unless}: {self._forget()}\n")
-        lines.append("        return _found\n")
-        return "".join(lines)
+            lines.append(f"if {unless}: {self._forget()}")
+        return _method("apply(self, g, keep)", [*lines, "return _found"])
 
     def _raw_gradient(self, i: int) -> str:
         one = self.of.gradients[i]
@@ -345,55 +330,50 @@ class NodeWriter:
 
     def apply_recorded(self) -> str:
         """Return the method on Tensors."""
-        of = self.of
+        of, asked = self.of, set().union(*self.needed)
         layouts = "".join(f"{name}_layout, " for name in of.tensors)
-        lines = ["    def apply_recorded(self, g, keep):\n", self._begin()]
-        lines.append(f"        {layouts}= _way.layouts\n")
-        lines.append("        _by = (_way.derivatives or self.of.derivatives)()\n")
-        asked = set().union(*self.needed)
+        lines = [
+            *self._begin(),
+            f"{layouts}= _way.layouts",
+            "_by = (_way.derivatives or self.of.derivatives)()",
+        ]
         if asked.intersection(of.attributes):
-            attributes = "".join(f"{name}, " for name in of.attributes)
-            lines.append(f"        {attributes}= _way.attributes\n")
+            lines.append(f"{''.join(f'{name}, ' for name in of.attributes)}= _way.attributes")
         for name in self.saved:
-            i = of.tensors.index(name)
-            lines.append(
-                f"        if {name} is not None: {name} = _unpack_input("
-                f"self, {name}, self.{name}_version, _e{i})\n"
-            )
+            given = f"self, {name}, self.{name}_version, _e{of.tensors.index(name)}"
+            lines.append(f"if {name} is not None: {name} = _unpack_input({given})")
         if "out" in self.results:
-            lines.append("        if out is not None: out = _unpack_output(")
-            lines.append("self, out, self.facts, self)\n")
+            lines.append("if out is not None: out = _unpack_output(self, out, self.facts, self)")
         if "outs" in self.results:
-            lines.append("        if outs is not None: outs = tuple([_unpack_output(")
+            one = "_unpack_output(self, _o, self.facts[_i], self.edge_of(_i))"
             lines.append(
-                "self, _o, self.facts[_i], self.edge_of(_i)) for _i, _o in enumerate(outs)])\n"
+                f"if outs is not None: outs = tuple([{one} for _i, _o in enumerate(outs)])"
             )
         if "grads" in asked:
-            lines.append("        grads = tuple(g)\n")
+            lines.append("grads = tuple(g)")
         if "plan" in asked:
-            lines.append("        plan = _way.plan\n")
+            lines.append("plan = _way.plan")
         if "wanted" in asked:
             wanted = "".join(f"_e{i} is not None, " for i in range(len(of.tensors)))
-            lines.append(f"        wanted = ({wanted})\n")
+            lines.append(f"wanted = ({wanted})")
         results = ""
-        for i, name in enumerate(of.tensors):
-            one = of.gradients[i]
-            if one is None:
+        for i, (name, gradient) in enumerate(zip(of.tensors, of.gradients, strict=True)):
+            if gradient is None:
                 results += "None, "
                 continue
-            found = f"_by[{i}]({', '.join(one.needs)})"
-            if one.together:
-                if name == one.together[0]:
-                    some = self._wanting_any(one.together)
-                    lines.append(f"        _all{i} = {found} if {some} else None\n")
-                found = f"_all{of.tensors.index(one.together[0])}[{one.together.index(name)}]"
+            found = f"_by[{i}]({', '.join(gradient.needs)})"
+            if gradient.together:
+                first = gradient.together[0]
+                if name == first:
+                    some = self._wanting_any(gradient.together)
+                    lines.append(f"_all{i} = {found} if {some} else None")
+                found = f"_all{of.tensors.index(first)}[{gradient.together.index(name)}]"
             found = f"_reduced({found}, {name}_layout, _maker{i})"
             if of.piecewise:
                 found = f"_beside_inputs({found}, g, self.edges, _way.layouts)"
             results += f"{found} if _e{i} is not None else None, "
-        lines.append(f"        _found = ({results})\n")
-        lines.append("        if not keep: self.release()\n        return _found\n")
-        return "".join(lines)
+        lines += [f"_found = ({results})", "if not keep: self.release()", "return _found"]
+        return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, of: str) -> str:
         """Return the condition that a Node holds anything; empty where each does. `of` says where
@@ -413,9 +393,10 @@ class NodeWriter:
 
     def release(self) -> str:
         """Return the method that forgets; what saved nothing may be run again."""
-        if not self.held:
-            return "    def release(self): pass\n"
         holds = self._holds("self.{}")
-        return (
-            f"    def release(self):\n        {f'if {holds}: ' if holds else ''}{self._forget()}\n"
-        )
+        forget = f"if {holds}: {self._forget()}" if holds else self._forget()
+        return _method("release(self)", [forget if self.held else "pass"])
+
+
+def _method(head: str, lines: Sequence[str]) -> str:
+    return "".join([f"    def {head}:\n", *[f"        {line}\n" for line in lines]])
