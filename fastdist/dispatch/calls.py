@@ -415,7 +415,7 @@ def _structured_lines(op: StructuredForm, more: int, general: str, target: str) 
             op.tensors,
             general,
             tuple(arrays),
-            op.recording() if op.may_record and not target else None,
+            op.recording if op.may_record and not target else None,
             optional=op.optional,
             unusual=("out.__class__ not in _PLAIN",) if target else (),
             key=tuple(op.key_text),

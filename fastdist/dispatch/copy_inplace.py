@@ -263,18 +263,18 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
             self.edge.is_result = True
         return self
 
-    inplace.__name__ = inplace.__qualname__ = f"{name}_"
-    inplace.__doc__ = (
-        f"In-place version of {name}: writes the result into this tensor and returns it."
-    )
-    take_signature(inplace, name, function)
-    return inplace
+    told = "In-place version of {}: writes the result into this tensor and returns it."
+    return dressed_as_twin(inplace, name, function, told)
 
 
-def take_signature(inplace: Any, name: str, function: Callable[..., Any]) -> None:
-    """Give an in-place twin the signature of function, which is op's or a composite's, but for an
-    `out=`.
+def dressed_as_twin(
+    inplace: Any, name: str, function: Callable[..., Any], told: str
+) -> Callable[..., Tensor]:
+    """Return an in-place twin with the name and signature of function, which is op's or a
+    composite's, but for an `out=`; told is its docstring, `{}` the name.
     """
+    inplace.__name__ = inplace.__qualname__ = f"{name}_"
+    inplace.__doc__ = told.format(name)
     op = OPS.get(name)
     if op is not None and op.__dict__.get("public") is function:
         declared = op.declared
@@ -285,6 +285,7 @@ def take_signature(inplace: Any, name: str, function: Callable[..., Any]) -> Non
         signature = inspect.signature(declared)
         taken = [p for p in signature.parameters.values() if p.name != "out"]
         inplace.__signature__ = signature.replace(parameters=taken)
+    return inplace  # type: ignore[no-any-return]
 
 
 def value_of(target: Tensor, others: tuple[Any, ...]) -> Tensor:

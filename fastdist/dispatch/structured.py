@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ..core.dtypes import WORDS, dtype_of
@@ -22,7 +23,7 @@ from .outline import outlines
 from .output import write_out
 from .pointwise import _operand, refused
 from .structured_form import StructuredForm
-from .tangents import below, levels_of, set_tangent, tangent_of
+from .tangents import carry, levels_of
 from .way import Plan, Way, find_functions, layouts_of, may_be_kept
 
 
@@ -131,21 +132,15 @@ class StructuredOp(StructuredForm):
                 return
         else:
             others = ()
-        for level in levels_of(operands):
-            tangents = [tangent_of(operand, level) for operand in operands]
-            inputs = [below(operand, level) for operand in operands]
-            outs = tuple([below(result, level) for result in results])
-            found = self.tangents(inputs, tangents, way, outs, others)
-            for result, tangent in zip(results, found, strict=False):
-                set_tangent(result, tangent, level)
+        carry(results, operands, partial(self.tangents, way, others))
 
     def tangents(
         self,
+        way: Way,
+        others: Sequence[Tensor],
         inputs: Sequence[Any],
         tangents: Sequence[Any],
-        way: Way,
         outs: tuple[Tensor, ...],
-        others: Sequence[Tensor],
     ) -> tuple[Tensor | None, ...]:
         """Return the tangents of outs."""
         attributes = way.attributes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from ..core.errors import DeclarationError
@@ -85,7 +86,6 @@ class StructuredForm(Op):
         self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         self._jvp: Callable[..., Any] | None = None
         self._jvp_needs: tuple[str, ...] = ()
-        self._node: type[OpNode] | None = None
 
     def plan(self, function: Callable[..., Plan]) -> Callable[..., Plan]:
         """Register the shape and dtype rule, a function of (inputs..., attributes...).
@@ -138,8 +138,9 @@ class StructuredForm(Op):
         """Whether a gradient may flow through it."""
         return bool(self.vjps)
 
+    @cached_property
     def recording(self) -> Recording:
-        """Return what its Nodes save, and how gradients pass, as registered by now."""
+        """What its Nodes save, and how gradients pass, as registered when first asked for."""
         gradients: list[Gradient | None] = []
         for name in self.tensors:
             if name not in self.vjps:
@@ -171,12 +172,10 @@ class StructuredForm(Op):
             piecewise=self.piecewise,
         )
 
-    @property
+    @cached_property
     def node_class(self) -> type[OpNode]:
         """The Node class that records this op, made at its first recorded call."""
-        if self._node is None:
-            self._node = node_class(self.recording())
-        return self._node
+        return node_class(self.recording)
 
     @property
     def key_text(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -206,6 +206,27 @@ def carry_view(result: Tensor, input: Tensor) -> None:
         tangent_of(result, level)
 
 
+def carry(
+    results: Sequence[Tensor],
+    operands: Sequence[Any],
+    tangents_at: Callable[..., Sequence[Tensor | None]],
+    values: Sequence[Any] | None = None,
+) -> None:
+    """Give results the tangents that follow from those of the operands, level by level:
+    `tangents_at` makes them of (inputs, tangents, outs), which know the levels outside alone.
+
+    Note    `values` are the operands' values where an in-place op has written over them
+    """
+    values = operands if values is None else values
+    # All tangents are looked up before the first is replaced.
+    given = [(level, [tangent_of(o, level) for o in operands]) for level in levels_of(operands)]
+    for level, tangents in given:
+        inputs = [below(value, level) for value in values]
+        outs = tuple([below(result, level) for result in results])
+        for result, tangent in zip(results, tangents_at(inputs, tangents, outs), strict=False):
+            set_tangent(result, tangent, level)
+
+
 def carry_pointwise(
     op: PointwiseForm,
     result: Tensor,
@@ -213,43 +234,33 @@ def carry_pointwise(
     attributes: Sequence[Any],
     kept: Sequence[Any] | None = None,
 ) -> None:
-    """Give result the tangents that follow from those of the operands, level by level.
-
-    Note    each is the sum of partial times tangent; `kept` are the operands' values where an
-            in-place op has written over them
+    """Give result its tangents: each is the sum of partial times tangent; `kept` are the operands'
+    values where an in-place op has written over them.
     """
     if not op.differentiable or not result.facts.dtype.may_have_gradient:
         return
-    values = operands if kept is None else kept
-    # All tangents are looked up before the first is replaced.
-    given = [(level, [tangent_of(o, level) for o in operands]) for level in levels_of(operands)]
-    for level, tangents in given:
-        total = _tangent(op, result, values, attributes, tangents, level)
+
+    def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
+        total = _tangent(op, (*inputs, *attributes, *outs), tangents, result.facts)
         if total is None and tangents[0] is not None and kept is not None:
             total = zeros_like(result)
-        set_tangent(result, total, level)
+        return (total,)
+
+    carry((result,), operands, tangents_at, kept)
 
 
 def _tangent(
-    op: PointwiseForm,
-    result: Tensor,
-    values: Sequence[Any],
-    attributes: Sequence[Any],
-    tangents: Sequence[Tensor | None],
-    level: ForwardADLevel,
+    op: PointwiseForm, given: Sequence[Any], tangents: Sequence[Tensor | None], layout: Layout
 ) -> Tensor | None:
-    inputs = [below(value, level) for value in values]
-    out = below(result, level)
     total: Tensor | None = None
     for tangent, vjp in zip(tangents, op.vjps, strict=True):
-        if tangent is None or vjp is None:
-            continue
-        part = vjp(*inputs, *attributes, out, tangent)
-        total = part if total is None else OPS["add"].public(total, part)
-    if total is not None and total.facts.shape != result.facts.shape:
-        total = OPS["expand"].public(total, result.facts.shape)
-    if total is not None and total.facts.dtype is not result.facts.dtype:
-        total = OPS["cast"].public(total, result.facts.dtype)
+        if tangent is not None and vjp is not None:
+            part = vjp(*given, tangent)
+            total = part if total is None else OPS["add"].public(total, part)
+    if total is not None and total.facts.shape != layout.shape:
+        total = OPS["expand"].public(total, layout.shape)
+    if total is not None and total.facts.dtype is not layout.dtype:
+        total = OPS["cast"].public(total, layout.dtype)
     return total
 
 

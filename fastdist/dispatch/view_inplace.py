@@ -12,7 +12,7 @@ from ..listeners.batched_tensor import Batched
 from ..listeners.offering import offering_to_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
-from .copy_inplace import take_signature
+from .copy_inplace import dressed_as_twin
 from .inplace import require_may_change, set_edge
 from .tangents import levels_of
 
@@ -49,10 +49,8 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
         storage_of(self).bump()
         return self
 
-    inplace.__name__ = inplace.__qualname__ = f"{name}_"
-    inplace.__doc__ = f"In-place version of {name}: lets this tensor be that view, and returns it."
-    take_signature(inplace, name, function)
-    return inplace
+    told = "In-place version of {}: lets this tensor be that view, and returns it."
+    return dressed_as_twin(inplace, name, function, told)
 
 
 def _require_unseen(name: str, target: Tensor) -> None:
