@@ -39,7 +39,8 @@ _TABLE = {
     (1, "same"): (
         "neg abs sign conj reciprocal square sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos"
         " tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma"
-        " digamma erfcx ndtri i0e i1e floor ceil round trunc bitwise_not"
+        " digamma erfcx ndtri i0e i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1"
+        " scaled_modified_bessel_k0 scaled_modified_bessel_k1 floor ceil round trunc bitwise_not"
     ),
     (1, "bool"): "logical_not isnan isinf isfinite signbit",
     (2, "same"): (

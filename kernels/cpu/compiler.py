@@ -43,6 +43,7 @@ _INLINED: Final = tuple(
         "vector_math",
         "polynomials",
         "special",
+        "bessel",
         "iteration",
         "compiler",
         "parts",

@@ -25,6 +25,10 @@ _UNARY: Final = (
     "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
 )  # fmt: skip
 _SPECIAL: Final = ("lgamma", "digamma", "erfinv", "erfcx", "ndtri", "i0e", "i1e")
+_BESSEL: Final = (
+    *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"),
+    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"),
+)
 _SPECIAL_OF_TWO: Final = ("polygamma", "zeta", "igamma", "igammac", "gamma_slope")
 _VECTOR: Final = (*_UNARY, "remainder", "floor_divide")
 _NEAR: Final = ("sin", "cos", "tan")
@@ -90,6 +94,7 @@ _FLOATING: Final = {
     "nextafter": "np.nextafter({0}, {1})",
     "erfc": "math.erfc({0})",
     **{f: f"special.{f}(float64({{0}}))" for f in _SPECIAL},
+    **{f: f"bessel.{f}(float64({{0}}))" for f in _BESSEL},
     **{f: f"special.{f}(float64({{0}}), float64({{1}}))" for f in _SPECIAL_OF_TWO},
 }
 
@@ -186,7 +191,7 @@ class Source:
             "from math import inf, nan",
             "import numpy as np",
             "from numpy import float32, float64, int8, int16, int32, int64, uint8",
-            "from fastdist.kernels.cpu import machine, special, vector_math",
+            "from fastdist.kernels.cpu import bessel, machine, special, vector_math",
             "from fastdist.kernels.cpu.machine import load_word, select",
             *(f"load_{d} = machine.LOAD['{d}']" for d in sorted({d.name for d in self._dtypes})),
             f"store = machine.STORE[{self._out.name!r}]",

@@ -18,7 +18,7 @@ import numpy as np
 
 from fastdist.core.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, walk
 
-from . import special
+from . import bessel, special
 from .silence import define_silent, silent
 
 Array = Any
@@ -353,6 +353,12 @@ SCALAR_FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "ndtri": special.ndtri,
     "i0e": special.i0e,
     "i1e": special.i1e,
+    "bessel_j0": bessel.bessel_j0,
+    "bessel_j1": bessel.bessel_j1,
+    "bessel_y0": bessel.bessel_y0,
+    "bessel_y1": bessel.bessel_y1,
+    "scaled_modified_bessel_k0": bessel.scaled_modified_bessel_k0,
+    "scaled_modified_bessel_k1": bessel.scaled_modified_bessel_k1,
     "igamma": special.igamma,
     "igammac": special.igammac,
     "gamma_slope": special.gamma_slope,

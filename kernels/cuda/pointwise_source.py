@@ -19,6 +19,10 @@ _BOOL: Final[DType] = np.dtype(np.bool_)
 _IN_SPECIAL: Final = {"digamma", "polygamma", "zeta", "igamma", "igammac", "gamma_slope"} | {
     *("erfcx", "ndtri", "i0e", "i1e")
 }
+_IN_BESSEL: Final = {
+    *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"),
+    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"),
+}
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 # Of bool operands these make bool, whatever T is.
 _STAY_BOOL: Final = frozenset(
@@ -104,7 +108,9 @@ def packs_at_once(body: Body, operands: Sequence[Operand], out: DType) -> int:
     otherwise. One of a long body, of which there would be as many copies.
     """
     calls = [node for node in walk(body.tree) if isinstance(node, Call)]
-    if len(calls) > _MOST_CALLS or any(call.primitive in _IN_SPECIAL for call in calls):
+    if len(calls) > _MOST_CALLS or any(
+        call.primitive in _IN_SPECIAL | _IN_BESSEL for call in calls
+    ):
         return 1
     fetched = [operand for operand in operands if not operand.by_value]
     return max(1, min(4 if len(fetched) < 2 else 2, 16 // pack_size(operands, out)))
@@ -115,6 +121,7 @@ def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, ou
     pieces = [piece for body in bodies for piece in walk(body.tree)]
     called = {piece.primitive for piece in pieces if isinstance(piece, Call)}
     files = ["primitives.cuh", *["special.cuh"] * bool(called & _IN_SPECIAL)]
+    files += ["bessel.cuh"] * bool(called & _IN_BESSEL)
     if compute.kind == "c":
         files += ["complex_primitives.cuh"]
         files += ["complex_functions.cuh"] * bool(called & _COMPLEX_FUNCTIONS)

@@ -1,7 +1,7 @@
 """The rows of the pointwise ops: where each is sampled, and what it is held against.
 
 Domains are open intervals that keep away from kinks and poles; what happens there is in
-`torch_results.json`. References are NumPy in float64, or `math` number by number.
+`torch_results.json`. References are NumPy in float64, `math` number by number, or SciPy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.special
 
 Domain = tuple[float, float]
 Array = Any
@@ -339,6 +340,15 @@ SPECIAL = [
     Row("i0e", (ANY,), lambda x: np.i0(x) * np.exp(-np.abs(x))),
     Row("i1", (ANY,), bessel_i1),
     Row("i1e", (ANY,), lambda x: bessel_i1(x) * np.exp(-np.abs(x))),
+    Row("bessel_j0", (ANY,), scipy.special.j0),
+    Row("bessel_j1", (ANY,), scipy.special.j1),
+    Row("bessel_y0", (POSITIVE,), scipy.special.y0, tolerance=1e-5),  # 0 at 0.89
+    Row("bessel_y1", (POSITIVE,), scipy.special.y1, tolerance=1e-5),
+    Row("modified_bessel_k0", (POSITIVE,), scipy.special.k0),
+    Row("modified_bessel_k1", (POSITIVE,), scipy.special.k1),
+    Row("scaled_modified_bessel_k0", (POSITIVE,), scipy.special.k0e),
+    Row("scaled_modified_bessel_k1", (POSITIVE,), scipy.special.k1e),
+    Row("spherical_bessel_j0", (ANY,), lambda x: np.sinc(x / np.pi), tolerance=1e-5),
     Row("erfcx", (ANY,), lambda x: np.exp(x * x) * by_number(math.erfc)(x), tolerance=1e-5),
     Row("ndtr", (ANY,), normal_cdf, tolerance=1e-5),
     Row("ndtri", (UNIT,), by_number(lambda p: _inverse(normal_cdf, p)), tolerance=1e-5),

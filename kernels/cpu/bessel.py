@@ -1,0 +1,168 @@
+"""Bessel functions of orders 0 and 1 of one number, as special.py has the others.
+
+Source  Abramowitz and Stegun: power series 9.1.10, 9.1.13 and 9.1.11, 9.6.10 and 9.6.11, recurrence
+        9.1.27 with the sums 9.1.46, 9.1.88 and 9.1.89, asymptotic series 9.2.5 to 9.2.10, and the
+        integral 9.6.24
+"""
+
+from __future__ import annotations
+
+import math
+
+_EULER = 0.5772156649015329
+_LN_2 = 0.6931471805599453  # log(x / 2) is log(x) less this, also where x / 2 is 0
+
+
+def bessel_j0(x: float) -> float:
+    """Return the Bessel function of the first kind of order 0."""
+    return bessel(0.0, abs(x), False)
+
+
+def bessel_j1(x: float) -> float:
+    """Return the Bessel function of the first kind of order 1."""
+    return math.copysign(1.0, x) * bessel(1.0, abs(x), False)
+
+
+def bessel_y0(x: float) -> float:
+    """Return the Bessel function of the second kind of order 0; NaN below 0, -inf at 0."""
+    return bessel(0.0, x, True)
+
+
+def bessel_y1(x: float) -> float:
+    """Return the Bessel function of the second kind of order 1; NaN below 0, -inf at 0."""
+    return bessel(1.0, x, True)
+
+
+def bessel(order: float, x: float, second: bool) -> float:
+    """Return the function of the first or the second kind, of order 0 or 1, for x >= 0."""
+    if not x >= 0.0:
+        return math.nan
+    if x == 0.0 and second:
+        return -math.inf
+    if x <= 5.0:
+        return _bessel_near(order, x, second)
+    if x <= 25.0:
+        return _bessel_between(order, x, second)
+    return 0.0 if x == math.inf else _bessel_far(order, x, second)
+
+
+def _bessel_near(order: float, x: float, second: bool) -> float:
+    """Return the sum of powers of x; of the second kind they are weighed by 1 + 1/2 + ... + 1/k."""
+    y, k = 0.25 * x * x, 1.0
+    term, harmonic = 1.0, -2.0 * _EULER + order
+    total, weighed = 1.0, harmonic
+    while abs(term) > 1e-18:
+        term *= -y / (k * (k + order))
+        harmonic += 1.0 / k + 1.0 / (k + order)
+        total += term
+        weighed += term * harmonic
+        k += 1.0
+    power = 1.0 if order == 0.0 else 0.5 * x
+    first = power * total
+    if not second:
+        return first
+    rest = 0.0 if order == 0.0 else 2.0 / x
+    return (2.0 * (math.log(x) - _LN_2) * first - rest - power * weighed) / math.pi
+
+
+def _bessel_between(order: float, x: float, second: bool) -> float:
+    """Return it by the recurrence from high orders down, in the direction that forgets errors."""
+    above, here, k = 0.0, 1e-200, 2.0 * math.floor(0.5 * x) + 50.0
+    whole, even, odd, one = 0.0, 0.0, 0.0, 0.0
+    while k > 0.0:
+        # here is of order k, which is even, and beside it one of an odd order is made.
+        half = 0.5 * k
+        sign = 1.0 if half % 2.0 == 0.0 else -1.0
+        whole += 2.0 * here
+        even += sign * here / half
+        odd += sign * above * (k + 1.0) / (half * (half + 1.0))
+        one = 2.0 * k / x * here - above
+        above, here = one, 2.0 * (k - 1.0) / x * one - here
+        k -= 2.0
+    whole += here
+    first = (here if order == 0.0 else one) / whole
+    if not second:
+        return first
+    logarithm = math.log(x) - _LN_2 + _EULER
+    if order == 0.0:
+        return (2.0 * logarithm * first - 4.0 * even / whole) / math.pi
+    return 2.0 * ((logarithm - 1.0) * first - (here / x + odd) / whole) / math.pi
+
+
+def _bessel_far(order: float, x: float, second: bool) -> float:
+    """Return it by the series of powers of 1 / x, of which each begins to grow at some place."""
+    p, q, term, k = 1.0, 0.0, 1.0, 1.0
+    while abs(term) > 1e-17 and k < 40.0:
+        step = 2.0 * k - 1.0
+        term *= (4.0 * order * order - step * step) / (8.0 * x * k)
+        phase = k % 4.0
+        if phase == 1.0:
+            q += term
+        elif phase == 2.0:
+            p -= term
+        elif phase == 3.0:
+            q -= term
+        else:
+            p += term
+        k += 1.0
+    # The angle is x - pi / 4, or x - 3 pi / 4, without what such a difference rounds away.
+    sine, cosine = math.sin(x), math.cos(x)
+    along, across = cosine + sine, sine - cosine
+    if order != 0.0:
+        along, across = across, -along
+    found = p * across + q * along if second else p * along - q * across
+    return found / math.sqrt(math.pi * x)
+
+
+def scaled_modified_bessel_k0(x: float) -> float:
+    """Return exp(x) K(x), the modified Bessel function of the second kind, of order 0."""
+    return bessel_ke(0.0, x)
+
+
+def scaled_modified_bessel_k1(x: float) -> float:
+    """Return exp(x) K(x), the modified Bessel function of the second kind, of order 1."""
+    return bessel_ke(1.0, x)
+
+
+def bessel_ke(order: float, x: float) -> float:
+    """Return exp(x) K(x) of order 0 or 1."""
+    if not x >= 0.0:
+        return math.nan
+    if x == 0.0 or x == math.inf:
+        return math.inf if x == 0.0 else 0.0
+    if x <= 1.0:
+        return math.exp(x) * _bessel_k_near(order, x)
+    # The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0, by equal steps: of functions
+    # that fall off so fast on both sides that is exact to exp(-40) where a step is short enough.
+    step = min(0.2, 0.6 / math.sqrt(x))
+    total, t = 0.5, step
+    while True:
+        half = math.sinh(0.5 * t)
+        fall = 2.0 * x * half * half
+        if fall > 42.0:
+            return step * total
+        total += math.exp(-fall) * (1.0 if order == 0.0 else math.cosh(t))
+        t += step
+
+
+def _bessel_k_near(order: float, x: float) -> float:
+    y, k = 0.25 * x * x, 1.0
+    term, harmonic = 1.0, -2.0 * _EULER + order
+    total, weighed = 1.0, harmonic
+    while term > 1e-18:
+        term *= y / (k * (k + order))
+        harmonic += 1.0 / k + 1.0 / (k + order)
+        total += term
+        weighed += term * harmonic
+        k += 1.0
+    logarithm = math.log(x) - _LN_2
+    if order == 0.0:
+        return 0.5 * weighed - logarithm * total
+    return 1.0 / x + 0.5 * x * (logarithm * total - 0.5 * weighed)
+
+
+# What vector_math has Numba compile, each after what it calls.
+COMPILED = (
+    *(_bessel_near, _bessel_between, _bessel_far, bessel, bessel_j0, bessel_j1, bessel_y0),
+    *(bessel_y1, _bessel_k_near, bessel_ke, scaled_modified_bessel_k0, scaled_modified_bessel_k1),
+)

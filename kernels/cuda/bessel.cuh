@@ -1,0 +1,112 @@
+// Bessel functions of orders 0 and 1, computed in double and rounded once; the methods are those of
+// kernels/cpu/bessel.py. Not inlined: see special.cuh.
+
+namespace scalar {
+
+// Sums of powers of x; of the second kind they are weighed by 1 + 1/2 + ... + 1/k.
+__device__ __noinline__ double bessel_near(double order, double x, bool second) {
+    const double y = 0.25 * x * x;
+    double term = 1, harmonic = -2 * 0.5772156649015329 + order, total = 1, weighed = harmonic;
+    for (double k = 1; ::fabs(term) > 1e-18; k += 1) {
+        term *= -y / (k * (k + order));
+        harmonic += 1 / k + 1 / (k + order);
+        total += term;
+        weighed += term * harmonic;
+    }
+    const double power = order == 0 ? 1.0 : 0.5 * x, first = power * total;
+    if (!second) return first;
+    const double rest = order == 0 ? 0.0 : 2 / x;
+    return (2 * (::log(x) - 0.6931471805599453) * first - rest - power * weighed) / 3.14159265358979323846;
+}
+
+// The recurrence from high orders down, in the direction that forgets errors.
+__device__ __noinline__ double bessel_between(double order, double x, bool second) {
+    double above = 0, here = 1e-200, whole = 0, even = 0, odd = 0, one = 0;
+    for (double k = 2 * ::floor(0.5 * x) + 50; k > 0; k -= 2) {
+        // here is of order k, which is even, and beside it one of an odd order is made.
+        const double half = 0.5 * k, sign = ::fmod(half, 2.0) == 0 ? 1 : -1;
+        whole += 2 * here;
+        even += sign * here / half;
+        odd += sign * above * (k + 1) / (half * (half + 1));
+        one = 2 * k / x * here - above;
+        here = 2 * (k - 1) / x * one - here;
+        above = one;
+    }
+    whole += here;
+    const double first = (order == 0 ? here : one) / whole;
+    if (!second) return first;
+    const double logarithm = (::log(x) - 0.6931471805599453) + 0.5772156649015329;
+    if (order == 0) return (2 * logarithm * first - 4 * even / whole) / 3.14159265358979323846;
+    return 2 * ((logarithm - 1) * first - (here / x + odd) / whole) / 3.14159265358979323846;
+}
+
+// The series of powers of 1 / x, each of which begins to grow at some place. The angle is
+// x - pi / 4, or x - 3 pi / 4, without what such a difference rounds away.
+__device__ __noinline__ double bessel_far(double order, double x, bool second) {
+    double p = 1, q = 0, term = 1;
+    for (int k = 1; ::fabs(term) > 1e-17 && k < 40; ++k) {
+        const double step = 2 * k - 1;
+        term *= (4 * order * order - step * step) / (8 * x * k);
+        (k % 2 ? q : p) += k % 4 == 1 || k % 4 == 0 ? term : -term;
+    }
+    const double sine = ::sin(x), cosine = ::cos(x);
+    double along = cosine + sine, across = sine - cosine;
+    if (order != 0) {
+        const double before = along;
+        along = across;
+        across = -before;
+    }
+    return (second ? p * across + q * along : p * along - q * across) /
+           ::sqrt(3.14159265358979323846 * x);
+}
+
+__device__ __noinline__ double bessel(double order, double x, bool second) {
+    if (!(x >= 0)) return not_a_number<double>();
+    if (x == 0 && second) return -infinity<double>();
+    if (x <= 5) return bessel_near(order, x, second);
+    if (x <= 25) return bessel_between(order, x, second);
+    return x == infinity<double>() ? 0 : bessel_far(order, x, second);
+}
+
+// The integral of exp(-x (cosh t - 1)) cosh(order t) over t > 0 by equal steps, and near 0 powers.
+__device__ __noinline__ double bessel_ke(double order, double x) {
+    if (!(x >= 0)) return not_a_number<double>();
+    if (x == 0) return infinity<double>();
+    if (x == infinity<double>()) return 0;
+    if (x <= 1) {
+        const double y = 0.25 * x * x, logarithm = (::log(x) - 0.6931471805599453);
+        double term = 1, harmonic = -2 * 0.5772156649015329 + order, total = 1, weighed = harmonic;
+        for (double k = 1; term > 1e-18; k += 1) {
+            term *= y / (k * (k + order));
+            harmonic += 1 / k + 1 / (k + order);
+            total += term;
+            weighed += term * harmonic;
+        }
+        return ::exp(x) * (order == 0 ? 0.5 * weighed - logarithm * total
+                                      : 1 / x + 0.5 * x * (logarithm * total - 0.5 * weighed));
+    }
+    const double step = ::fmin(0.2, 0.6 / ::sqrt(x));
+    double total = 0.5;
+    for (double t = step;; t += step) {
+        const double half = ::sinh(0.5 * t), fall = 2 * x * half * half;
+        if (fall > 42) return step * total;
+        total += ::exp(-fall) * (order == 0 ? 1.0 : ::cosh(t));
+    }
+}
+
+template <typename T> __device__ T bessel_j0(T x) {
+    return T(bessel(0, ::fabs(double(x)), false));
+}
+template <typename T> __device__ T bessel_j1(T x) {
+    return T(::copysign(1.0, double(x)) * bessel(1, ::fabs(double(x)), false));
+}
+template <typename T> __device__ T bessel_y0(T x) { return T(bessel(0, double(x), true)); }
+template <typename T> __device__ T bessel_y1(T x) { return T(bessel(1, double(x), true)); }
+template <typename T> __device__ T scaled_modified_bessel_k0(T x) {
+    return T(bessel_ke(0, double(x)));
+}
+template <typename T> __device__ T scaled_modified_bessel_k1(T x) {
+    return T(bessel_ke(1, double(x)));
+}
+
+}  // namespace scalar
