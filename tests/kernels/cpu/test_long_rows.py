@@ -396,6 +396,12 @@ def test_rows_that_are_repeated_along_the_first_axes_are_written_by_a_loop(
         x, out = np.broadcast_to(given, shape), np.zeros(shape, dtype)
         assert long_rows.repeat(x, out)
         np.testing.assert_array_equal(out, x)
+    turned = np.broadcast_to(sample((11, 7), dtype, 0).T[..., None], (7, 11, 5))
+    out = np.zeros(turned.shape, dtype)
+    assert long_rows.repeat(turned, out)
+    np.testing.assert_array_equal(out, turned)
+    alone = np.lib.stride_tricks.as_strided(row, (9, 1), (0, row.itemsize))
+    assert not long_rows.repeat(alone, np.zeros((9, 1), dtype))
 
 
 def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -> None:
