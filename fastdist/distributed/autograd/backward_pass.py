@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -20,6 +20,7 @@ from ..rpc.message.remote_errors import has_origin, words_of
 from .pass_words import Progress, Terms
 
 if TYPE_CHECKING:
+    from ...core.device import Device
     from ..rpc.workers.worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ class BackwardPass:
         self.reached: Callable[[], set[Worker]] = set
         # Files a send for gradients that go to a worker, and returns its message id; with
         # create_graph alone. See Note [Gradients that have gradients].
-        self.record: Callable[[list[Tensor], Worker], int] | None = None
+        self.record: Callable[[list[Tensor], Worker, Mapping[Device, Device]], int] | None = None
         # How many receives the context had when it began: what came later is in nobody's graph.
         self.num_recvs = 0
         self.num_sent = self.num_received = 0

@@ -245,7 +245,8 @@ class DistEngine:
         for message_id, tensors, recorded, devices, _, follow in came:
             function = context.retrieve_send_function(message_id)
             if recorded != NOT_RECORDED:
-                receive_recorded(context, recorded, function.to_worker, tensors or ())
+                sender, device_map = function.to_worker, function.device_map
+                receive_recorded(context, recorded, sender, tensors or (), device_map)
             if not part.take(message_id):
                 continue
             if tensors is None:

@@ -169,7 +169,8 @@ def _wrap(
 ) -> None:
     message_id = get_instance().new_autograd_message_id()
     if wanting:
-        add_send_rpc_backward(context, message_id, wanting, message.peer)
+        leads = dict(map(devices_of_pair, device_map)) if device_map else None
+        add_send_rpc_backward(context, message_id, wanting, message.peer, leads)
     owner = context.owner
     if owner is not None and owner is not message.peer:
         message.metadata[_OWNER] = owner.record.incarnation
@@ -189,12 +190,16 @@ def _turned_round(device_map: DevicePairs) -> DevicePairs:
 
 
 def add_send_rpc_backward(
-    context: DistAutogradContext, message_id: int, tensors: list[Tensor], to_worker: Worker
+    context: DistAutogradContext,
+    message_id: int,
+    tensors: list[Tensor],
+    to_worker: Worker,
+    device_map: Mapping[Device, Device] | None = None,
 ) -> SendRpcBackward:
     """File a send for tensors that require grad: gradients will come back for exactly these."""
     edges = tuple([tensor.edge for tensor in tensors])
     layouts = tuple([tensor.facts for tensor in tensors])
-    function = SendRpcBackward(edges, layouts, to_worker)
+    function = SendRpcBackward(edges, layouts, to_worker, device_map)
     context.add_send_function(function, message_id)
     return function
 
@@ -216,7 +221,12 @@ def add_recv_rpc_backward(
     return _receive(context, message_id, message.peer, wanting, device_map)
 
 
-def send_recorded(context: DistAutogradContext, gradients: list[Tensor], to_worker: Worker) -> int:
+def send_recorded(
+    context: DistAutogradContext,
+    gradients: list[Tensor],
+    to_worker: Worker,
+    device_map: Mapping[Device, Device] | None = None,
+) -> int:
     """File a send for gradients that have a history, and return its id; NOT_RECORDED if none has.
 
     See Note [Gradients that have gradients].
@@ -225,17 +235,21 @@ def send_recorded(context: DistAutogradContext, gradients: list[Tensor], to_work
     if not wanting:
         return NOT_RECORDED
     message_id = get_instance().new_autograd_message_id()
-    add_send_rpc_backward(context, message_id, wanting, to_worker)
+    add_send_rpc_backward(context, message_id, wanting, to_worker, device_map)
     return message_id
 
 
 def receive_recorded(
-    context: DistAutogradContext, message_id: int, from_worker: Worker, came: Sequence[Tensor]
+    context: DistAutogradContext,
+    message_id: int,
+    from_worker: Worker,
+    came: Sequence[Tensor],
+    device_map: Mapping[Device, Device] | None = None,
 ) -> None:
     """Give gradients that had a history at their sender a receive as theirs."""
     # What required grad there is a leaf here so far.
     wanting = [gradient for gradient in came if gradient.edge is not None]
-    _receive(context, message_id, from_worker, wanting)
+    _receive(context, message_id, from_worker, wanting, device_map)
 
 
 def _receive(

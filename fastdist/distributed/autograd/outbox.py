@@ -205,11 +205,15 @@ def goals_of(message: Message) -> Sequence[Device]:
     if DEVICES not in words or all(tensor.facts.device is CPU for tensor in message.tensors):
         return ()
     devices = spread(words[DEVICES], words.get(SPARSE, ()))
-    on_cpu = [""] * (len(message.tensors) - len(devices))  # tangents, behind them
-    return [
-        CPU if tensor.facts.device is CPU else Device(name)
-        for tensor, name in zip(message.tensors, [*devices, *on_cpu], strict=True)
-    ]
+    # Behind them are tangents, each of one before it.
+    has_tangent = {entry.tangent: entry.tensor for entry in message.tangents}
+    found: list[Device] = []
+    for i, tensor in enumerate(message.tensors):
+        if tensor.facts.device is CPU:
+            found.append(CPU)
+        else:
+            found.append(Device(devices[i]) if i < len(devices) else found[has_tangent[i]])
+    return found
 
 
 def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradients]:

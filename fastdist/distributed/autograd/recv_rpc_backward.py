@@ -11,7 +11,7 @@ import numpy as np
 from ...core.device import CPU, Device
 from ...core.errors import ContextReleasedError, GraphError, WorkerLostError
 from ...devices.staging import HostCopies
-from ...dispatch.tangents import levels_of
+from ...dispatch.tangents import levels_of, tangent_of
 from ...engine.engine import current_graph_task
 from ...graph.node import Node, next_sequence_number
 from ...ops.copying import move
@@ -106,8 +106,8 @@ class RecvRpcBackward(Node):
         ways = (self._stays_on_device, record is not None)
         grads, copies = _on_their_way(came, self.facts, *ways)
         if record is not None:
-            recorded = record(grads, self.from_worker)
-        places, follow = self._places(), arrival_of(grads)
+            recorded = record(grads, self.from_worker, self.device_map)
+        places, follow = self._places(), arrival_of(_with_tangents(grads))
         self._send(part, Gradients(self.message_id, grads, recorded, places, copies, follow))
         return ()
 
@@ -155,8 +155,9 @@ class RecvRpcBackward(Node):
 # receive, which need not be that of the calls to its sender: the message says where each belongs
 # (`goals`). They stay where they are until it is packed; `follow`, made where they were given, lets
 # the streams of whoever packs it wait for them, and another one those of the pass to which they
-# come. All else comes to the CPU: sparse ones, and those that have a history or tangents, for which
-# a copy is a Node of its own.
+# come. Their tangents go with them, and what has a history becomes part of the graph there by a
+# receive with the same map turned round, by which the gradients of a further pass go back. Sparse
+# ones come to the CPU: their coordinates are looked at where they arrive.
 
 
 def _on_their_way(
@@ -172,7 +173,7 @@ def _on_their_way(
     grads: list[Tensor] = []
     away: list[int] = []
     for i, (grad, layout) in enumerate(zip(came, layouts, strict=True)):
-        stays = not has_history and layout.device is not CPU and stays_on_device(layout.device)
+        stays = layout.device is not CPU and stays_on_device(layout.device)
         if grad is None:
             grad = zeros(layout.shape, dtype=layout.dtype, device=layout.device if stays else CPU)
         elif grad.facts.is_sparse and has_history:
@@ -180,9 +181,7 @@ def _on_their_way(
         grads.append(grad)
         # The send puts them on the devices of the tensors that were sent, whatever the maps say.
         stays = stays and grad.facts.device is layout.device
-        if grad.facts.device is not CPU and (
-            not stays or grad.facts.is_sparse or levels_of((grad,))
-        ):
+        if grad.facts.device is not CPU and (not stays or grad.facts.is_sparse):
             away.append(i)
     if not away:
         return grads, None
@@ -194,6 +193,17 @@ def _on_their_way(
         grads[i] = _on_host(grads[i], copies.arrays[at : at + len(arrays)], has_history)
         at += len(arrays)
     return grads, copies
+
+
+def _with_tangents(grads: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return gradients and behind them all tangents that travel with them."""
+    found = [*grads]
+    for grad in found:  # grows meanwhile: a tangent may have tangents of outer levels
+        for level in levels_of((grad,)):
+            tangent = tangent_of(grad, level)
+            if tangent is not None:
+                found.append(tangent)
+    return found
 
 
 def _arrays_of(grad: Tensor) -> Sequence[Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...core.device import CPU
+from ...core.device import CPU, Device
 from ...core.errors import MessageError
 from ...devices.staging import copy_to_devices
 from ...engine.engine import current_graph_task
@@ -22,21 +22,29 @@ if TYPE_CHECKING:
 class SendRpcBackward(Node):
     """Backward of sending tensors: hands on the gradients that a message brought.
 
-    Takes no inputs; `set_grads` says what it will give in a pass.
+    Takes no inputs; `set_grads` says what it will give in a pass. `device_map` leads from the
+    devices of this worker's tensors to those to which they went.
 
     Source  PyTorch, torch/csrc/distributed/autograd/functions/sendrpc_backward.cpp
     """
 
-    __slots__ = ("_is_fresh", "to_worker")
+    __slots__ = ("_is_fresh", "device_map", "to_worker")
 
     num_outputs = 0
 
-    def __init__(self, edges: tuple[Any, ...], layouts: tuple[Any, ...], to_worker: Worker) -> None:
+    def __init__(
+        self,
+        edges: tuple[Any, ...],
+        layouts: tuple[Any, ...],
+        to_worker: Worker,
+        device_map: Mapping[Device, Device] | None = None,
+    ) -> None:
         self.seq = next_sequence_number()
         self.edges = edges
         self.hooks = None
         self.facts = layouts
         self.to_worker = to_worker
+        self.device_map = device_map
         self._is_fresh = False
 
     def set_grads(

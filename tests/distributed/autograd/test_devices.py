@@ -218,7 +218,7 @@ def test_gradients_with_a_history_are_waited_for_together(
     context = DistAutogradContext(1)
     receive = RecvRpcBackward(context, 5, life(2), (x.facts, x.facts, leaf().facts))
     part = begin(context, leaf().sum())
-    part.record = lambda sent, to: len(sent)
+    part.record = lambda sent, to, device_map: len(sent)
     sent, count = sent_by(receive, part, grads, monkeypatch)
     assert count == 1
     assert [each.tolist() for each in sent] == [[2.0] * 3, [4.0] * 3, [0.0] * 2]

@@ -178,6 +178,79 @@ def passes_without_a_look() -> None:
             da.get_gradients(context_id)
 
 
+def test_gradients_with_a_history_stay_on_gpus_in_every_pass(members: Group) -> None:
+    settle(members)
+    for _ in range(2):  # the first one may still wait for a proof
+        members[0].run(counted)
+        members[1].run(counted)
+        members[0].run(three_passes)
+        found = members[0].run(counted), members[1].run(counted)
+    assert found == ((0, 0), (0, 0))
+    for found_here, expected in zip(members[0].run(of_three_passes), on_one_cpu(), strict=True):
+        assert found_here == pytest.approx(expected)
+
+
+def cubes(x: Tensor, y: Tensor) -> Tensor:
+    assert x.device == y.device
+    return x * x * x * y * y
+
+
+def leaves(device: str) -> tuple[Tensor, Tensor]:
+    x, y = fastdist.arange(1.0, 5.0, device=device), fastdist.arange(2.0, 6.0, device=device)
+    return x.requires_grad_(), y.requires_grad_()
+
+
+_found: list[Tensor] = []
+
+
+def three_passes() -> None:
+    x, y = leaves("cuda:0")
+    with da.context() as context_id:
+        da.backward(context_id, [rpc.rpc_sync("w1", cubes, (x, y)).sum()], create_graph=True)
+        for left in (1, 0):
+            by_x, by_y = da.get_gradients(context_id)[x], da.get_gradients(context_id)[y]
+            da.backward(context_id, [(by_x * by_y).sum()], create_graph=left > 0)
+        _found[:] = [da.get_gradients(context_id)[one] for one in (x, y)]
+
+
+def of_three_passes() -> list[list[float]]:
+    assert {str(one.device) for one in _found} == {"cuda:0"}
+    return [one.detach().cpu().tolist() for one in _found]
+
+
+def on_one_cpu() -> list[list[float]]:
+    x, y = leaves("cpu")
+    cubes(x, y).sum().backward(create_graph=True)
+    for left in (1, 0):
+        assert x.grad is not None and y.grad is not None
+        (x.grad * y.grad).sum().backward(create_graph=left > 0)
+    return [one.grad.tolist() for one in (x, y) if one.grad is not None]
+
+
+def test_tangents_of_gradients_stay_on_gpus(members: Group) -> None:
+    settle(members)
+    for _ in range(2):
+        members[0].run(counted)
+        members[1].run(counted)
+        members[0].run(pass_with_tangents)
+        found = members[0].run(counted), members[1].run(counted)
+    assert found == ((0, 0), (0, 0))
+    # Of 3 x**2 y**2 and 2 x**3 y along (1, 0).
+    expected = [[6.0 * x * y * y, 6.0 * x * x * y] for x, y in ((1, 2), (2, 3), (3, 4), (4, 5))]
+    assert members[0].run(of_three_passes) == [list(row) for row in zip(*expected, strict=True)]
+
+
+def pass_with_tangents() -> None:
+    import fastdist.autograd.forward_ad as fwAD
+
+    x, y = leaves("cuda:0")
+    with fwAD.dual_level(), da.context() as context_id:
+        dual = fwAD.make_dual(x, fastdist.ones(4, device="cuda:0"))
+        da.backward(context_id, [rpc.rpc_sync("w1", cubes, (dual, y)).sum()])
+        found = da.get_gradients(context_id)
+        _found[:] = [fwAD.unpack_dual(found[one]).tangent for one in (x, y)]
+
+
 def said() -> list[str]:
     return _lines.kept
 
