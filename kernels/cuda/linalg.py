@@ -198,30 +198,64 @@ def _eigen(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:
 def eig(x: Any, out: Any, vectors: Any, info: Any) -> None:
     """Write the eigenvalues of any square x into out, and vectors as columns.
 
-    Note    by the host: before CUDA 12.6 cuSOLVER has no such function
+    Note    by the host, which waits for it, before CUDA 12.6: cuSOLVER has no such function there
     """
-    import cupy
-
-    with out.device:
-        given = cupy.asnumpy(x)
-        is_finite = np.isfinite(given).all((-2, -1))
-        safe = np.where(is_finite[..., None, None], given, 0)
-        values, columns = np.linalg.eig(safe)
-        out[...] = cupy.asarray(np.where(is_finite[..., None], values, np.nan))
-        vectors[...] = cupy.asarray(np.where(is_finite[..., None, None], columns, np.nan))
-        info[...] = cupy.asarray(~is_finite)
+    _any_eigen(x, out, vectors, info)
 
 
 def eigvals(x: Any, out: Any, info: Any) -> None:
-    """Write the eigenvalues of any square x into out; by the host, as eig."""
+    """Write the eigenvalues of any square x into out, as eig does."""
+    _any_eigen(x, out, None, info)
+
+
+def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
     import cupy
 
     with out.device:
-        given = cupy.asnumpy(x)
-        is_finite = np.isfinite(given).all((-2, -1))
-        values = np.linalg.eigvals(np.where(is_finite[..., None, None], given, 0))
-        out[...] = cupy.asarray(np.where(is_finite[..., None], values, np.nan))
-        info[...] = cupy.asarray(~is_finite)
+        if not x.size:
+            info.fill(0)
+            return
+        if not solvers.has_geev():
+            _any_eigen_by_host(x, out, vectors, info)
+            return
+        stack, is_finite = _finite_stack(x.swapaxes(-1, -2))
+        values, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
+        right = _made(stack.shape, x.dtype)
+        solvers.geev(stack, values, right, told, vectors=vectors is not None)
+        is_found = is_finite & (told == 0)
+        _give(~is_found, info)
+        _give(cupy.where(is_found[:, None], values, cupy.nan), out)
+        if vectors is not None:
+            found = (right if x.dtype.kind == "c" else _of_pairs(values, right)).swapaxes(-1, -2)
+            _give(cupy.where(is_found[:, None, None], found, cupy.nan), vectors)
+
+
+def _of_pairs(values: Any, right: Any) -> Any:
+    """Return the complex vectors, one a row, of which geev gave a pair's two parts."""
+    import cupy
+
+    before, behind = (_made(right.shape, right.dtype) for _ in range(2))
+    # What is left out is not chosen: no pair begins with the last one, or ends with the first.
+    before[:, 1:], behind[:, :-1] = right[:, :-1], right[:, 1:]
+    height = values.view(right.dtype)[:, 1::2, None]  # imaginary parts
+    real = cupy.where(height < 0, before, right)
+    imaginary = cupy.where(height > 0, behind, cupy.where(height < 0, -right, 0))
+    return real + imaginary * values.dtype.type(1j)
+
+
+def _any_eigen_by_host(x: Any, out: Any, vectors: Any, info: Any) -> None:
+    import cupy
+
+    given = cupy.asnumpy(x)
+    is_finite = np.isfinite(given).all((-2, -1))
+    safe = np.where(is_finite[..., None, None], given, 0)
+    if vectors is None:
+        values = np.linalg.eigvals(safe)
+    else:
+        values, columns = np.linalg.eig(safe)
+        vectors[...] = cupy.asarray(np.where(is_finite[..., None, None], columns, np.nan))
+    out[...] = cupy.asarray(np.where(is_finite[..., None], values, np.nan))
+    info[...] = cupy.asarray(~is_finite)
 
 
 def svd(x: Any, out: Any, values: Any, right: Any, info: Any, full: bool) -> None:

@@ -25,6 +25,8 @@ _AS_IT_IS: Final = 0
 _NO_VECTORS, _VECTORS = 0, 1
 # The libraries' first letter of a function, by NumPy's of a dtype.
 _LETTERS: Final = {"f": "s", "d": "d", "F": "c", "D": "z"}
+# cudaDataType_t, by the same.
+_DATA_TYPES: Final = {"f": 0, "d": 1, "F": 4, "D": 5}
 _MOST_JACOBI: Final = 32  # rows and columns of what Jacobi's methods take many at a time
 
 
@@ -129,6 +131,59 @@ def syevd(stack: Any, values: Any, info: Any, *, lower: bool, vectors: bool) -> 
     one = _solver("syevd", dtype, "heevd")
     for matrix, found, told in zip(*map(_starts, (stack, values, info)), strict=True):
         one(*how, matrix, n, found, address_of(work), size, told)
+
+
+def has_geev() -> bool:
+    """Return whether cuSOLVER has geev, which it has from CUDA 12.6 on."""
+    from cupyx.cusolver import check_availability
+
+    return bool(check_availability("geev"))
+
+
+def geev(stack: Any, values: Any, right: Any, info: Any, *, vectors: bool) -> None:
+    """Write the eigenvalues of any matrices, over which is written, into values, and the vectors,
+    as columns, into right if they are asked for. Of real matrices the complex values come in pairs,
+    a positive imaginary part first, and vectors of a pair are real and imaginary part of its first.
+
+    Shape   (count, n, n), (count, n), (count, n, n)
+    Note    the library works on the host as well: whether it may still do so when the call has
+            returned is said nowhere, so the memory that it is given there stays
+    """
+    from cupy_backends.cuda.libs import cusolver
+
+    n, handle = stack.shape[1], _solver_handle()
+    kind, of_values = _DATA_TYPES[stack.dtype.char], _DATA_TYPES[values.dtype.char]
+    how = _NO_VECTORS, _VECTORS if vectors else _NO_VECTORS, n, kind
+
+    def where(matrix: int, found: int, columns: int) -> tuple[int, ...]:
+        # Those on the left are not asked for.
+        return matrix, n, of_values, found, kind, columns, n, kind, columns, n, kind
+
+    places = list(zip(*map(_starts, (stack, values, right)), strict=True))
+    with _Parameters("Params") as parameters:
+        sizes = cusolver.xgeev_bufferSize(handle, parameters, *how, *where(*places[0]))
+        work = _room(sizes[0], np.dtype(np.uint8))
+        of_host = _host_room(handle, sizes[1])
+        rooms = address_of(work), sizes[0], of_host, sizes[1]
+        for place, told in zip(places, _starts(info), strict=True):
+            cusolver.xgeev(handle, parameters, *how, *where(*place), *rooms, told)
+
+
+# By handle, of which each thread has its own, by stream and by size.
+_host_rooms: Final[dict[tuple[int, int, int], Any]] = {}
+
+
+def _host_room(handle: int, size: int) -> int:
+    """Return the address of pinned memory, the same for all calls of a stream that take about as
+    much: they follow each other.
+    """
+    import cupy
+
+    room = 1 << max(size - 1, 0).bit_length()
+    key = handle, int(cupy.cuda.get_current_stream().ptr), room
+    if key not in _host_rooms:
+        _host_rooms[key] = cupy.cuda.alloc_pinned_memory(room)
+    return int(_host_rooms[key].ptr)
 
 
 def gesvd(stack: Any, left: Any, values: Any, right: Any, info: Any) -> None:
@@ -240,8 +295,8 @@ def _room(size: int, dtype: Any) -> Any:
 
 
 class _Parameters:
-    """What a method of Jacobi's is told beside matrices: tolerance and sweeps, as the library has
-    them.
+    """What a method is told beside matrices, such as Jacobi's tolerance and sweeps, as the library
+    has it.
     """
 
     def __init__(self, kind: str) -> None:

@@ -20,7 +20,11 @@ _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
 # What of it multiplies stands in a file of its own.
 _LIBRARIES.cublas = SimpleNamespace(**vars(cublas), **lapack.cublas)
 _LIBRARIES.cusolver = lapack.cusolver
-STANDS_FOR: dict[str, ModuleType] = {"cupy": cupy, _LIBRARIES.__name__: _LIBRARIES}
+_AVAILABLE: Any = ModuleType("cupyx.cusolver")
+_AVAILABLE.check_availability = lambda name: name == "geev"
+STANDS_FOR: dict[str, ModuleType] = {one.__name__: one for one in (_LIBRARIES, _AVAILABLE)} | {
+    "cupy": cupy
+}
 
 
 def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:

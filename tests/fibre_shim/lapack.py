@@ -358,6 +358,51 @@ class _Functions:
         np.copyto(b, solve(factor, given, right, side, uplo == 0, trans, diag))
 
 
+DATA_TYPES = {0: np.dtype("f"), 1: np.dtype("d"), 4: np.dtype("F"), 5: np.dtype("D")}
+
+
+def _xgeev_bufferSize(
+    handle: int, params: int, jobvl: int, jobvr: int, n: int, dataTypeA: int, A: int, lda: int,
+    dataTypeW: int, W: int, dataTypeVL: int, VL: int, ldvl: int, dataTypeVR: int, VR: int,
+    ldvr: int, computeType: int,
+) -> tuple[int, int]:  # fmt: skip
+    assert handle == SOLVER_HANDLE and params == PARAMETERS["Params"], "made, and not destroyed"
+    assert jobvl == 0 and jobvr in (0, 1), "vectors on the right, or none"
+    assert dataTypeA == dataTypeVL == dataTypeVR == computeType
+    assert DATA_TYPES[dataTypeW] == np.dtype(DATA_TYPES[dataTypeA].char.upper())
+    return 8 * n + 3, 40 * n + 1
+
+
+def _xgeev(
+    handle: int, params: int, jobvl: int, jobvr: int, n: int, dataTypeA: int, A: int, lda: int,
+    dataTypeW: int, W: int, dataTypeVL: int, VL: int, ldvl: int, dataTypeVR: int, VR: int,
+    ldvr: int, computeType: int, bufferOnDevice: int, sizeOnDevice: int, bufferOnHost: int,
+    sizeOnHost: int, info: int,
+) -> None:  # fmt: skip
+    sizes = _xgeev_bufferSize(
+        handle, params, jobvl, jobvr, n, dataTypeA, A, lda, dataTypeW, W, dataTypeVL, VL, ldvl,
+        dataTypeVR, VR, ldvr, computeType,
+    )  # fmt: skip
+    assert (sizeOnDevice, sizeOnHost) == sizes, "as much room as was asked"
+    a, values = _matrix(A, n, n, lda, DATA_TYPES[dataTypeA]), _at(W, (n,), DATA_TYPES[dataTypeW])
+    right = _matrix(VR, n, n, ldvr, DATA_TYPES[dataTypeVR])
+    told, work = _at(info, (1,), np.int32), _at(bufferOnDevice, (sizeOnDevice,), np.uint8)
+    of_host = seen(SimpleNamespace(ptr=bufferOnHost), (sizeOnHost,), np.dtype(np.uint8), (1,))
+
+    def decompose() -> None:
+        assert np.isfinite(a).all(), "a method that goes on until it is done"
+        # Of real matrices LAPACK gives pairs of vectors as cuSOLVER does.
+        *found, _, vectors, failed = _of("geev", a)(np.asfortranarray(a), compute_vl=0)
+        np.copyto(values, found[0] if len(found) == 1 else found[0] + 1j * found[1])
+        np.copyto(right, vectors if jobvr else np.nan)
+        a[...] = np.nan
+        for room in (work, of_host):
+            room.fill(0xFF)
+        told.fill(failed)
+
+    queue(decompose)
+
+
 # What was made of parameters and is not destroyed yet, by kind.
 PARAMETERS: dict[str, int] = {}
 
@@ -392,6 +437,10 @@ cusolver = SimpleNamespace(
     **_names("syevd_bufferSize", "syevd", "syevjBatched_bufferSize", "syevjBatched"),
     **_names("gesvd_bufferSize", "gesvd", "gesvdjBatched_bufferSize", "gesvdjBatched"),
     **_names("geqrf_bufferSize", "geqrf", "orgqr_bufferSize", "orgqr"),
+    xgeev_bufferSize=_xgeev_bufferSize,
+    xgeev=_xgeev,
+    createParams=lambda: _make("Params"),
+    destroyParams=lambda made: _destroy("Params", made),
     createSyevjInfo=lambda: _make("SyevjInfo"),
     createGesvdjInfo=lambda: _make("GesvdjInfo"),
     destroySyevjInfo=lambda made: _destroy("SyevjInfo", made),

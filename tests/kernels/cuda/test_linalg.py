@@ -198,15 +198,24 @@ def test_a_call_for_each_matrix_does_as_one_for_all(
 
 
 @pytest.mark.parametrize("i", range(len(CALLS)))
-def test_nobody_waits_but_for_what_the_host_computes(
-    i: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_waits(i: int, monkeypatch: pytest.MonkeyPatch) -> None:
     name, inputs, kinds, numbers = CALLS[i]
     given = [cupy.array(x) for x in inputs]
     outs = [cupy.array(np.full(shape, -7, dtype)) for shape, dtype in kinds]
     told = host_traffic(monkeypatch)
     getattr(cuda, name)(*given, *outs, *numbers)
-    assert name in ("eig", "eigvals") or told == []
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "i", [i for i, (name, *_) in enumerate(CALLS) if name in ("eig", "eigvals")]
+)
+def test_spectra_go_by_the_host_where_cusolver_has_no_function_for_them(
+    i: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda.solvers, "has_geev", lambda: False)
+    for found, expected in zip(run_on_cuda(CALLS[i]), run_on_cpu(CALLS[i]), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_every_kernel_of_the_twin_is_called() -> None:
