@@ -11,7 +11,8 @@ from . import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
 
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 
-# PyTorch's older names for what it was built with: NumPy's LAPACK is always there.
-has_lapack, has_mkl, has_openmp, has_spectral = True, False, True, False
+# PyTorch's older names for what it was built with: NumPy's LAPACK and SciPy's transforms are always
+# there.
+has_lapack, has_mkl, has_openmp, has_spectral = True, False, True, True
 
 explain_missing(__name__)
