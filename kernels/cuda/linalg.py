@@ -218,16 +218,20 @@ def _any_eigen(x: Any, out: Any, vectors: Any, info: Any) -> None:
         if not solvers.has_geev():
             _any_eigen_by_host(x, out, vectors, info)
             return
+        # In double precision, as NumPy does: what is not symmetric may magnify each rounding.
         stack, is_finite = _finite_stack(x.swapaxes(-1, -2))
-        values, told = _made(stack.shape[:2], out.dtype), _made((len(stack),), _INT32)
-        right = _made(stack.shape, x.dtype)
+        stack = stack.astype(np.dtype(np.complex128 if x.dtype.kind == "c" else np.float64))
+        values = _made(stack.shape[:2], np.dtype(np.complex128))
+        told = _made((len(stack),), _INT32)
+        right = _made(stack.shape, stack.dtype)
         solvers.geev(stack, values, right, told, vectors=vectors is not None)
         is_found = is_finite & (told == 0)
         _give(~is_found, info)
-        _give(cupy.where(is_found[:, None], values, cupy.nan), out)
+        _give(cupy.where(is_found[:, None], values, cupy.nan).astype(out.dtype), out)
         if vectors is not None:
             found = (right if x.dtype.kind == "c" else _of_pairs(values, right)).swapaxes(-1, -2)
-            _give(cupy.where(is_found[:, None, None], found, cupy.nan), vectors)
+            found = cupy.where(is_found[:, None, None], found, cupy.nan)
+            _give(found.astype(vectors.dtype), vectors)
 
 
 def _of_pairs(values: Any, right: Any) -> Any:
