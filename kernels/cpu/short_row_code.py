@@ -30,26 +30,36 @@ class ShortRowCode:
         self.builder, self.kernel, self.n, self.scale = builder, kernel, n, scale
         (self.x, self.out), self.element = bases, element
         self.size = 4 if isinstance(element, ir.FloatType) else 8
-        self.many = Numbers(builder, element, BYTES // self.size)
+        # Half a line for float32: where rows do not begin at lines, most longer vectors would lie
+        # across two.
         self.few = Numbers(builder, element, _ROWS)
         self.wide = Numbers(builder, WIDE, _ROWS)
         self.is_sum = kernel.how == "sum"
         # Of an extreme, and of the bits in which a NaN shows.
-        starts = [self.many.constant(0.0 if self.is_sum else -math.inf), self.many.whole(0)]
+        starts = [self.few.constant(0.0 if self.is_sum else -math.inf), self.few.whole(0)]
         self.starts = starts[: 1 if self.is_sum else 2]
+        # Of each row, of each vector of a line.
+        self.vectors = BYTES // (_ROWS * self.size)
         self.cells = [
-            [_cgutils.alloca_once(builder, start.type) for start in self.starts]
+            [
+                [_cgutils.alloca_once(builder, start.type) for start in self.starts]
+                for _ in range(self.vectors)
+            ]
             for _ in range(_ROWS)
         ]
 
     def build(self, first: Any, count: Any) -> None:
         """Build the loop over so many rows."""
-        build, lanes = self.builder, self.many.lanes
+        build, lanes = self.builder, self.vectors * _ROWS
         last, step, zero = build.add(first, count), ir.Constant(I64, _ROWS), ir.Constant(I64, 0)
-        # A row's last vector has one element at least.
+        # What is left of a row is one element at least.
         one = ir.Constant(I64, 1)
         whole = build.and_(build.sub(self.n, one), ir.Constant(I64, -lanes))
-        mask = self.many.first(build.sub(self.n, whole))
+        left = build.sub(self.n, whole)
+        masks = [
+            self.few.first(build.sub(left, ir.Constant(I64, vector * _ROWS)))
+            for vector in range(self.vectors)
+        ]
         length = build.mul(self.n, ir.Constant(I64, self.size))
         turn = ir.Constant(I64, lanes)
         with _cgutils.for_range_slice(build, first, last, step, I64) as (begin, _):
@@ -59,18 +69,22 @@ class ShortRowCode:
                 i = build.add(begin, ir.Constant(I64, place))
                 i = build.select(build.icmp_signed("<", i, end), i, end)
                 row = build.add(self.x, build.mul(i, length))
-                for cell, start in zip(cells, self.starts, strict=True):
-                    build.store(start, cell)
+                for some in cells:
+                    for cell, start in zip(some, self.starts, strict=True):
+                        build.store(start, cell)
                 with _cgutils.for_range_slice(build, zero, whole, turn, I64) as (at, _):
-                    self._take(row, at, cells, None)
-                self._take(row, whole, cells, mask)
+                    for vector, some in enumerate(cells):
+                        self._take(row, at, vector, some, None)
+                for vector, some in enumerate(cells):
+                    self._take(row, whole, vector, some, masks[vector])
             there = self.few.first(build.sub(last, begin))
             address = build.add(self.out, build.mul(begin, ir.Constant(I64, self.size)))
             self.few.store(self._found(), address, there)
 
-    def _take(self, row: Any, at: Any, cells: Sequence[Any], mask: Any) -> None:
+    def _take(self, row: Any, at: Any, vector: int, cells: Sequence[Any], mask: Any) -> None:
         """Build what a vector of a row adds to its cells."""
-        build, many = self.builder, self.many
+        build, many = self.builder, self.few
+        at = build.add(at, ir.Constant(I64, vector * _ROWS))
         value = many.load(build.add(row, build.mul(at, ir.Constant(I64, self.size))), mask)
         so_far = [build.load(cell) for cell in cells]
         if self.is_sum:
@@ -89,34 +103,24 @@ class ShortRowCode:
     def _found(self) -> Any:
         """Return the numbers of the rows in a vector."""
         build = self.builder
-        parts = [[build.load(cell) for cell in cells] for cells in zip(*self.cells, strict=True)]
+        joins: list[Join] = [build.fadd] if self.is_sum else [self.few.greater, self._larger]
+        found = []
+        for kind, join in enumerate(joins):
+            parts = []
+            for cells in self.cells:
+                values = [build.load(some[kind]) for some in cells]
+                if self.is_sum and self.size == 4:
+                    values = [build.fpext(value, self.wide.type) for value in values]
+                parts.append(values[0] if len(values) == 1 else join(*values))
+            found.append(self._joined(parts, join))
         if self.is_sum:
-            if self.size == 4:
-                parts = [[self._widened(part) for part in parts[0]]]
-            total = self._joined(parts[0], build.fadd)
-            total = build.fmul(total, self.wide.splat(self.scale))
+            total = build.fmul(found[0], self.wide.splat(self.scale))
             return build.fptrunc(total, self.few.type) if self.size == 4 else total
-        if self.size == 4:
-            joins = (self.many.greater, self._larger)
-            parts = [
-                [join(*self._halves(part)) for part in some]
-                for some, join in zip(parts, joins, strict=True)
-            ]
-        best = self._joined(parts[0], self.few.greater)
+        best, bits = found
         best = build.fneg(best) if self.kernel.how == "bottom" else best
-        bits = self._joined(parts[1], self._larger)
         infinite = ir.Constant(bits.type, [self.few.infinite_bits.constant] * _ROWS)
         is_nan = build.icmp_signed(">", bits, infinite)
         return build.select(is_nan, self.few.constant(math.nan), best)
-
-    def _halves(self, vector: Any) -> tuple[Any, Any]:
-        places = range(_ROWS), range(_ROWS, 2 * _ROWS)
-        low, high = [self._shuffled(vector, vector, list(some)) for some in places]
-        return low, high
-
-    def _widened(self, vector: Any) -> Any:
-        low, high = [self.builder.fpext(half, self.wide.type) for half in self._halves(vector)]
-        return self.builder.fadd(low, high)
 
     def _joined(self, parts: Sequence[Any], join: Join) -> Any:
         """Return the vector of what each vector's lanes come to, halves upon halves.
