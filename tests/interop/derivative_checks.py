@@ -202,12 +202,12 @@ def difference(check: str, ours: Side, theirs: Side) -> str | None:
         except Exception as error:
             return f"{type(error).__name__}: {error}"
     for name, value in wanted.items():
-        if (told := _unlike(name, found.get(name), value)) is not None:
+        if (told := unlike(name, found.get(name), value)) is not None:
             return f"{name}: {told}"
     return None
 
 
-def _unlike(name: str, ours: Any, theirs: Any) -> str | None:
+def unlike(name: str, ours: Any, theirs: Any) -> str | None:
     if isinstance(theirs, list):
         return None if ours == theirs else f"{ours} for {theirs}"
     if ours is None or theirs is None:
