@@ -40,6 +40,7 @@ from .inplace import (
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
+from .pytorch_names import node_named
 from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
 
 
@@ -68,6 +69,15 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
     return _overwrite(self, src, self.array, non_blocking=non_blocking)
+
+
+def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
+    """Write what was drawn; the Node is called after the draw, which PyTorch's word says."""
+    before = self.edge
+    copy_(self, drawn)
+    if self.edge is not before and self.edge.__class__ is CopyBackwards:
+        self.edge._called = node_named(known_as)
+    return self
 
 
 def _taken_over(

@@ -13,7 +13,7 @@ from ..core.dtypes import WORDS, float64, float_limits, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator
 from ..dispatch.composite import composite
-from ..dispatch.copy_inplace import copy_
+from ..dispatch.copy_inplace import copy_drawn
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..tensor.tensor import Tensor
@@ -130,7 +130,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     drawn: Any = open_uniform(self.facts, generator)
-    return copy_(self, drawn.log() / -lambd)
+    return copy_drawn(self, drawn.log() / -lambd, "exponential")
 
 
 @composite(function=False)
@@ -139,7 +139,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     drawn: Any = open_uniform(self.facts, generator)
-    return copy_(self, (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0))
+    return copy_drawn(self, (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0), "geometric")
 
 
 @composite(function=False)
@@ -151,7 +151,7 @@ def cauchy_(
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     drawn: Any = open_uniform(self.facts, generator)
-    return copy_(self, median + sigma * ((drawn - 0.5) * math.pi).tan())
+    return copy_drawn(self, median + sigma * ((drawn - 0.5) * math.pi).tan(), "cauchy")
 
 
 @composite(function=False)
@@ -164,7 +164,7 @@ def log_normal_(
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     layout = self.facts
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
-    return copy_(self, (drawn * std + mean).exp())
+    return copy_drawn(self, (drawn * std + mean).exp(), "log_normal")
 
 
 def _draw_of(

@@ -24,7 +24,7 @@ from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..core.scalar import Body, parse
 from ..dispatch.composite import composite
-from ..dispatch.copy_inplace import copy_
+from ..dispatch.copy_inplace import copy_drawn
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..listeners.batch_loop import require_randomness
@@ -445,7 +445,7 @@ def uniform_(
         return self
     source, held = generator_or_default(generator, layout.device), layout.dtype.numpy.type
     drawn: Any = _drawn("rand", source, layout.shape, layout.dtype, layout.device)
-    return copy_(self, drawn.mul_(float(held(to - from_))).add_(float(held(from_))))
+    return copy_drawn(self, drawn.mul_(float(held(to - from_))).add_(float(held(from_))), "uniform")
 
 
 @composite(function=False)
@@ -462,7 +462,7 @@ def normal_(
         return self
     source, held = generator_or_default(generator, layout.device), layout.dtype.numpy.type
     drawn: Any = _drawn("randn", source, layout.shape, layout.dtype, layout.device)
-    return copy_(self, drawn.mul_(float(held(std))).add_(float(held(mean))))
+    return copy_drawn(self, drawn.mul_(float(held(std))).add_(float(held(mean))), "normal")
 
 
 @composite(function=False)
@@ -477,13 +477,15 @@ def random_(
     if to is None:
         to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self.facts.device)
-    return copy_(self, _integers(source, from_, to, self.facts.shape, dtype, self.facts.device))
+    return copy_drawn(
+        self, _integers(source, from_, to, self.facts.shape, dtype, self.facts.device), "random.2"
+    )
 
 
 @composite(function=False)
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
-    return copy_(self, bernoulli(self.detach(), p, generator=generator))
+    return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
 
 @composite(functional=True, function=False, method=False)
