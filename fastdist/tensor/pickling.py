@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.device import Device
+from ..core.device import CPU, Device
 from ..core.dtypes import int64
 from ..core.errors import GraphError, ShapeError
 from ..core.shared_block import Passage, block_of
@@ -39,11 +39,13 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     """Return what rebuild_sparse makes a sparse tensor of: coordinates and values are Tensors, so
-    that they travel, and are copied, as Tensors do.
+    that they travel, and are copied, as Tensors do. Coordinates may have come to the CPU before.
     """
     coo: Coo = tensor.array
     device = tensor.facts.device
-    indices, values = (wrap(one, layout_of(one, device)) for one in (coo.indices, coo.values))
+    where = CPU if isinstance(coo.indices, np.ndarray) else device
+    indices = wrap(coo.indices, layout_of(coo.indices, where))
+    values = wrap(coo.values, layout_of(coo.values, device))
     return indices, values, tensor.facts.shape, coo.is_coalesced, tensor.edge is not None
 
 
@@ -70,7 +72,10 @@ def rebuild_sparse(
             f"{places.dtype.name} and values of shape {own.shape} do not fit"
         )
     layout = SparseLayout.sparse(own.dtype, own.device, shape)
-    made = _bare(cls, Coo(indices.array, values.array, layout, bool(is_coalesced)), layout, None)
+    coordinates = indices.array
+    if places.device is not own.device:
+        coordinates = backend_of(own.device.type).from_numpy(indices.to_numpy(), own.device.index)
+    made = _bare(cls, Coo(coordinates, values.array, layout, bool(is_coalesced)), layout, None)
     return made.requires_grad_() if requires_grad else made
 
 

@@ -222,9 +222,10 @@ def unpack(tensors: Sequence[Tensor], words: Words, sender: int) -> list[Gradien
     Thread  the one that opened the message
     Raises  MessageError where the numbers do not fit the tensors
     """
-    follow = arrival_of(tensors)
     pairs = numbers(words, MESSAGES, sender)
     tensors = together(_own_memory(tensors), words, sender)
+    # Behind what `together` gave the device.
+    follow = arrival_of(tensors)
     counts = pairs[1::2]
     is_fit = len(pairs) % 2 == 0 and all(count >= UNUSED for count in counts)
     if not is_fit or sum(count for count in counts if count > 0) > len(tensors):

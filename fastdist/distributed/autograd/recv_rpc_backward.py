@@ -18,6 +18,7 @@ from ...ops.copying import move
 from ...ops.creation import zeros
 from ...ops.sparse import sparse_tensor
 from ...tensor.layout import Layout
+from ...tensor.sparse import Coo
 from ...tensor.tensor import Tensor, layout_near, layout_of, wrap
 from ..rpc.message.ids import id_text
 from ..rpc.message.tensors import arrival_of
@@ -156,8 +157,9 @@ class RecvRpcBackward(Node):
 # (`goals`). They stay where they are until it is packed; `follow`, made where they were given, lets
 # the streams of whoever packs it wait for them, and another one those of the pass to which they
 # come. Their tangents go with them, and what has a history becomes part of the graph there by a
-# receive with the same map turned round, by which the gradients of a further pass go back. Sparse
-# ones come to the CPU: their coordinates are looked at where they arrive.
+# receive with the same map turned round, by which the gradients of a further pass go back. Of
+# sparse ones the coordinates come to the CPU, for they are looked at where they arrive; of those
+# with tangents all does.
 
 
 def _on_their_way(
@@ -172,6 +174,7 @@ def _on_their_way(
     """
     grads: list[Tensor] = []
     away: list[int] = []
+    halves: set[int] = set()
     for i, (grad, layout) in enumerate(zip(came, layouts, strict=True)):
         stays = layout.device is not CPU and stays_on_device(layout.device)
         if grad is None:
@@ -183,14 +186,20 @@ def _on_their_way(
         stays = stays and grad.facts.device is layout.device
         if grad.facts.device is not CPU and (not stays or grad.facts.is_sparse):
             away.append(i)
+            if stays and not levels_of((grad,)):
+                halves.add(i)
     if not away:
         return grads, None
-    parts = [_arrays_of(grads[i]) for i in away]
+    parts = [_arrays_of(grads[i])[: 1 if i in halves else None] for i in away]
     given = [(grads[i].facts.device, one) for i, arrays in zip(away, parts) for one in arrays]
     copies = HostCopies(given)
     at = 0
     for i, arrays in zip(away, parts, strict=True):
-        grads[i] = _on_host(grads[i], copies.arrays[at : at + len(arrays)], has_history)
+        came_here = copies.arrays[at : at + len(arrays)]
+        if i in halves:
+            grads[i] = _half_on_host(grads[i], came_here[0])
+        else:
+            grads[i] = _on_host(grads[i], came_here, has_history)
         at += len(arrays)
     return grads, copies
 
@@ -211,6 +220,12 @@ def _arrays_of(grad: Tensor) -> Sequence[Any]:
     if not grad.facts.is_sparse:
         return (grad.array,)
     return grad.array.indices, grad.array.values
+
+
+def _half_on_host(grad: Tensor, indices: np.ndarray[Any, Any]) -> Tensor:
+    """Return a sparse gradient of which the coordinates alone are on their way to the CPU."""
+    coo: Coo = grad.array
+    return wrap(Coo(indices, coo.values, coo.facts, coo.is_coalesced), coo.facts)
 
 
 def _on_host(grad: Tensor, arrays: Sequence[np.ndarray[Any, Any]], has_history: bool) -> Tensor:

@@ -251,6 +251,54 @@ def pass_with_tangents() -> None:
         _found[:] = [fwAD.unpack_dual(found[one]).tangent for one in (x, y)]
 
 
+def test_of_sparse_gradients_the_coordinates_alone_come_to_the_cpu(members: Group) -> None:
+    settle(members)
+    members[0].run(keep_what_is_sent)
+    members[1].run(keep_what_is_sent)
+    expected = [[0.0] * 2, [12.0] * 2, [0.0] * 2, [6.0] * 2]
+    for _ in range(2):
+        members[1].run(counted)
+        assert members[0].run(pass_over_a_table) == expected
+    (came, waited), sent = members[1].run(counted), members[1].run(last_sent)
+    assert (came, waited) == (1, 0)
+    assert sent == ["cpu", "cuda:1"]
+
+
+_sent: list[list[str]] = []
+
+
+def keep_what_is_sent() -> None:
+    from fastdist.distributed.autograd.outbox import Parcel
+
+    content = Parcel.content
+
+    def kept(parcel: Parcel) -> Any:
+        tensors, words = content(parcel)
+        _sent.append([str(one.device) for one in tensors])
+        return tensors, words
+
+    Parcel.content = kept  # type: ignore[method-assign]
+
+
+def last_sent() -> list[str]:
+    return _sent[-1]
+
+
+def rows_of(table: Tensor) -> Tensor:
+    words = fastdist.tensor([1, 3, 1], device=table.device)
+    return fastdist.nn.functional.embedding(words, table, sparse=True)
+
+
+def pass_over_a_table() -> list[list[float]]:
+    table = fastdist.ones(4, 2, device="cuda:0", requires_grad=True)
+    with da.context() as context_id:
+        rows = rpc.rpc_sync("w1", rows_of, (table,))
+        da.backward(context_id, [(rows * 6).sum()])
+        found = da.get_gradients(context_id)[table]
+        assert found.is_sparse and str(found.device) == "cuda:0"
+        return found.to_dense().cpu().tolist()
+
+
 def said() -> list[str]:
     return _lines.kept
 

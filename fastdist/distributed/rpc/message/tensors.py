@@ -395,7 +395,11 @@ def arrival_of(tensors: Sequence[Tensor]) -> Callable[[], None] | None:
     by_device: dict[Device, list[Any]] = {}
     for tensor in () if is_cpu_alone() else tensors:
         if tensor.facts.device.index is not None:
-            by_device.setdefault(tensor.facts.device, []).append(tensor.array)
+            array: Any = tensor.array
+            parts = (array.indices, array.values) if tensor.facts.is_sparse else (array,)
+            # Coordinates may be on the CPU yet.
+            there = [one for one in parts if not isinstance(one, np.ndarray)]
+            by_device.setdefault(tensor.facts.device, []).extend(there)
     if not by_device:
         return None
     points: list[tuple[Device, Stream, Event]] = []
