@@ -57,6 +57,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
         r"(special\.)?polygamma.*",
         r"int.* call: value",
     ): "a pole is infinite, not 1 / sin(rounded pi)**2",
+    (r"special\.bessel_.*", r".*: value"): "in float64 some of PyTorch's have seven digits",
     # out=
     (r"(cumsum|cumprod|nansum|lu)", r"out of a lesser dtype: raises"): (
         "PyTorch computes them in out's dtype, or casts without a word"
@@ -67,6 +68,10 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (r"(bernoulli|cum.*|nanmean|nansum|std|var|round\..*)", r"out of a wider dtype: accepts"): (
         "PyTorch casts, but not to each dtype nor with each option"
     ),
+    (r"fft\.ih?fft", r"out of a .* dtype: accepts"): (
+        "PyTorch casts what it transforms, not what it conjugates behind that"
+    ),
+    (r"fft\.ihfft[2n]", r".*out.*"): "along one axis PyTorch leaves out alone",
     (r"(masked_select|kthvalue|take|cat|gather)", r"mistake: accepted"): (
         "an out that shares memory is written after all is read, so that nothing is lost"
     ),
