@@ -311,6 +311,11 @@ class NodeWriter:
             ]
         if "others" in self.results:
             lines.append("others = [_one.array for _one in others]")
+        for i, one in enumerate(self.of.gradients):
+            if one is not None and one.together[:1] == (self.of.tensors[i],):
+                some = self._wanting_any(one.together)
+                found = f"_gradients[{i}]({', '.join(one.takes)}) if {some} else None"
+                lines.append(f"_all{i} = {found}")
         results = "".join(f"{self._raw_gradient(i)}, " for i in range(len(self.needed)))
         lines.append(f"_found = ({results})")
         if self.held:
@@ -324,9 +329,16 @@ class NodeWriter:
         if one is None:
             return "None"
         found = f"_gradients[{i}]({', '.join(one.takes)})"
+        if one.together:
+            found = self._of_together(i, one)
         if one.may_be_g:
             found = f"(g if _gradients[{i}] is None else {found})"
         return found if len(self.needed) == 1 else f"{found} if _e{i} is not None else None"
+
+    def _of_together(self, i: int, one: Gradient) -> str:
+        """Return what of the gradients that are made together is the i-th input's."""
+        tensors, together = self.of.tensors, one.together
+        return f"_all{tensors.index(together[0])}[{together.index(tensors[i])}]"
 
     def apply_recorded(self) -> str:
         """Return the method on Tensors."""
@@ -363,11 +375,10 @@ class NodeWriter:
                 continue
             found = f"_by[{i}]({', '.join(gradient.needs)})"
             if gradient.together:
-                first = gradient.together[0]
-                if name == first:
+                if name == gradient.together[0]:
                     some = self._wanting_any(gradient.together)
                     lines.append(f"_all{i} = {found} if {some} else None")
-                found = f"_all{of.tensors.index(first)}[{gradient.together.index(name)}]"
+                found = self._of_together(i, gradient)
             found = f"_reduced({found}, {name}_layout, _maker{i})"
             if of.piecewise:
                 found = f"_beside_inputs({found}, g, self.edges, _way.layouts)"

@@ -48,17 +48,15 @@ def _slope(g: Any, normal: Any, scale: Any) -> Any:
     return (g - g.mean(1, True) - normal * (g * normal).mean(1, True)) * scale
 
 
-@layer_norm_rows.vjp("weight")
-def _(g: Any, input: Any, eps: float, others: Any) -> Any:
+@layer_norm_rows.vjp("weight", "bias")
+def _(g: Any, input: Any, eps: float, others: Any, wanted: Any) -> Any:
+    by_bias = g.sum(0) if wanted[2] else None
+    if not wanted[1]:
+        return None, by_bias
     if tls.grad or modes.special:
-        return (g * _normal(input, eps)).sum(0)
+        return (g * _normal(input, eps)).sum(0), by_bias
     mean, deviation = others
-    return (g * ((input - mean) / deviation)).sum(0)
-
-
-@layer_norm_rows.vjp("bias")
-def _(g: Any) -> Any:
-    return g.sum(0)
+    return (g * ((input - mean) / deviation)).sum(0), by_bias
 
 
 @layer_norm_rows.jvp

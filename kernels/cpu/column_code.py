@@ -39,10 +39,14 @@ class ColumnCode:
         self.element, self.size = element, 4 if isinstance(element, ir.FloatType) else 8
         self.many = Numbers(builder, element, _BYTES // self.size)
         self.wide = Numbers(builder, WIDE, self.many.lanes)
-        self.cells, self.totals = [
-            _cgutils.alloca_once(builder, ir.ArrayType(kind.type, _BLOCK))
-            for kind in (self.many, self.wide)
-        ]
+        # Of each result, for a block's columns: what a band adds up, and what all before it did.
+        self.sums = {
+            name: [
+                _cgutils.alloca_once(builder, ir.ArrayType(kind.type, _BLOCK))
+                for kind in (self.many, self.wide)
+            ]
+            for name, _ in kernel.texts
+        }
 
     def build(self, rows: Any) -> None:
         """Build the loops over so many rows."""
@@ -71,7 +75,9 @@ class ColumnCode:
         return self.builder.select(self.builder.icmp_signed("<", a, b), a, b)
 
     def _vectors(self, begin: Any, end: Any, take: Callable[..., None]) -> None:
-        """Build take(place, cell, mask) for each vector of the columns from begin to end."""
+        """Build take(place, at, mask) for each vector of the columns from begin to end, which
+        stands at a place of theirs in the block's sums.
+        """
         build, lanes = self.builder, self.many.lanes
         count = build.sub(end, begin)
         whole = build.and_(count, ir.Constant(I64, -lanes))
@@ -79,9 +85,7 @@ class ColumnCode:
 
         def at(place: Any, mask: Any) -> None:
             # Places are not negative, but LLVM would ask.
-            cell = [ir.Constant(I64, 0), build.udiv(place, ir.Constant(I64, lanes))]
-            cells = [build.gep(one, cell) for one in (self.cells, self.totals)]
-            take(build.add(begin, place), *cells, mask)
+            take(build.add(begin, place), build.udiv(place, ir.Constant(I64, lanes)), mask)
 
         zero = ir.Constant(I64, 0)
         turn, one = (ir.Constant(I64, lanes * v) for v in (VECTORS, 1))
@@ -93,9 +97,16 @@ class ColumnCode:
         with build.if_then(build.icmp_signed("<", whole, count)):
             at(whole, self.many.first(build.sub(count, whole)))
 
-    def _clear(self, place: Any, cell: Any, total: Any, mask: Any) -> None:
-        self.builder.store(self.many.constant(0.0), cell)
-        self.builder.store(self.wide.constant(0.0), total)
+    def _places(self, name: str, at: Any) -> tuple[Any, Any]:
+        """Return where the sum of a band, and that of all before it, stand."""
+        cell, total = (self.builder.gep(one, [ir.Constant(I64, 0), at]) for one in self.sums[name])
+        return cell, total
+
+    def _clear(self, place: Any, at: Any, mask: Any) -> None:
+        for name in self.sums:
+            cell, total = self._places(name, at)
+            self.builder.store(self.many.constant(0.0), cell)
+            self.builder.store(self.wide.constant(0.0), total)
 
     def _add(self, first: Any, rows: int, begin: Any, end: Any) -> None:
         """Build the addition of so many rows, the first one first, to the cells."""
@@ -105,21 +116,25 @@ class ColumnCode:
         spread = [{name: self._number(name, i) for name in names} for i in places]
         begins = [build.mul(i, self.n) for i in places]
 
-        def take(place: Any, cell: Any, total: Any, mask: Any) -> None:
-            values = []
+        def take(place: Any, at: Any, mask: Any) -> None:
+            values: dict[str, list[Any]] = {name: [] for name in self.sums}
             for row in range(rows):
-                at = build.mul(build.add(begins[row], place), ir.Constant(I64, self.size))
+                of_row = build.mul(build.add(begins[row], place), ir.Constant(I64, self.size))
+                found = dict(spread[row])
 
-                def find(name: str, at: Any = at, numbers: dict[str, Any] = spread[row]) -> Any:
-                    if name in numbers:
-                        return numbers[name]
-                    return self.many.load(build.add(self.bases[name], at), mask)
+                def find(name: str, of_row: Any = of_row, found: dict[str, Any] = found) -> Any:
+                    if name not in found:
+                        found[name] = self.many.load(build.add(self.bases[name], of_row), mask)
+                    return found[name]
 
-                values.append(evaluate(self.many, self.kernel.text, find, [*self.kinds]))
-            while len(values) > 1:
-                pairs = zip(values[::2], values[1::2], strict=True)
-                values = [build.fadd(one, other) for one, other in pairs]
-            build.store(build.fadd(build.load(cell), values[0], flags=CONTRACT), cell)
+                for name, text in self.kernel.texts:
+                    values[name].append(evaluate(self.many, text, find, [*self.kinds]))
+            for name, some in values.items():
+                while len(some) > 1:
+                    pairs = zip(some[::2], some[1::2], strict=True)
+                    some = [build.fadd(one, other) for one, other in pairs]
+                cell, _ = self._places(name, at)
+                build.store(build.fadd(build.load(cell), some[0], flags=CONTRACT), cell)
 
         self._vectors(begin, end, take)
 
@@ -130,18 +145,21 @@ class ColumnCode:
         pointer = self.builder.inttoptr(address, self.element.as_pointer())
         return self.many.splat(self.builder.load(pointer))
 
-    def _fold(self, place: Any, cell: Any, total: Any, mask: Any) -> None:
-        """Build the addition of a cell to its total, and begin anew."""
-        self.builder.store(self._sum(cell, total), total)
-        self.builder.store(self.many.constant(0.0), cell)
+    def _fold(self, place: Any, at: Any, mask: Any) -> None:
+        """Build the addition of a band's sums to those before it, and begin anew."""
+        for name in self.sums:
+            cell, total = self._places(name, at)
+            self.builder.store(self._sum(cell, total), total)
+            self.builder.store(self.many.constant(0.0), cell)
 
-    def _give(self, place: Any, cell: Any, total: Any, mask: Any) -> None:
-        """Build the scaled total's way to the result."""
+    def _give(self, place: Any, at: Any, mask: Any) -> None:
+        """Build the scaled sums' way to the results."""
         build = self.builder
-        found = build.fmul(self._sum(cell, total), self.wide.splat(self.scale))
-        found = build.fptrunc(found, self.many.type) if self.size == 4 else found
-        address = build.mul(place, ir.Constant(I64, self.size))
-        self.many.store(found, build.add(self.bases["total"], address), mask)
+        for name in self.sums:
+            found = build.fmul(self._sum(*self._places(name, at)), self.wide.splat(self.scale))
+            found = build.fptrunc(found, self.many.type) if self.size == 4 else found
+            address = build.mul(place, ir.Constant(I64, self.size))
+            self.many.store(found, build.add(self.bases[name], address), mask)
 
     def _sum(self, cell: Any, total: Any) -> Any:
         part = self.builder.load(cell)

@@ -325,13 +325,12 @@ def layer_norm(facts: Facts) -> Run | None:
 
 @silent
 def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of layer norm by its input, weight and bias."""
+    """Return the gradients of layer norm by its input, and by weight and bias together."""
     if not _is_layer_norm(facts):
         return None
     shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     along, down = loop_of("layer_norm_gradient", dtype), loop_of("normal_columns", dtype)
-    add, empty = loop_of("sum_of_columns", dtype), maker_of(shape, dtype)
-    one = np.ones(shape[1], dtype)
+    one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
 
     def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
         made = empty(shape, dtype)
@@ -339,18 +338,15 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         along((gapless(g), gapless(x), weight, *map(gapless, others), made), *shape)
         return made
 
-    def by_weight(g: Array, others: Any, x: Array) -> Array:
-        total, (mean, deviation) = np.empty(shape[1], dtype), others
+    def by_parameters(g: Array, others: Any, x: Array) -> tuple[Array, Array]:
+        by_weight, by_bias = np.empty(shape[1], dtype), np.empty(shape[1], dtype)
+        mean, deviation = others
         scale = np.divide(dtype.type(1), deviation)
-        down((gapless(g), gapless(x), gapless(mean), gapless(scale), total), *shape, 1.0)
-        return total
+        given = gapless(g), gapless(x), gapless(mean), gapless(scale)
+        down((*given, by_weight, by_bias), *shape, 1.0)
+        return by_weight, by_bias
 
-    def by_bias(g: Array) -> Array:
-        total = np.empty(shape[1], dtype)
-        add((gapless(g), total), *shape, 1.0)
-        return total
-
-    return by_input, by_weight, by_bias
+    return by_input, by_parameters, None
 
 
 def rms_norm(facts: Facts) -> Run | None:

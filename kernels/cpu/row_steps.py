@@ -94,10 +94,10 @@ class Row(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """A kernel that adds up text's values of all rows, times `a`, in its last operand, `total`."""
+    """A kernel that adds up texts' values of all rows, times `a`, in operands of their names."""
 
     operands: tuple[tuple[str, Kind], ...]
-    text: str
+    texts: tuple[tuple[str, str], ...]
 
 
 class Short(NamedTuple):
@@ -114,9 +114,12 @@ def row(operands: str, *steps: Step) -> Row:
     return Row(_operands(operands), steps)
 
 
-def columns(operands: str, text: str) -> Columns:
-    """Return the Columns of operands such as "g mean:numbers", to which `total` comes."""
-    return Columns(_operands(f"{operands} total:totals"), text)
+def columns(operands: str, **texts: str) -> Columns:
+    """Return the Columns of operands such as "g mean:numbers", to which a total for each text comes
+    by its name.
+    """
+    totals = " ".join(f"{name}:totals" for name in texts)
+    return Columns(_operands(f"{operands} {totals}"), tuple(texts.items()))
 
 
 def _operands(words: str) -> tuple[tuple[str, Kind], ...]:
@@ -155,9 +158,11 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "sum_of_short_rows": Short(_ONE_NUMBER, "sum"),
     "top_of_short_rows": Short(_ONE_NUMBER, "top"),
     "bottom_of_short_rows": Short(_ONE_NUMBER, "bottom"),
-    "sum_of_columns": columns("x", "x"),
-    "scaled_columns": columns("g x scale:numbers", "g * x * scale"),
-    "normal_columns": columns("g x mean:numbers scale:numbers", "g * ((x - mean) * scale)"),
+    "sum_of_columns": columns("x", total="x"),
+    "scaled_columns": columns("g x scale:numbers", total="g * x * scale"),
+    "normal_columns": columns(
+        "g x mean:numbers scale:numbers", by_weight="g * ((x - mean) * scale)", by_bias="g"
+    ),
     "sum": row("x total:wide", Reduce("all", "sum", "x"), Give("total", "all")),
     "squares": row("x total:wide", Reduce("all", "sum", "square(x)"), Give("total", "all")),
     "sum_of_rows": row("x out:numbers", Reduce("all", "sum", "x"), Give("out", "all * a")),

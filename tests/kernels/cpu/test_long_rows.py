@@ -333,8 +333,8 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
     facts = facts_of((eps,), x, weight, bias)
     run, gradients = long_rows.layer_norm(facts), long_rows.layer_norm_gradient(facts)
     assert run is not None and gradients is not None
-    by_input, by_weight, by_bias = gradients
-    assert by_input is not None and by_weight is not None and by_bias is not None
+    by_input, by_parameters, _ = gradients
+    assert by_input is not None and by_parameters is not None
     wide = x.astype(np.float64)
     mean, deviation = wide.mean(1, keepdims=True), np.sqrt(wide.var(1, keepdims=True) + eps)
     normal, scaled = (wide - mean) / deviation, g if weight is None else g * weight.astype(float)
@@ -345,8 +345,27 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
     for found, true in zip((out, *others), (expected, mean, deviation), strict=True):
         close(found, true, dtype, 3)
     close(by_input(g, others, x, weight), slope, dtype, 10)
-    close(by_weight(g, others, x), (g * normal).sum(0), dtype, 10)
-    close(by_bias(g), g.astype(float).sum(0), dtype)
+    by_weight, by_bias = by_parameters(g, others, x)
+    close(by_weight, (g * normal).sum(0), dtype, 10)
+    close(by_bias, g.astype(float).sum(0), dtype)
+
+
+@pytest.mark.parametrize("asking", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
+@pytest.mark.parametrize("rows", [7, 300])
+def test_layer_norm_gives_gradients_to_those_alone_who_ask(
+    rows: int, asking: tuple[int, ...]
+) -> None:
+    shapes = [(rows, 100), (100,), (100,)]
+    g, *arrays = (sample(shape, np.float32, i) for i, shape in enumerate([shapes[0], *shapes]))
+    found = []
+    for who in (asking, (0, 1, 2)):
+        x, weight, bias = (fd.tensor(a, requires_grad=i in who) for i, a in enumerate(arrays))
+        F.layer_norm(x, (100,), weight, bias).backward(fd.tensor(g))
+        found.append([x.grad, weight.grad, bias.grad])
+    for i, (one, of_all) in enumerate(zip(*found, strict=True)):
+        assert (one is not None) == (i in asking)
+        if one is not None:
+            assert fd.equal(one, of_all)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -451,5 +470,5 @@ def test_every_operand_of_a_kernel_is_named_in_its_steps(name: str) -> None:
     kernel = KERNELS[name]
     if isinstance(kernel, Short):
         return  # it has no words
-    said = kernel.text + " total" if isinstance(kernel, Columns) else repr(kernel.steps)
+    said = repr(kernel.texts if isinstance(kernel, Columns) else kernel.steps)
     assert all(operand in said for operand, _ in kernel.operands)
