@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import bool_
+from ..core.dtypes import DType, bool_, from_numpy
 from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.halves import is_half
@@ -22,7 +22,7 @@ from ..tensor.layout import Layout, memory_order
 from ..tensor.tensor import Tensor, layout_of
 from .gradients import gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, OnDevice, Way, noting_stream
+from .way import NO_WAY, OnDevice, Way, casting, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
@@ -65,8 +65,7 @@ def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, facts:
     is_one = all(layout is first for layout in others)
     if op in first.ways if is_one else (op, *others) in first.plans:
         return
-    values = set(op.tensors) - CONDITIONS
-    compute = {array.dtype for name, array in arrays if name in values}
+    compute = {array.dtype for name, array in arrays if name not in CONDITIONS}
     same = all(
         layout.dtype.numpy in compute
         for name, layout in zip(op.tensors, layouts, strict=True)
@@ -74,17 +73,35 @@ def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, facts:
     )
     way, device = _new_way(op, layouts, facts), facts.device
     way.gradients = gradients_of(op, layouts, facts)
-    if len(compute) == 1 and same:
-        if device is not CPU:
+    if len(compute) == 1:
+        if device is not CPU and same:
             way.run = _on_device(op.run_body, facts, memory_order(facts))
             way.writes_by(OnDevice(op.run_body, device))
-        elif all(layout.device is CPU for layout in layouts):
+        elif all(layout.device is CPU for layout in layouts) and (same or _may_cast(op)):
             way.run = _tried(op, [array for _, array in arrays], facts)
             way.writes_by(_writing(op, facts))
+            if not same:
+                _cast_first(way, from_numpy(*compute), [name for name, _ in arrays])
     if is_one:
         first.ways[op] = way
     else:
         first.plans.remember((op, *others), way)
+
+
+def _may_cast(op: PointwiseForm) -> bool:
+    """Return whether what op's operands are cast to follows from their layouts: not if its numbers
+    have a say, as in x.clamp(max=2.5), or a refusal that looks at values.
+    """
+    return not (op.number_names or op.looks_at_operands)
+
+
+def _cast_first(way: Way, dtype: DType, names: Sequence[str]) -> None:
+    """Let way cast operands, which the body knows by these names, before it runs."""
+    wanted = [(False, None if name in CONDITIONS else dtype) for name in names]
+    if way.run is not None:
+        way.run = casting(way.run, CPU, wanted)
+    assert way.write is not None
+    way.writes_by(casting(way.write, CPU, [*wanted, (False, None)]))  # the last is the result
 
 
 def recorded_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> Way:

@@ -159,7 +159,8 @@ def find_functions(way: Way, kernel: str, device: Device, *, keeps_order: bool, 
         _find_functions_on_cpu(way, kernel, plan)
     else:
         run = filling(way, kernel, device, order)
-        way.run = _casting(run, device, plan.compute, moved) if is_cast else run
+        wanted = [(is_moved, plan.compute) for is_moved in moved]
+        way.run = casting(run, device, wanted) if is_cast else run
         way.records = way.records and noting_stream(device)
     kinds = (plan.dtype, *[dtype for _, dtype in plan.extra_outputs])
     seen = [
@@ -172,20 +173,24 @@ def find_functions(way: Way, kernel: str, device: Device, *, keeps_order: bool, 
         way.write = _copying(way.run)
 
 
-def _casting(
-    run: Callable[..., Any], device: Device, dtype: DType | None, moved: Sequence[bool]
+@silent  # type: ignore[untyped-decorator]
+def casting(
+    run: Callable[..., Any], device: Device, wanted: Sequence[tuple[bool, DType | None]]
 ) -> Callable[..., Any]:
-    """Return run for operands that are first brought to device, and to the dtype it computes in."""
+    """Return run for operands that are brought to device, and cast, first: of each, wanted says
+    whether it comes from another device, and to which dtype it is cast.
+    """
     backend, index = backend_of(device.type), device.index
 
-    def bring(array: Any, is_moved: bool) -> Any:
+    def bring(array: Any, is_wanted: tuple[bool, DType | None]) -> Any:
+        is_moved, dtype = is_wanted
         if array is None:
             return None
         if is_moved:
             array = backend.from_numpy(array, index)
         return array if dtype is None else as_array(backend, array, dtype.numpy, index)
 
-    return lambda *arrays: run(*map(bring, arrays, moved))
+    return lambda *arrays: run(*map(bring, arrays, wanted))
 
 
 @silent  # type: ignore[untyped-decorator]

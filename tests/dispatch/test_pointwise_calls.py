@@ -18,6 +18,8 @@ from tests.dispatch.paths import general_calls, gradient_of
 
 F = fd.nn.functional
 MASK = fd.tensor(np.arange(12).reshape(3, 4) % 3 == 0)
+COUNTS = fd.tensor(np.arange(4))
+TWO = fd.tensor(2.0, dtype=fd.float64)
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "clamp": lambda x: x.clamp(-0.5, 0.5),
@@ -35,6 +37,10 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "0d": lambda x: x.sum() * x.mean(),
     "transposed": lambda x: x.t() * x.t(),
     "mixed": lambda x: x * x.t().contiguous().t(),
+    "of a mask": lambda x: x * MASK,
+    "of a row of counts": lambda x: COUNTS - x,
+    "of another dtype without axes": lambda x: x / TWO,
+    "of a half type": lambda x: x + x.detach().half(),
     "column": lambda x: x[:, :1].contiguous() * x[0],
 }
 every_call = pytest.mark.parametrize("name", CALLS)
@@ -180,3 +186,27 @@ def test_out_and_refusals_work_after_short_calls() -> None:
         fd.where(MASK, x, "three")
     with pytest.raises(RuntimeError):
         x.clamp()
+
+
+def test_a_number_that_a_dtype_does_not_hold_is_refused_each_time() -> None:
+    x, mask = fd.ones(2, dtype=fd.uint8), fd.tensor([True, False])
+    assert x.masked_fill(mask, fd.tensor(3)).tolist() == [3, 1]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="without overflow: 300"):
+            x.masked_fill(mask, fd.tensor(300))
+
+
+def test_a_number_that_lifts_a_dtype_lifts_that_of_its_own_call_alone() -> None:
+    x = fd.tensor([1, 3], dtype=fd.uint8)
+    for _ in range(2):
+        assert x.clamp(max=2.5).tolist() == [1.0, 2.5]
+        assert x.clamp(max=2).dtype is fd.uint8
+
+
+def test_what_is_cast_is_written_in_place_and_into_out_on_the_short_path() -> None:
+    x, out = fd.ones(4), fd.empty(4)
+    for _ in range(2):
+        x.add_(COUNTS), fd.mul(COUNTS, x, out=out)
+    with general_calls(PointwiseOp) as went:
+        x.add_(COUNTS), fd.mul(COUNTS, x, out=out)
+    assert (went, x.tolist(), out.tolist()) == ([], [1, 4, 7, 10], [0, 4, 14, 30])

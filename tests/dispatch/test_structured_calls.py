@@ -38,6 +38,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "cumsum": lambda x: x.cumsum(1),
     "norm": lambda x: x.norm(),
     "softmax": lambda x: F.softmax(x, 1),
+    "softmax in another dtype": lambda x: F.softmax(x, 1, dtype=fd.float64),
+    "sum in another dtype": lambda x: x.sum(1, dtype=fd.float64),
     "softmax(0)": lambda x: F.softmax(x, 0),
     "log_softmax": lambda x: F.log_softmax(x, 1),
     "layer_norm": lambda x: F.layer_norm(x, (4,), x[0], x[1]),
