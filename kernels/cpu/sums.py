@@ -38,9 +38,13 @@ def _added_in_turn(x: Array, axes: tuple[int, ...]) -> list[int]:
         [axis for axis in range(x.ndim) if shape[axis] != 1], key=lambda axis: abs(strides[axis])
     )
     together = 0
+    # Of an array that repeats along an axis, NumPy's order follows from the result's strides.
+    repeats = any(strides[axis] == 0 for axis in order) and any(a not in axes for a in order)
     for place, axis in enumerate(order):
         inner = order[place - 1]
-        if axis not in axes or (place and strides[axis] != strides[inner] * shape[inner]):
+        if repeats or axis not in axes:
+            break
+        if place and strides[axis] != strides[inner] * shape[inner]:
             break
         together += 1
     apart = [axis for axis in order[together:] if axis in axes]

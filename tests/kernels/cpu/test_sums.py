@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,24 @@ def test_a_bias_that_many_rows_share_gets_an_exact_gradient() -> None:
     (fd.from_numpy(g) + bias).backward(fd.from_numpy(g))
     assert bias.grad is not None
     assert relative_error(bias.grad.numpy(), g.astype(np.float64).sum(0)) < TOLERANCE
+
+
+@pytest.mark.parametrize("repeated", [(1, 3), (1 << 17, 1), (1, 1)])
+@pytest.mark.parametrize("call", ["sum", "mean", "std", "norm"])
+def test_what_is_repeated_is_reduced_as_exactly(call: str, repeated: tuple[int, int]) -> None:
+    x = fd.full(repeated, 3.3).expand(1 << 17, 3)
+    n, number = 1 << 17, float(np.float32(3.3))
+    expected = {"sum": n * number, "mean": number, "std": 0.0, "norm": math.sqrt(n) * number}
+    found = getattr(x, call)(dim=0).numpy()
+    # Equal numbers are all rounded one way.
+    assert np.abs(found - expected[call]).max() <= 2 * TOLERANCE * max(expected[call], number)
+
+
+def test_a_bias_gets_an_exact_gradient_of_a_mean() -> None:
+    bias = fd.zeros(3, requires_grad=True)
+    (fd.zeros(1 << 17, 3) + bias).mean().backward()
+    assert bias.grad is not None
+    assert relative_error(bias.grad.numpy(), np.full(3, 1 / 3)) < TOLERANCE
 
 
 def test_a_layer_norm_of_long_rows_has_an_exact_gradient() -> None:
