@@ -21,6 +21,7 @@ from ...tensor.tensor import Tensor
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import id_text
+from ..rpc.message.remote_errors import text_of
 from .abort import abort_everywhere
 from .backward_pass import BackwardPass, DistGraphTask, PassState
 from .container import current_context_id, force_current_context_id, get_instance
@@ -107,7 +108,7 @@ class DistEngine:
             error = task.future.exception()
             if error is not None:
                 # At once: others may be waiting for what will not come, and this thread for them.
-                abort_everywhere(context.known_workers(), terms, str(error))
+                abort_everywhere(context.known_workers(), terms, text_of(error))
             self._finish(context, task)
 
         task.future.add_done_callback(end)
@@ -126,7 +127,7 @@ class DistEngine:
         except BaseException as error:
             if not part.fail(error) and not task.has_error:
                 # This worker's part ended well: nobody else will tell the others.
-                abort_everywhere(context.known_workers(), terms, str(error))
+                abort_everywhere(context.known_workers(), terms, text_of(error))
             self._clean_up(context, part, error)
             # The error's traceback holds this frame. See GraphTask.forget_error.
             failed = None

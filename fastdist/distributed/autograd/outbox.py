@@ -16,6 +16,7 @@ from ...devices.staging import HostCopies, wait_for
 from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent
 from ..rpc.message.metadata import Value
+from ..rpc.message.remote_errors import text_of
 from ..rpc.message.tensors import arrival_of
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import Words, numbers, refuse, texts
@@ -147,7 +148,7 @@ class Outbox:
         """Let the pass fail everywhere: this worker may have answered already that all is well."""
         error = sent.exception()
         if error is not None:
-            abort_everywhere(self.part.reached(), self.part.terms, str(error))
+            abort_everywhere(self.part.reached(), self.part.terms, text_of(error))
 
     def is_due(self, next_elements: int) -> bool:
         """Return whether to send what there is now, before a Node of so many elements runs."""

@@ -101,3 +101,20 @@ def test_an_error_of_two_arguments_comes_through_two_workers_as_it_is() -> None:
     assert str(caught.value) == "Error on Node 2: ('one', 2)"
     assert isinstance(caught.value, RuntimeError)
     assert caught.value.args == ("one", 2) and caught.value.second == 2
+
+
+def fail_without_words(grad: Tensor) -> Tensor:
+    raise NoWords("given")
+
+
+@pytest.mark.seed("E28", "E33")
+@pytest.mark.parametrize("way", ["w1", "w2"])
+@on_worker(0)
+def test_an_error_whose_text_fails_ends_the_pass_as_any_other(way: str) -> None:
+    with da.context() as context_id:
+        z = rpc.rpc_sync("w1", rpc.rpc_sync, (way, with_hook, (leaf(1) * 1, fail_without_words)))
+        with pytest.raises(RuntimeError) as caught:
+            da.backward(context_id, [z.sum()])
+    assert type(caught.value).__name__ in ("NoWords", "RemoteError")
+    assert str(caught.value).startswith(f"Error on Node {way[1]}: (its text cannot be had")
+    assert da._get_debug_info()["num_current_backward_passes"] == 0

@@ -47,6 +47,7 @@ def pack_error(
             response.pack(error)
             if response.tensors:
                 response.body, response.tensors = b"", []
+                metadata["why"] = "it holds tensors, which answers carry, but not errors"
         except BaseException as failure:  # what users' own pickling raises may be anything
             why = f"{type(failure).__name__}: {text_of(failure)}"
             metadata["why"] = _cut(f"it does not pickle there: {why}")
@@ -62,10 +63,11 @@ def unpack_error(response: Message) -> Exception:
     error: Exception
     try:
         error = response.value()
-        why = "" if isinstance(error, Exception) else metadata.get("why", "it does not pickle")
+        why = "" if isinstance(error, Exception) else "it does not pickle"
     except Exception as failure:
         why = f"{type(failure).__name__}: {failure}"
     if why:
+        why = str(metadata.get("why", why))
         error = RemoteError(
             f"Failed to create original exception type. Error msg was {why}. Original exception on "
             f"remote side was {kind!s}: {message!s}"
