@@ -8,6 +8,9 @@ them in a row 2.8 times (AMD EPYC, one thread).
 from __future__ import annotations
 
 import math
+import os
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,11 @@ from .small import Facts, Run, small
 Array = np.ndarray[Any, Any]
 # From so many numbers on a second thread is worth being called.
 _SHARED = 1 << 15
+# A fork ends SciPy's threads before it, and waits for ever if another thread gives them work then.
+_no_fork = threading.RLock()
+os.register_at_fork(
+    before=_no_fork.acquire, after_in_parent=_no_fork.release, after_in_child=_no_fork.release
+)
 
 
 def transform(x: Array, out: Array, axes: tuple[int, ...], norm: str, forward: bool) -> None:
@@ -49,20 +57,22 @@ def _transform(axes: tuple[int, ...], norm: str, forward: bool, size: int) -> Ru
 
     if len(axes) > 1:
         along_all = fft.fftn if forward else fft.ifftn
-        return lambda x: along_all(x, None, axes, norm, workers=_workers(size))
+        return lambda x: _on_threads(size, along_all, x, None, axes, norm)
     (axis,) = axes
     along = fft.fft if forward else fft.ifft
     if size < _SHARED:
         return lambda x: along(x, None, axis, norm)
-    return lambda x: along(x, None, axis, norm, workers=_workers(size))
+    return lambda x: _on_threads(size, along, x, None, axis, norm)
 
 
-def _workers(size: int) -> int:
-    if size < _SHARED:
-        return 1
-    from .launch import get_num_threads
+def _on_threads(size: int, run: Callable[..., Array], *args: Any) -> Array:
+    if size >= _SHARED:
+        from .launch import get_num_threads
 
-    return get_num_threads()
+        if (threads := get_num_threads()) > 1:
+            with _no_fork:
+                return run(*args, workers=threads)
+    return run(*args)
 
 
 _OTHER_WAY = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
@@ -89,9 +99,9 @@ def _transform_real(
 
     def run(x: Array) -> Array:
         if len(axes) == 1:
-            found: Array = rfft(x, None, axes[0], norm, workers=_workers(size))
+            found: Array = _on_threads(size, rfft, x, None, axes[0], norm)
         else:
-            found = rfftn(x, None, axes, norm, workers=_workers(size))
+            found = _on_threads(size, rfftn, x, None, axes, norm)
         if doubled:
             found[inner] *= 2
         return found
@@ -114,9 +124,9 @@ def _to_real(
             x = x.copy()
             x[inner] *= 0.5
         if len(axes) == 1:
-            found: Array = irfft(x, n, axes[0], norm, workers=_workers(size))
+            found: Array = _on_threads(size, irfft, x, n, axes[0], norm)
         else:
-            found = irfftn(x, lengths, axes, norm, workers=_workers(size))
+            found = _on_threads(size, irfftn, x, lengths, axes, norm)
         return found
 
     return run

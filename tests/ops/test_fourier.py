@@ -13,6 +13,7 @@ import fastdist as fd
 from fastdist import fft
 from fastdist.autograd.gradcheck import gradcheck, gradgradcheck
 from fastdist.core.caller_warning import forget_what_was_told
+from tests.kernels.cpu.processes import run_script
 
 
 def drawn(*shape: int, dtype: Any = fd.float64) -> fd.Tensor:
@@ -174,3 +175,32 @@ def test_each_of_a_batch_of_signals_is_cut_into_stretches_at_once() -> None:
         return fd.istft(fd.stft(one, 6, 2, window=window, return_complex=True), 6, 2, window=window)
 
     np.testing.assert_allclose(fd.vmap(there_and_back)(x).numpy(), x.numpy(), atol=1e-12)
+
+
+def test_a_fork_waits_for_transforms_on_several_threads() -> None:
+    script = """
+import os, threading, warnings
+import fastdist as fd
+warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of a fork beside threads
+fd.set_num_threads(2)
+x, ends, failed = fd.randn(200, 200), threading.Event(), []
+expected = fd.fft.fft2(x)
+def transform():
+    while not ends.is_set():
+        try:
+            assert fd.fft.fft2(x).equal(expected)
+        except Exception as error:
+            failed.append(error)
+threads = [threading.Thread(target=transform) for _ in range(4)]
+for thread in threads: thread.start()
+statuses = set()
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if fd.fft.fft2(x).equal(expected) else 1)
+    statuses.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+ends.set()
+for thread in threads: thread.join()
+print(statuses, failed)
+"""
+    assert run_script(script, NUMBA_NUM_THREADS="2") == "{0} []"
