@@ -379,5 +379,5 @@ VIEWS: dict[str, list[Case]] = {
     ],
 }
 CASES = {**ORDER, **MEASURES, **WRITES, **VIEWS}
-COVERED_BY = {"reduced": "scatter_reduce", "strided": "as_strided"}
+COVERED_BY = {"nth_along": "kthvalue", "reduced": "scatter_reduce", "strided": "as_strided"}
 ELSEWHERE = frozenset({"float_power_", "tril_indices", "triu_indices", "logspace"})

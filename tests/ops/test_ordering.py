@@ -24,6 +24,14 @@ def test_unique_keeps_each_row_with_nan() -> None:
     assert inverse.tolist() == [1, 2, 0, 0] and counts.tolist() == [2, 1, 1]
 
 
+def test_unique_puts_a_nan_of_bfloat16_last() -> None:
+    x = fd.tensor([[2.0, float("nan"), 1.0]], dtype=fd.bfloat16)
+    values, inverse = fd.unique(x, return_inverse=True)
+    assert values.dtype is fd.bfloat16 and values[:2].tolist() == [1.0, 2.0] and values[2].isnan()
+    assert inverse.tolist() == [[1, 2, 0]]
+    assert fd.unique(x, dim=1)[0, :2].tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
