@@ -20,6 +20,7 @@ from ..core.dtypes import WORDS, DType, complex_of
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.memory_format import MemoryLayout
 from ..dispatch.composite import composite
+from ..dispatch.kinds import ArgumentError
 from ..tensor.axes import DimError, normalize_axis
 from ..tensor.promotion import dtype_or_default, get_default_dtype
 from ..tensor.tensor import Tensor
@@ -289,23 +290,37 @@ def _told(dim: Any) -> Any:
     return dim
 
 
-def _listed(values: Any) -> tuple[Any, ...]:
-    return (values,) if hasattr(values, "__index__") else tuple(values)
+def _listed(name: str, values: Any) -> tuple[int, ...]:
+    """Return the integers of an argument that is one or several.
+
+    Raises  TypeError for anything else
+    """
+    given: Any = (
+        (values,) if hasattr(values, "__index__") and values.__class__ is not bool else values
+    )
+    found = f"not {type(values).__name__}"
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        wrong = [place for place, one in enumerate(given) if not hasattr(one, "__index__")]
+        if not wrong:
+            return tuple([one.__index__() for one in given])
+        kind = type(given[wrong[0]]).__name__
+        found = f"but found element of type {kind} at pos {wrong[0]}"
+    raise ArgumentError(f"argument '{name}' must be tuple of ints, {found}")
 
 
 def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
     """Return the axes that are transformed, counted from the last, and how long."""
     shape = input.facts.shape
     if dim is not None:
-        axes = tuple([_axis(one, len(shape)) for one in _listed(dim)])
+        axes = tuple([_axis(one, len(shape)) for one in _listed("dim", dim)])
         if len(set(axes)) != len(axes):
-            raise ShapeError(f"FFT dims must be unique: got {tuple(_listed(dim))}")
+            raise ShapeError(f"FFT dims must be unique: got {tuple(_listed('dim', dim))}")
     else:
         axes = tuple(range(-len(shape), 0))
     if s is None:
         lengths = [shape[axis] for axis in axes]
     else:
-        given = _listed(s)
+        given = _listed("s", s)
         if dim is None:
             if len(given) > len(shape):
                 raise ShapeError(
@@ -316,11 +331,9 @@ def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
         elif len(given) != len(axes):
             raise ShapeError(
                 "When given, dim and shape arguments must have the same length: got dim "
-                f"{tuple(_listed(dim))} and s {given}"
+                f"{tuple(_listed('dim', dim))} and s {given}"
             )
-        lengths = [
-            shape[axis] if n == -1 else n.__index__() for axis, n in zip(axes, given, strict=True)
-        ]
+        lengths = [shape[axis] if n == -1 else n for axis, n in zip(axes, given, strict=True)]
     for n in lengths:
         _require_points(n)
     return axes, lengths
@@ -339,7 +352,7 @@ def _half_of(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[
     """
     input = computable(input, is_complex=True)
     axes, lengths = _some_axes(name, input, s, dim)
-    last = -1 if s is None else _listed(s)[-1]
+    last = -1 if s is None else _listed("s", s)[-1]
     n = 2 * (input.facts.shape[axes[-1]] - 1) if last == -1 else lengths[-1]
     _require_points(n)
     lengths[-1] = n // 2 + 1
@@ -419,7 +432,9 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
 def _shifted(input: Tensor, dim: Any, by: Any) -> Tensor:
     shape = input.facts.shape
     dims = (
-        range(-len(shape), 0) if dim is None else [_axis(one, len(shape)) for one in _listed(dim)]
+        range(-len(shape), 0)
+        if dim is None
+        else [_axis(one, len(shape)) for one in _listed("dim", dim)]
     )
     if not dims:
         raise ShapeError("`shifts` required: there is no axis along which to move")

@@ -204,3 +204,23 @@ for thread in threads: thread.join()
 print(statuses, failed)
 """
     assert run_script(script, NUMBA_NUM_THREADS="2") == "{0} []"
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"s": (2.5, 3)}, "'s' must be tuple of ints, but found element of type float at pos 0"),
+        (
+            {"s": (3, None)},
+            "'s' must be tuple of ints, but found element of type NoneType at pos 1",
+        ),
+        ({"s": "a"}, "'s' must be tuple of ints, not str"),
+        ({"s": True}, "'s' must be tuple of ints, not bool"),
+        ({"s": 2.5}, "'s' must be tuple of ints, not float"),
+        ({"s": (2,), "dim": {0}}, r"'dim'.* must be "),
+    ],
+)
+def test_lengths_and_axes_that_are_no_integers_are_refused(given: Any, found: str) -> None:
+    for transform in (fft.fftn, fft.irfftn):
+        with pytest.raises(TypeError, match=found):
+            transform(fd.ones(4, 4), **given)
