@@ -66,8 +66,8 @@ def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
         return error.__dict__.get(_TOLD) or kind.__str__(error)
 
     def travels(error: Exception) -> tuple[Any, ...]:
-        rebuild, (_, args, parts) = reduce_error(error)[:2]
-        return rebuild, (kind, args, parts), error.__dict__
+        rebuild, (_, args, parts), (attributes, slots) = reduce_error(error)[:3]
+        return rebuild, (kind, args, parts), slots | attributes
 
     bases = (kind,) if issubclass(kind, RuntimeError) else (kind, GraphError)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}

@@ -18,11 +18,13 @@ from tests.distributed.autograd.programs import leaf, with_hook
 
 
 class OfTwo(Exception):
-    """Is given what it gives to Exception, and has an attribute."""
+    """Is given what it gives to Exception, and has a slot and an attribute."""
+
+    __slots__ = ("first",)
 
     def __init__(self, first: str, second: int) -> None:
         super().__init__(first, second)
-        self.second = second
+        self.first, self.second = first, second
 
 
 class OfText(Exception):
@@ -100,7 +102,7 @@ def test_an_error_of_two_arguments_comes_through_two_workers_as_it_is() -> None:
             da.backward(context_id, [z.sum()])
     assert str(caught.value) == "Error on Node 2: ('one', 2)"
     assert isinstance(caught.value, RuntimeError)
-    assert caught.value.args == ("one", 2) and caught.value.second == 2
+    assert caught.value.args == (caught.value.first, caught.value.second) == ("one", 2)
 
 
 def fail_without_words(grad: Tensor) -> Tensor:
