@@ -7,6 +7,7 @@ address. As there, a bias is for float32 and the half types alone.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import traceback
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ _WORKSPACE_BYTES = 4096
 _ALGORITHM = 0x5EED
 
 _objects: dict[int, dict[Any, Any]] = {}
+_handles = itertools.count(0xC0DE00, 16)
 # What was asked of it, by name; and the compute types of products.
 calls: list[str] = []
 computed_in: list[int] = []
@@ -38,7 +40,7 @@ def _dtype(code: int) -> np.dtype[Any]:
 
 
 def _create(place: int, **facts: Any) -> int:
-    made = 0xC0DE00 + 16 * (len(_objects) + 1)
+    made = next(_handles)
     _objects[made] = facts
     ctypes.c_void_p.from_address(place).value = made
     return _SUCCESS
