@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,12 +99,15 @@ def remember_memory() -> None:
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process holds, 0 where the system does not tell."""
+    """Return how much memory this process holds, 0 where the system does not tell. Pages of files
+    are left out: all workers share those of libraries.
+    """
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     except OSError:
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    parts = dict(line.split(":") for line in lines if line.startswith(("RssAnon", "RssShmem")))
+    return sum(int(text.split()[0]) * 1024 for text in parts.values())
 
 
 def report() -> Report:
