@@ -19,7 +19,7 @@ class Life:
         self.info = WorkerInfo(self.name, rank)
         self.record = SimpleNamespace(incarnation=next(_incarnations))
         self.is_self = rank == ME
-        self.is_dead = False
+        self.is_dead, self.why_lost = False, ""
         self.lender = None
         self.given_up: dict[int, None] = {}
 

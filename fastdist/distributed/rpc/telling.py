@@ -82,7 +82,9 @@ class Teller:
         def look(done: Future[Reply]) -> None:
             error = done.exception()
             if error is not None:
-                _log(level, failure, to, error)
+                # With one that has left meanwhile went all that it was told of.
+                if not to.is_dead or to.why_lost:
+                    _log(level, failure, to, error)
             elif then is not None:
                 then(done.value())
 

@@ -118,6 +118,18 @@ def test_a_failure_is_logged_with_the_worker_and_raises_nothing(
     assert looked == []
 
 
+@pytest.mark.parametrize("why_lost", ["", "its process is gone"])
+def test_who_leaves_before_it_is_told_is_no_failure_but_who_is_lost_is(
+    teller: Teller, others: Others, why_lost: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    life: Any = Life(7)
+    with caplog.at_level(logging.INFO, "fastdist"):
+        teller.tell(life, KIND, {}, failure="Nothing was forgotten")
+        life.is_dead, life.why_lost = True, why_lost
+        others.answers[7].set_exception(RpcError("gone"))
+    assert len(caplog.records) == bool(why_lost)
+
+
 def test_what_comes_together_is_told_together_by_kind_and_addressee(
     teller: Teller, others: Others
 ) -> None:
