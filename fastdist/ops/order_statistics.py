@@ -39,15 +39,16 @@ def _axis(name: str, input: Tensor, dim: Any) -> int:
 
 def _nth(input: Tensor, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return values and indices of what is at places when input is in order along axis."""
-    values, indices = nth_along.public(input, places, axis)
-    if keepdim or not values.facts.shape:
-        return values, indices
-    return values.squeeze(axis), indices.squeeze(axis)
+    return _without(axis, keepdim, *nth_along.public(input, places, axis))
 
 
 def _picked(found: Any, places: Any, axis: int, keepdim: bool) -> tuple[Any, Any]:
     """Return values and indices of sorted rows at places, which keep axis with length 1."""
-    values, indices = found[0].gather(axis, places), found[1].gather(axis, places)
+    return _without(axis, keepdim, *[one.gather(axis, places) for one in found])
+
+
+def _without(axis: int, keepdim: bool, values: Any, indices: Any) -> tuple[Any, Any]:
+    """Return both without axis, of length 1, unless it is to be kept."""
     if keepdim or not values.facts.shape:
         return values, indices
     return values.squeeze(axis), indices.squeeze(axis)
