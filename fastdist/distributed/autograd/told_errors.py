@@ -44,19 +44,21 @@ def told_on_node(error: BaseException) -> BaseException:
 
 def _rebuilt(error: Exception, text: str) -> Exception:
     (kind, args, parts), state = reduce_error(error)[1:3]
+
+    def made(kind: type[Exception]) -> Any:
+        named = rebuild_error(kind, args, parts)
+        set_error_state(named, state)
+        return named
+
     if not args or (len(args) == 1 and isinstance(args[0], str)):
         args = (text,)
     if issubclass(GraphError, kind):
         kind = GraphError
-    if issubclass(kind, RuntimeError):
-        named = rebuild_error(kind, args, parts)
-        set_error_state(named, state)
-        if str(named) == text:
-            return named  # type: ignore[return-value]
-    named = rebuild_error(_as_runtime_error(kind), args, parts)
-    set_error_state(named, state)
-    named.__dict__[_TOLD] = text
-    return named  # type: ignore[return-value]
+    named = made(kind) if issubclass(kind, RuntimeError) else None
+    if named is None or str(named) != text:
+        named = made(_as_runtime_error(kind))
+        named.__dict__[_TOLD] = text
+    return named  # type: ignore[no-any-return]
 
 
 def _as_runtime_error(kind: type[Exception]) -> type[Exception]:
