@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import bfloat16, bool_, int64
+from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -119,15 +119,15 @@ def unique(
     """
     if dim is None and input.facts.device is not CPU:
         return _unique_of_device(input, return_inverse, return_counts)
-    array = input.to_numpy()
-    if input.facts.dtype is bfloat16:
-        array = array.astype(np.float32)  # among bfloat16 NumPy finds no place for NaN
+    dtype = input.facts.dtype
+    # Among bfloat16 NumPy finds no place for NaN.
+    array = input.to_numpy().astype(dtype.computes_in.numpy, copy=False)
     if dim is not None:
         dim = _axis_of_slices(array.shape, dim)
     values, inverse, counts = np.unique(
         array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False
     )
-    values = values.astype(input.facts.dtype.numpy, copy=False)
+    values = values.astype(dtype.numpy, copy=False)
     wanted = [values, inverse.reshape(array.shape if dim is None else (-1,)), counts]
     chosen = [True, return_inverse, return_counts]
     made = [
