@@ -311,12 +311,12 @@ def _listed(name: str, values: Any) -> tuple[int, ...]:
 def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
     """Return the axes that are transformed, counted from the last, and how long."""
     shape = input.facts.shape
+    axes = tuple(range(-len(shape), 0))
     if dim is not None:
-        axes = tuple([_axis(one, len(shape)) for one in _listed("dim", dim)])
+        dim = _listed("dim", dim)
+        axes = tuple([_axis(one, len(shape)) for one in dim])
         if len(set(axes)) != len(axes):
-            raise ShapeError(f"FFT dims must be unique: got {tuple(_listed('dim', dim))}")
-    else:
-        axes = tuple(range(-len(shape), 0))
+            raise ShapeError(f"FFT dims must be unique: got {dim}")
     if s is None:
         lengths = [shape[axis] for axis in axes]
     else:
@@ -331,7 +331,7 @@ def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
         elif len(given) != len(axes):
             raise ShapeError(
                 "When given, dim and shape arguments must have the same length: got dim "
-                f"{tuple(_listed('dim', dim))} and s {given}"
+                f"{dim} and s {given}"
             )
         lengths = [shape[axis] if n == -1 else n for axis, n in zip(axes, given, strict=True)]
     for n in lengths:
