@@ -175,6 +175,38 @@ def test_empty_cache_gives_back_what_lies_between_arrays_in_a_heap() -> None:
     assert (last == 8).all()
 
 
+def test_a_large_block_is_of_huge_pages_though_a_heap_has_small_ones_for_it() -> None:
+    # Memory of the test's own tells whether huge pages are to be had.
+    script = f"""{FIRST}
+import mmap, re
+
+def huge_kib(address):
+    inside = False
+    for line in open("/proc/self/smaps"):
+        begin = re.match("([0-9a-f]+)-([0-9a-f]+) ", line)
+        if begin:
+            inside = int(begin[1], 16) <= address < int(begin[2], 16)
+        elif inside and line.startswith("AnonHugePages"):
+            return int(line.split()[1])
+
+SIZE = 40 << 20
+np.empty(30 << 20, np.uint8)  # freed: from now on glibc's heap serves what is smaller
+freed = [np.ones(1 << 20, np.uint8) for _ in range(55)]
+heap = freed[0].ctypes.data, freed[-1].ctypes.data
+freed.clear()
+block = memory.empty((SIZE,), np.dtype(np.uint8))
+block[:] = 1
+own = mmap.mmap(-1, SIZE + (2 << 20), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+own.madvise(mmap.MADV_HUGEPAGE)
+other = np.frombuffer(own, np.uint8)
+other[:] = 1
+place = block.ctypes.data
+to_be_had = huge_kib(other.ctypes.data) >= SIZE >> 10
+print(heap[0] < place < heap[1], huge_kib(place) >= to_be_had * SIZE >> 10, (block == 1).all())
+"""
+    assert run_script(script) == "True True True"
+
+
 def test_an_array_is_made_while_another_is_made() -> None:
     inner: list[np.ndarray] = []
     make = memory.maker_of((1 << 14,), FLOAT)
