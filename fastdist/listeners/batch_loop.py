@@ -36,11 +36,17 @@ def warn_of_loop(name: str) -> None:
 
 
 def loop(function: Callable[..., Any], args: Sequence[Any], level: int) -> Any:
-    """Return the results of function for each of a batch of arguments, stacked."""
+    """Return the results of function for each of a batch of arguments, stacked; of no call, none
+    of what it gives for zeros.
+    """
+    size = levels.sizes[level - 1]
+    if not size:
+        one = function(*[_nth(one, None, level) for one in args])
+        return tree_map(lambda each: STACK[0]([each])[:0], one)
     generator = default_generator_of(CPU)
     same = generator.get_state() if levels.randomness[level - 1] == "same" else None
     found = []
-    for i in range(levels.sizes[level - 1]):
+    for i in range(size):
         if same is not None:
             generator.set_state(same)
         found.append(function(*[_nth(one, i, level) for one in args]))
@@ -51,11 +57,14 @@ def _joined(found: Sequence[Any]) -> Any:
     return tree_map(lambda *column: STACK[0](list(column)), *found)
 
 
-def _nth(arg: Any, i: int, level: int) -> Any:
+def _nth(arg: Any, i: int | None, level: int) -> Any:
+    """Return what the i-th call is given; None: zeros in its place."""
     if isinstance(arg, list | tuple) and level_of(arg):
         return type(arg)([_nth(one, i, level) for one in arg])
     value = value_at(arg, level)
-    return arg if value is arg else value[i]
+    if value is arg:
+        return arg
+    return value.new_zeros(arg.facts.shape) if i is None else value[i]
 
 
 def over_batch(
@@ -83,12 +92,13 @@ def over_batch(
             "`self` is not"
         )
 
+    def anew(*given: Any) -> Any:
+        return function(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+
     def call(*given: Any) -> Any:
         levels.entering = function
         try:
-            return function(
-                *given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True))
-            )
+            return anew(*given)
         finally:
             levels.entering = None
 
@@ -104,7 +114,8 @@ def over_batch(
             return found
         except NeedsNumbers:
             warn_of_loop(name)
-    result = loop(call, given, level)
+    # A draw has entered its levels at once; what else a call holds may be a batch of an outer one.
+    result = loop(call if draws else anew, given, level)
     if name.endswith("_"):
         return args[0]  # its value was written to, a part after the other
     return tree_map(lambda one: batched(one, level), result)
@@ -123,6 +134,14 @@ def _refuse(name: str, given: Sequence[Any]) -> None:
             "vmap: We do not support batching operators that can output dynamic shape. Attempted "
             f"to vmap over aten::{name}; mask with where() instead"
         )
+
+
+def own_of_each(input: Any, others: Sequence[Any]) -> Any:
+    """Return a copy of input to be written into; one for each call, if others are a batch."""
+    level = level_of((input, *others))
+    if not level or (isinstance(input, Batched) and input.level == level):
+        return input.clone()
+    return batched(value_at(input, level, size=levels.sizes[level - 1]).clone(), level)
 
 
 def batch_like(input: Tensor, made: Tensor) -> Tensor:

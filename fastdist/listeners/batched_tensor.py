@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..core.errors import TransformError
@@ -125,6 +125,33 @@ def of_all_calls(tensor: Tensor) -> Tensor:
     while tensor.__class__ is Batched:
         tensor = tensor.value
     return tensor
+
+
+def each_call(function: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
+    """Return what function makes of each call's tensor, if it makes it of each element alone."""
+    if tensor.__class__ is Batched:
+        return batched(each_call(function, tensor.value), tensor.level)
+    return function(tensor)
+
+
+def most_of_all_calls(counts: Tensor) -> int:
+    """Return the greatest number of all calls; 0 for no call."""
+    every: Any = of_all_calls(counts)
+    return int(every.max()) if every.facts.numel else 0
+
+
+def same_in_all_calls(name: str, lengths: Tensor) -> int:
+    """Return how long the result of each call is; 0 for no call.
+
+    Raises  RuntimeError where they differ
+    """
+    most, every = most_of_all_calls(lengths), of_all_calls(lengths)
+    if every.facts.numel and bool((every != most).any()):
+        raise RuntimeError(
+            f"vmap: what {name} gives in each call is of another length, from {int(every.min())} "
+            f"to {most}: no tensor holds them all"
+        )
+    return most
 
 
 def value_at(one: Any, level: int, *, size: int | None = None) -> Any:

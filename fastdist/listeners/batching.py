@@ -6,6 +6,7 @@ which offers its operands here. See Note [Batching rules].
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -157,6 +158,8 @@ def in_first_axis(op: Any, operands: Sequence[Any], attributes: Any, level: int)
     input, *others = operands
     if level_of(others) == level:
         return one_by_one(op, operands, attributes, level)
+    if not levels.sizes[level - 1]:
+        return of_no_call(op, operands, attributes, level)
     size, n, *rest = input.value.facts.shape
     found = op.general((input.value.reshape(size * n, *rest), *others), attributes)
     return found.reshape(size, n, *found.facts.shape[1:])
@@ -192,7 +195,7 @@ def _of_all_elements(op: Any, operands: Sequence[Any], named: dict[str, Any], le
     if kept:
         given["keepdim"] = False
     if len(value.facts.shape) != 2:
-        value = value.reshape(size, -1)
+        value = value.reshape(size, math.prod(value.facts.shape[1:]))
     found = op.general((value,), tuple(given.values()))
     return found.reshape(size, *(1,) * len(_shape(operands[0]))) if kept else found
 
@@ -204,6 +207,13 @@ def _of_scalars(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], l
     if isinstance(found, tuple):
         return tuple([one.reshape(-1) for one in found])
     return found.reshape(-1)
+
+
+def of_no_call(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:
+    """Return none of what op gives for zeros: of an op for which an axis without elements is a
+    mistake.
+    """
+    return loop(lambda *one: op.general(one, attributes), operands, level)
 
 
 def one_by_one(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], level: int) -> Any:

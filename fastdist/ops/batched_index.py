@@ -195,14 +195,6 @@ def _laid_as_named(value: Any, named: _Named, level: int) -> Any:
     return given.movedim(_axes(first + lead, count), _axes(first, count)) if lead else given
 
 
-def own_of_each(input: Any, others: Sequence[Any]) -> Any:
-    """Return a copy of input to be written into; one for each call, if others are a batch."""
-    level = level_of((input, *others))
-    if not level or (isinstance(input, Batched) and input.level == level):
-        return input.clone()
-    return batched(value_at(input, level, size=levels.sizes[level - 1]).clone(), level)
-
-
 def _tensors_in(entries: Sequence[Any]) -> int:
     return sum(isinstance(one, Tensor | list | np.ndarray) for one in entries)
 

@@ -8,7 +8,7 @@ from typing import Any
 from .activation import silu, softsign
 from .arithmetic import abs as abs_
 from .arithmetic import lerp
-from .complex_numbers import complex_, complex_size, imaginary_part, real_part
+from .complex_numbers import complex_of, complex_size, imaginary_part, real_part
 from .convolution_family import convolve, convolve_back, correlate
 from .creation import ones_like, zeros_like
 from .losses import absolute_difference
@@ -93,7 +93,7 @@ lerp.of_complex = _lerp
 def _by_parts(op: Any) -> None:
     def of_complex(input: Any, *attributes: Any) -> Any:
         parts = [op.general((part,), attributes) for part in _parts(input)]
-        return complex_(*parts)
+        return complex_of(*parts)
 
     op.of_complex = of_complex
 
@@ -116,7 +116,7 @@ def _by_products(op: Any) -> None:
         (re, im), (w_re, w_im) = _parts(input), _parts(weight)
         # Three products in the place of four, as PyTorch takes them.
         a, b = product(re, w_re), product(im, w_im)
-        found = complex_(a - b, product(re + im, w_re + w_im) - a - b)
+        found = complex_of(a - b, product(re + im, w_re + w_im) - a - b)
         if not bias or bias[0] is None:
             return found
         return found + bias[0].reshape(-1, *(1,) * (len(found.facts.shape) - 2))

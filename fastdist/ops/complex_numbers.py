@@ -113,7 +113,7 @@ def imaginary_part(input: Tensor) -> Tensor:
 
 
 @composite(method=False, name="complex", takes_out=True, node="complex")
-def complex_(real: Tensor, imag: Tensor) -> Tensor:
+def complex_of(real: Tensor, imag: Tensor) -> Tensor:
     """Return complex numbers of their parts, which broadcast and are of one dtype.
 
     Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
@@ -141,7 +141,7 @@ def _paired(real: Tensor, imag: Tensor) -> Tensor:
 @composite(method=False, takes_out=True, node="polar")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Return the complex numbers at a distance from 0 and an angle, in radians."""
-    return complex_(abs * angle.cos(), abs * angle.sin())
+    return complex_of(abs * angle.cos(), abs * angle.sin())
 
 
 # The masks below keep gradients at 0 what they are in PyTorch: 0.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.structured import Plan, structured
-from ..listeners.batched_tensor import level_of
-from ..listeners.batching import in_first_axis, whole
+from ..listeners.batched_tensor import level_of, levels
+from ..listeners.batching import in_first_axis, of_no_call, whole
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
 
@@ -225,6 +225,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     """Let the calls be groups where each has a weight of its own."""
     if level_of(operands[1:]) < level:
         return in_first_axis(op, operands, attributes, level)
+    if not levels.sizes[level - 1]:
+        return of_no_call(op, operands, attributes, level)
     (input, weight, bias), (*how, groups) = whole(operands, level), attributes
     size, n = input.facts.shape[:2]
     _, out, *kernel = weight.facts.shape
@@ -237,6 +239,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @correlate.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    if not levels.sizes[level - 1]:
+        return of_no_call(op, operands, attributes, level)
     (grid, image), (*how, groups) = whole(operands, level), attributes
     size = grid.facts.shape[0]
     given = (_with_channels(grid), _with_channels(image))

@@ -11,7 +11,7 @@ from ..core.dtypes import DType, bool_, float32, float64, from_numpy, int32, int
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
-from ..listeners.batched_tensor import level_of, levels, value_at
+from ..listeners.batched_tensor import level_of, levels, of_all_calls, same_in_all_calls, value_at
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import full, ones, zeros
@@ -35,7 +35,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, rows = (value_at(one, level, size=size) for one in operands)
     if level_of(operands[1:]) < level and len(rows.facts.shape) == 2:
         return op.general((input.contiguous(), operands[1]), attributes)
-    flat = input if len(rows.facts.shape) > 2 else input.reshape(size, -1)
+    flat = input if len(rows.facts.shape) > 2 else input.reshape(size, operands[0].facts.numel)
     return op.general((flat.contiguous(), rows.contiguous()), attributes).reshape(input.facts.shape)
 
 
@@ -191,7 +191,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "bincount only supports 1-d non-negative integral inputs.: got one of shape "
             f"{layout.shape} and dtype {layout.dtype.name}"
         )
-    low, high = ends_of(input) if layout.numel else (0, -1)
+    every = of_all_calls(input)
+    low, high = ends_of(every) if every.facts.numel else (0, -1)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
     if minlength < 0:
@@ -203,7 +204,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "weights should be 1-d and have the same length as input, got shapes "
             f"{weights.facts.shape} and {layout.shape}"
         )
-    if layout.device is CPU:
+    is_batch = level_of((input, weights)) > 0
+    if is_batch and layout.numel:
+        high = same_in_all_calls("bincount", input.max().clamp(min=minlength - 1) + 1) - 1
+    if layout.device is CPU and not is_batch:
         return _counted_by_numpy(input, weights, minlength)
     how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}
     given = ones(layout.shape, **how) if weights is None else weights.detach().to(float64)

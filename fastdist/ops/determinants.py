@@ -15,7 +15,7 @@ from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
-from .complex_numbers import complex_, conjugate, imaginary_part, real_part
+from .complex_numbers import complex_of, conjugate, imaginary_part, real_part
 from .creation import ones, zeros_like
 from .joining import cat
 from .linear_systems import inverse_parts
@@ -118,7 +118,7 @@ def _(grads: Any, input: Any, outs: Any) -> Any:
     if by_sign is not None and input.facts.dtype.is_complex:
         # A sign is turned by what the logarithm has of an imaginary part; a real one stands still.
         turn = imaginary_part(conjugate(by_sign) * outs[1])
-        g = complex_(zeros_like(turn) if g is None else g, -turn)
+        g = complex_of(zeros_like(turn) if g is None else g, -turn)
     if g is None:
         return None
     return g[..., None, None] * inverse_parts.public(input)[0].mH

@@ -154,8 +154,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """
     if tensor.facts.dtype is not int64:
         raise DTypeError("one_hot is only applicable to index tensor of type LongTensor.")
-    if tensor.facts.numel and (tensor.facts.device is CPU or num_classes == -1):
-        low, high = ends_of(of_all_calls(tensor))
+    every = of_all_calls(tensor)
+    if every.facts.numel and (tensor.facts.device is CPU or num_classes == -1):
+        low, high = ends_of(every)
         if low < 0:
             raise RuntimeError("Class values must be non-negative.")
         most = high + 1
@@ -166,7 +167,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
                 f"Class values must be smaller than num_classes.: the largest is {most - 1}, "
                 f"num_classes is {num_classes}"
             )
-    elif num_classes <= 0 and not tensor.facts.numel:
+    elif num_classes <= 0 and not every.facts.numel:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
     classes: Any = arange(num_classes, device=tensor.facts.device)
     return (tensor.unsqueeze(-1) == classes).to(int64)  # type: ignore[no-any-return]

@@ -11,11 +11,13 @@ import numpy as np
 from ..core.dtypes import WORDS, int32, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
+from ..listeners.batched_tensor import Batched, most_of_all_calls, of_all_calls
 from ..tensor.tensor import Tensor
+from .counting import searchsorted
 from .creation import full, tensor, zeros
 from .embedding import bound_norms, divide_gradient, frequency, has_gradient, sparse_rows
 from .indexing import require_index, select_slices
-from .joining import narrow
+from .joining import cat, narrow
 from .ranges import arange
 
 
@@ -93,28 +95,46 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
         entries: Any = arange(count * n, dtype=int64, device=device)
         each = max(n, 1)
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
-    n, starts = input.facts.shape[0], np.array(offsets.tolist(), np.int64)
-    if include_last and not len(starts):
-        raise ShapeError("include_last_offset: number of offset should be at least 1")
-    if len(starts) and starts[0] != 0:
-        raise ShapeError(
-            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-            f"position 0. However, got {starts[0]}"
-        )
-    if len(starts) and starts[-1] > n:
-        raise ShapeError(
-            f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of "
-            f"{starts[-1]}"
-        )
-    if (np.diff(starts) < 0).any():
-        raise ShapeError(f"offsets has to rise: bags would overlap in {starts.tolist()}")
-    count = len(starts) - bool(include_last)
+    n, count = input.facts.shape[0], offsets.facts.shape[0]
+    _require_rising(of_all_calls(offsets).to_numpy(), n, include_last)
+    if offsets.__class__ is Batched and count:
+        return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
+    starts = offsets.to_numpy().astype(np.int64)
     # What stands behind the last bag goes to one more, which is left out.
-    lengths = np.diff(np.append(starts, n)) if len(starts) else np.array([n])
+    lengths = np.diff(np.append(starts, n)) if count else np.array([n])
     of_entry = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     numbers = [tensor(one, dtype=int64, device=device) for one in (of_entry, place)]
-    return _Bags(count, int(lengths.max(initial=0)), *numbers)
+    return _Bags(count - bool(include_last), int(lengths.max(initial=0)), *numbers)
+
+
+def _bags_of_each(starts: Any, n: int, number: int) -> _Bags:
+    """Return the bags of each call."""
+    entries = arange(n, dtype=int64, device=starts.facts.device)
+    of_entry: Any = searchsorted(starts, entries, right=True) - 1
+    ends = cat([starts[1:], entries[-1:] + 1 if n else starts[:1]], 0)
+    place = entries - select_slices.public(starts, of_entry, 0)
+    return _Bags(number, most_of_all_calls((ends - starts).max()), of_entry, place)
+
+
+def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) -> None:
+    """Raise RuntimeError unless each row says where bags of n entries begin."""
+    if include_last and not starts.shape[-1]:
+        raise ShapeError("include_last_offset: number of offset should be at least 1")
+    if not starts.size:
+        return
+    first, last = starts[..., 0].max(), starts[..., -1].max()
+    if (starts[..., 0] != 0).any():
+        raise ShapeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+            f"position 0. However, got {first}"
+        )
+    if last > n:
+        raise ShapeError(
+            f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {last}"
+        )
+    if (np.diff(starts) < 0).any():
+        raise ShapeError(f"offsets has to rise: bags would overlap in {starts.tolist()}")
 
 
 def _sums(rows: Any, bags: _Bags) -> Any:
@@ -142,7 +162,7 @@ def _greatest(rows: Any, bags: _Bags, counted: Any) -> Any:
         return _sums(rows, bags)
     if counted is not None:
         rows = rows.masked_fill(counted.logical_not(), -math.inf)
-    count, longest, width = bags.number + 1, bags.longest, layout.shape[1]
+    count, longest, width = bags.number + 1, max(bags.longest, 1), layout.shape[1]
     beside = full((count * longest, width), -math.inf, dtype=layout.dtype, device=layout.device)
     places = bags.of_entry * longest + bags.place
     found = beside.index_copy(0, places, rows).reshape(count, longest, width).max(1)[0]

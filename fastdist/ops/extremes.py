@@ -123,7 +123,7 @@ def _of_all(op: StructuredOp) -> None:
 
     @op.batches
     def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
-        flat = operands[0].value.reshape(levels.sizes[level - 1], -1)
+        flat = operands[0].value.reshape(levels.sizes[level - 1], operands[0].facts.numel)
         return flat.amax(1) if op is max_of_all else flat.amin(1)
 
     def are_it(input: Any, out: Any) -> Any:

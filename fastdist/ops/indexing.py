@@ -13,6 +13,7 @@ from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import zeros_like
+from ..listeners.batch_loop import own_of_each
 from ..listeners.batched_tensor import level_of, levels, of_all_calls
 from ..listeners.batching import along_axes, one_by_one, whole
 from ..tensor.axes import DimError, normalize_axis
@@ -290,7 +291,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     places = index.value
     if level_of((input,)) < level:  # one table for all calls
         found = op.general((input, places.reshape(-1)), (axis,))
-        return found.reshape(*shape[:axis], size, -1, *shape[axis + 1 :]).movedim(axis, 0)
+        lengths = (*shape[:axis], size, index.facts.numel, *shape[axis + 1 :])
+        return found.reshape(lengths).movedim(axis, 0)
     each = from_array(np.arange(size).reshape(size, 1)).to(places.device)
     return input.value.movedim(axis + 1, 1)[(each, places)].movedim(1, axis + 1)
 
@@ -456,7 +458,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
     _require_slices(input, axis, places.facts.numel, source)
     places = _not_counted_from_behind(places, shape[axis] if shape else 1, axis)
     # Of several slices for one place the last one stays.
-    copy: Any = input.clone()
+    copy: Any = own_of_each(input, (source, places)) if levels.depth else input.clone()
     part = copy if shape else copy.reshape(1)
     part[(slice(None),) * axis + (places,)] = source
     return copy  # type: ignore[no-any-return]

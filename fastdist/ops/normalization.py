@@ -177,14 +177,15 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     input, weight, *biases = operands
     size = levels.sizes[level - 1]
     rows = value_at(input, level, size=size)
-    flat = rows.reshape(-1, rows.facts.shape[-1])
+    count, n = count_elements(input.facts.shape[:-1]), input.facts.shape[-1]
+    flat = rows.reshape(size * count, n)
     out, *others = op.general((flat, *[None] * (1 + len(biases))), attributes)
     found = batched(out.reshape(rows.facts.shape), level)
     if weight is not None:
         found = found * weight
     for bias in biases:
         found = found if bias is None else found + bias
-    return value_at(found, level), *[one.reshape(size, -1, 1) for one in others]
+    return value_at(found, level), *[one.reshape(size, count, 1) for one in others]
 
 
 def _by_root(input: Any, eps: float) -> tuple[Any, Any]:

@@ -81,7 +81,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if dims is not None and dims != () and shape:
         axes = [normalize_axis("roll", axis, len(shape)) + 1 for axis in _whole("dims", dims)]
         return op.general((value,), (shifts, tuple(axes)))
-    flat = value.reshape(value.facts.shape[0], -1)
+    flat = value.reshape(value.facts.shape[0], operands[0].facts.numel)
     return op.general((flat,), (shifts, 1)).reshape(value.facts.shape)
 
 

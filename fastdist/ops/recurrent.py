@@ -14,6 +14,7 @@ from ..dispatch.differentiated import has_tangents
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import tls
+from ..listeners.batched_tensor import level_of, levels, value_at
 from ..tensor.tensor import Tensor
 from .creation import zeros_like
 from .joining import cat, narrow
@@ -143,6 +144,34 @@ def _(
     kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
     numbers = (cell, batch_sizes, reverse)
     return Plan((rows, hidden), dtype, numbers, compute=wide, extra_outputs=(*last, *kept))
+
+
+@recurrent_sequence.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Walk the sequences of all calls side by side; where calls have weights of their own, step by
+    step, each step of all calls at once.
+    """
+    gates, hx, cx, weight, bias = operands
+    size = levels.sizes[level - 1]
+    cell, batch_sizes, reverse = attributes
+    if level_of((weight, bias)) == level:
+        found, h, c = _walk_by_ops(gates, hx, cx, weight, bias, None, attributes)
+        none = narrow(found, 0, 0, 0)  # what else there is is for the kernel's gradient
+        results = found, h, narrow(h, 0, 0, 0) if c is None else c, none, none
+        return tuple([value_at(one, level, size=size) for one in results])
+    # Of each step the first sequences go on, so those of one place in all calls stand together.
+    given = [o if o is None else _side_by_side(o, level) for o in (gates, hx, cx)]
+    counts = tuple([count * size for count in batch_sizes])
+    results = op.general((*given, weight, bias), (cell, counts, reverse))
+    rows, batch = gates.facts.shape[0], hx.facts.shape[0]
+    lengths = rows, batch, 0 if cx is None else batch, rows, rows
+    pairs = zip(results, lengths, strict=True)
+    return tuple([one.reshape(n, size, *one.facts.shape[1:]).movedim(1, 0) for one, n in pairs])
+
+
+def _side_by_side(x: Any, level: int) -> Any:
+    value = value_at(x, level, size=levels.sizes[level - 1]).movedim(0, 1)
+    return value.reshape(value.facts.shape[0] * value.facts.shape[1], *value.facts.shape[2:])
 
 
 @recurrent_sequence.vjp("gates", "hx", "cx", "weight", "bias")

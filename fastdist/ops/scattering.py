@@ -9,6 +9,8 @@ from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
+from ..listeners.batch_loop import own_of_each
+from ..listeners.batched_tensor import levels, most_of_all_calls
 from ..tensor.axes import DimError, normalize_axis
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
@@ -44,10 +46,10 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     chosen: Any = mask.expand(shape)
     places = chosen.reshape(-1).cumsum(0) - 1
     looks = not is_seen_by_kernels_alone(chosen)
-    if looks and int(chosen.sum()) > source.facts.numel:
+    if looks and (most := most_of_all_calls(chosen.sum())) > source.facts.numel:
         raise ShapeError(
             "Number of elements of source < number of ones in mask: source has "
-            f"{source.facts.numel}, mask has {int(chosen.sum())}"
+            f"{source.facts.numel}, mask has {most}"
         )
     if not chosen.facts.numel or (looks and not source.facts.numel):
         return input.expand(shape).clone()
@@ -83,7 +85,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 def _written(input: Any, src: Tensor, view: Any) -> Tensor:
     """Return a copy of input with src in the part of it that view, a function, returns."""
-    copy = input.clone()
+    copy = own_of_each(input, (src,)) if levels.depth else input.clone()
     part = view(copy)
     if part.facts.shape != src.facts.shape:
         raise ShapeError(

@@ -14,6 +14,7 @@ from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..core.memory_format import contiguous_format
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..listeners.batched_tensor import Batched, most_of_all_calls, same_in_all_calls
 from ..tensor.axes import normalize_axis
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
@@ -157,8 +158,10 @@ def repeat_interleave(
         input, dim = input.reshape(-1), 0
     axis = normalize_axis("repeat_interleave", dim, len(input.facts.shape))
     length = input.facts.shape[axis]
-    if isinstance(repeats, Tensor) and repeats.facts.device is not CPU:
-        places = _repeated_on_device(repeats, length, output_size)
+    if isinstance(repeats, Tensor) and (
+        repeats.__class__ is Batched or repeats.facts.device is not CPU
+    ):
+        places = _repeated_by_ops(repeats, length, output_size)
         return input.index_select(axis, places)
     places = np.repeat(np.arange(length), _repeats(repeats, length))
     if output_size is not None and output_size != len(places):
@@ -192,17 +195,21 @@ def _require_repeats(shape: Shape, length: int) -> None:
         )
 
 
-def _repeated_on_device(repeats: Any, length: int, output_size: int | None) -> Any:
+def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
     """Return the place of each slice as often as it is repeated. Waits once for the device, for
     their number, unless that is output_size, which is taken on trust.
+
+    Raises  RuntimeError for calls of a batch that repeat to several lengths
     """
     layout = repeats.facts
     if layout.dtype not in (int32, int64) and layout.numel:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {layout.dtype.name}")
     _require_repeats(layout.shape, length)
+    if layout.device is CPU and (least := -most_of_all_calls(-repeats)) < 0:
+        raise ShapeError(f"Repeats must be non-negative, got {least}")
     ends = repeats.reshape(-1).expand(length).cumsum(0)
     if output_size is None:
-        output_size = int(ends[-1]) if length else 0
+        output_size = same_in_all_calls("repeat_interleave", ends[-1]) if length else 0
     numbers = arange(output_size, device=layout.device)
     return searchsorted(ends, numbers, right=True).clamp(max=max(length - 1, 0))
 

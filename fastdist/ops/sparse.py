@@ -20,10 +20,14 @@ from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.modes import modes, no_grad, tls
 from ..graph.node import Node, node_of, raise_changed, raise_released
 from ..graph.recording import begin_node
+from ..listeners.batched_tensor import level_of, levels
+from ..listeners.batching import whole
 from ..listeners.sparse_rules import is_sparse
 from ..tensor.sparse import Coo, SparseLayout, joined
 from ..tensor.tensor import Tensor, layout_of, wrap
-from .creation import zeros
+from .creation import full, zeros
+from .joining import cat
+from .ranges import arange
 
 Gradients = Callable[[Any], Sequence[Any]]
 Tangent = Callable[[list[Any], list[Any]], Any]
@@ -148,6 +152,27 @@ def gather_add(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | 
 @gather_add.plan
 def _(input: Tensor, starts: Tensor, places: Tensor, weights: Tensor | None) -> Plan:
     return Plan((starts.facts.shape[0] - 1, input.facts.shape[1]), input.facts.dtype)
+
+
+@gather_add.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Lay the calls' rows, and their sums, one behind another."""
+    size = levels.sizes[level - 1]
+    if level_of(operands[1:]) < level:  # the same sums of other columns
+        value = operands[0].value.movedim(0, 1)
+        n, _, width = value.facts.shape
+        found = op.general((value.reshape(n, size * width), *operands[1:]), attributes)
+        return found.reshape(found.facts.shape[0], size, width).movedim(1, 0)
+    input, starts, places, weights = whole(operands, level)
+    (_, n, width), count = input.facts.shape, places.facts.shape[1]
+    how: Any = {"dtype": int64, "device": input.facts.device}
+    number = arange(size, **how).unsqueeze(1)
+    rows = input.reshape(size * n, width)
+    # Each call's sums, and one of what is between its last and the next one's first.
+    bounds = cat([(starts + number * count).reshape(-1), full((1,), size * count, **how)], 0)
+    given = None if weights is None else weights.reshape(-1)
+    found = op.general((rows, bounds, (places + number * n).reshape(-1), given), attributes)
+    return found.reshape(size, starts.facts.shape[1], width)[:, :-1]
 
 
 _DIGIT = 15  # bits of an int16 that is not negative: NumPy sorts these in linear time

@@ -15,7 +15,7 @@ from ..dispatch.differentiated import is_differentiated
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
 from . import return_types
-from .complex_numbers import complex_, imaginary_part, real_part
+from .complex_numbers import complex_of, imaginary_part, real_part
 from .creation import zeros, zeros_like
 from .joining import cat
 from .matrix_checks import require_computable, require_computed, require_matrix, require_square
@@ -238,7 +238,7 @@ def _by_phases(turned: Any, turned_right: Any, values: Any) -> Any:
             "making it ill-defined: take what does not, such as abs() of the vectors."
         )
     turn = (by_left - by_right) / (2 * values)
-    return complex_(zeros_like(turn), turn)
+    return complex_of(zeros_like(turn), turn)
 
 
 @svd_parts.jvp
@@ -253,7 +253,7 @@ def _(input_t: Any, input: Any, outs: Any, full_matrices: bool) -> Any:
     by_right = right.mH @ ((turned + turned.mH) / apart)
     if met.facts.dtype.is_complex:
         turn = imaginary_part(met.diagonal(dim1=-2, dim2=-1)) / (2 * values)
-        turn = complex_(zeros_like(turn), turn).unsqueeze(-2)
+        turn = complex_of(zeros_like(turn), turn).unsqueeze(-2)
         by_u, by_right = by_u + u * turn, by_right - right.mH * turn
     if m > k:
         outside = input_t @ right.mH / values.unsqueeze(-2)

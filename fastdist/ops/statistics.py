@@ -12,7 +12,7 @@ from ..tensor.axes import DimError, normalize_axis
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Tensor
-from .complex_numbers import complex_, conjugate, imaginary_part, real_part
+from .complex_numbers import complex_of, conjugate, imaginary_part, real_part
 from .joining import narrow
 from .products import scaled
 
@@ -98,7 +98,7 @@ def corrcoef(input: Tensor) -> Tensor:
     spread = found.diagonal().sqrt()
     found = found / spread.unsqueeze(1) / spread.unsqueeze(0)
     if found.facts.dtype.is_complex:
-        return complex_(real_part(found).clamp(-1, 1), imaginary_part(found).clamp(-1, 1))
+        return complex_of(real_part(found).clamp(-1, 1), imaginary_part(found).clamp(-1, 1))
     return found.clamp(-1, 1)  # type: ignore[no-any-return]
 
 

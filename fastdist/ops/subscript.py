@@ -15,12 +15,13 @@ from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_, value_of
 from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
 from ..dispatch.memory import shares_memory
-from ..dispatch.op import PLAIN
+from ..dispatch.op import OPS, PLAIN
 from ..dispatch.pytorch_names import node_named
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of, zeros_like
 from ..graph.modes import modes
-from ..listeners.batched_tensor import levels
+from ..listeners.batch_loop import own_of_each
+from ..listeners.batched_tensor import Batched, levels
 from ..listeners.tracing import listener, traced
 from ..tensor.axes import DimError
 from ..tensor.broadcast import broadcast_shapes
@@ -29,7 +30,7 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
 from .basic_index import basic_index
-from .batched_index import assign_batch, indexed_batch, own_of_each
+from .batched_index import assign_batch, indexed_batch
 from .index_entries import TakenOver, axes_of, split_index
 from .indexing import select_slices
 
@@ -426,13 +427,27 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
     if size < 0:
         raise ShapeError("nonzero_static: 'size' must be an non-negative integer")
+    from .counting import searchsorted
     from .creation import full
+    from .joining import stack
+    from .ranges import arange
 
-    found = _rows_that_hold(input)[:size]
-    count, axes = found.facts.shape
-    rows: Any = full((size, axes), fill_value, dtype=int64, device=input.facts.device)
-    rows[:count] = found
-    return rows  # type: ignore[no-any-return]
+    layout = input.facts
+    if layout.device is CPU and input.__class__ is not Batched:
+        found = _rows_that_hold(input)[:size]
+        count, axes = found.facts.shape
+        rows: Any = full((size, axes), fill_value, dtype=int64)
+        rows[:count] = found
+        return rows  # type: ignore[no-any-return]
+    holds: Any = input.detach().reshape(-1) != 0
+    if not holds.facts.numel or not layout.shape:
+        return full((size, len(layout.shape)), fill_value, dtype=int64, device=layout.device)
+    # The k-th place is the first up to which k hold. So no device is waited for.
+    wanted = arange(1, size + 1, device=layout.device)
+    places = searchsorted(holds.cumsum(0), wanted)
+    columns = stack(axes_of(places.clamp(max=layout.numel - 1), layout.shape), 1)
+    is_found = (places < layout.numel).unsqueeze(1)
+    return OPS["where"].public(is_found, columns, fill_value)  # type: ignore[no-any-return]
 
 
 @composite()

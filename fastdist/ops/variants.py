@@ -13,6 +13,7 @@ from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
+from ..listeners.batched_tensor import each_call
 from ..tensor.constants import held
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
@@ -258,9 +259,13 @@ def frexp(input: Tensor) -> Any:
     """
     if not input.facts.dtype.is_floating_point:
         raise DTypeError("torch.frexp() only supports floating-point dtypes; cast with .float()")
-    found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
-    exponent = from_array(np.asarray(found)).to(input.facts.device)
+    exponent = each_call(_exponents, input)
     return return_types.frexp(ldexp(input, -exponent), exponent)
+
+
+def _exponents(input: Tensor) -> Tensor:
+    found = np.frexp(input.detach().to_numpy())[1].astype(np.int32)
+    return from_array(np.asarray(found)).to(input.facts.device)
 
 
 @composite(inplace=True)

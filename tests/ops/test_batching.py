@@ -51,6 +51,21 @@ def test_a_batch_of_calls_gives_what_each_call_gives(name: str, one: Case) -> No
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-9, atol=1e-9)
 
 
+# Of how many numbers a result is, numbers tell; of none of them, one_hot says that it cannot.
+LENGTHS = {"bincount", "repeat_interleave", "take_places"}
+
+
+@pytest.mark.parametrize(("name", "one"), ALL)
+def test_no_calls_give_no_results_of_the_shape_of_one(name: str, one: Case) -> None:
+    given = batches(name, one)[0]
+    if is_refused(name, one) or one is CASES["one_hot"][0]:
+        return
+    found = vmap(one.ours, randomness="different")(*[x.new_zeros((0, *x.shape)) for x in given])
+    expected = one.ours(*given)
+    assert found.dtype is expected.dtype and found.shape[0] == 0
+    assert found.shape[1:] == expected.shape or name in LENGTHS
+
+
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_a_batch_of_a_pointwise_op_is_one_call(row: Row) -> None:
     function = function_of(row)
@@ -83,7 +98,10 @@ ONE_BY_ONE = [
     *("avg_pool2d", "batch_norm", "conv1d", "conv2d", "conv3d", "conv_transpose1d"),
     *("conv_transpose2d", "embedding", "group_norm", "index_select", "layer_norm", "linalg.lstsq"),
     *("linalg.pinv", "linalg.solve", "masked_fill", "max_pool2d", "pad", "roll", "scatter"),
-    *("scatter_reduce", "take_along_dim", "unfold"),
+    *("scatter_reduce", "take_along_dim", "unfold", "diagonal_scatter", "embedding_bag", "frexp"),
+    *("gather_add", "gru", "gru_cell", "index_copy", "lstm", "lstm_cell", "masked_scatter"),
+    *("nonzero_static", "put", "rnn_relu", "rnn_tanh_cell", "select_scatter", "slice_scatter"),
+    *("fft.fft", "istft"),
 ]
 
 
@@ -100,6 +118,38 @@ def test_any_one_of_the_tensors_may_be_a_batch_alone(name: str) -> None:
                 warnings.filterwarnings("error", message="There is a performance drop")
                 found = vmap(one.ours, in_dims=dims)(*given)
             fd.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+NESTED = [
+    *("bincount", "embedding_bag", "frexp", "gather_add", "gru", "histogramdd", "index_copy"),
+    *("lstm", "masked_scatter", "nonzero_static", "put", "repeat_interleave", "rnn_relu_cell"),
+    *("slice_scatter", "take_places"),
+]
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_batch_of_batches_gives_what_each_call_gives(name: str) -> None:
+    for one in CASES[name]:
+        first, second = batches(name, one)
+        stacked = [fd.stack([a, b, a, b, b, a]) for a, b in zip(first, second, strict=True)]
+        nested = [x.reshape(2, 3, *x.shape[1:]).movedim(1, -1) for x in stacked]
+        found = vmap(vmap(one.ours, -1, -1))(*nested)
+        each = fd.stack([one.ours(*first), one.ours(*second)])
+        expected = each[[0, 1, 0, 1, 1, 0]].reshape(2, 3, *each.shape[1:]).movedim(1, -1)
+        fd.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_calls_whose_results_are_of_several_lengths_are_told() -> None:
+    x = fd.tensor([[0, 1], [3, 1]])
+    assert vmap(lambda x: fd.bincount(x, minlength=4))(x).tolist() == [[1, 1, 0, 0], [0, 1, 0, 1]]
+    for f in (fd.bincount, lambda x: fd.arange(2).repeat_interleave(x)):
+        with pytest.raises(RuntimeError, match=r"vmap: what .* in each call is of another length"):
+            vmap(f)(x)
+
+
+def test_negative_repeats_of_one_call_are_told() -> None:
+    with pytest.raises(RuntimeError, match="Repeats must be non-negative, got -1"):
+        vmap(lambda n: fd.arange(2).repeat_interleave(n))(fd.tensor([[1, 1], [3, -1]]))
 
 
 def test_gradients_of_each_sample_go_through_convolutions() -> None:
@@ -133,12 +183,7 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
 
 # What of the table runs one call after the other: this list may only shrink. Attention does so with
 # dropout, which draws by the place of a sample in its call.
-LOOPED = frozenset(
-    """
-    attention_in_blocks bincount embedding_bag frexp gather_add histogramdd index
-    masked_scatter nonzero_static recurrent_sequence repeat_interleave
-    """.split()  # noqa: SIM905
-)
+LOOPED = frozenset({"attention_in_blocks", "histogramdd", "index"})
 
 
 def test_only_these_functions_run_one_call_after_the_other() -> None:
