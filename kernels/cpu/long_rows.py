@@ -16,7 +16,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from fastdist.core.blas import read_cpu
+
 from .memory import maker_of
+from .row_steps import APART
 from .silence import silent
 from .small import LIMIT, TERMS, Facts, Run, ones
 
@@ -29,6 +32,10 @@ _DTYPES: Final = ("float32", "float64")
 # Rows of so many bytes at most are reduced eight at a time; longer ones are as soon read alone.
 _SHORT_BYTES: Final = 512
 _AT_A_TIME: Final = 8
+# So many bytes come from memory, where they are read in several streams, if there are so many rows.
+# A Zen 5 asks for them ahead instead (see row_code), and was not measured in streams.
+_FAR_BYTES: Final = 1 << (62 if read_cpu().family == 26 else 24)
+_MANY_ROWS: Final = 64
 _OF_SHORT_ROWS: Final = {
     "sum_of_rows": "sum_of_short_rows",
     "top": "top_of_short_rows",
@@ -126,6 +133,12 @@ def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[
     return outs
 
 
+def _apart(facts: Facts, name: str) -> str:
+    """Return the name of the loop that reads what much there is in streams, by that of its own."""
+    size_bytes = math.prod(facts.shapes[0] or ()) * int(facts.dtype.itemsize)
+    return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
+
+
 def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = None) -> Run | None:
     """Return the reduction by the loop `name` of rows; of one long row `whole` makes a number."""
     found = _reduced(facts)
@@ -138,6 +151,8 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
         return lambda x: array(make(x), dtype).reshape(final)
     if rows >= _AT_A_TIME and n * dtype.itemsize <= _SHORT_BYTES:
         name = _OF_SHORT_ROWS.get(name, name)
+    elif rows >= _MANY_ROWS and name in APART:
+        name = _apart(facts, name)
     return result_by(name, final, dtype, rows, n, a)
 
 
@@ -150,7 +165,7 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
     n, dtype, wide = found[1], facts.dtype, np.dtype(np.float64)
     final = facts.shape if facts.seen_as is None else facts.seen_as
     parts, rest = divmod(n, _PART)
-    count, whole = parts + (rest > 0), parts * _PART
+    count, whole, loop = parts + (rest > 0), parts * _PART, _apart(facts, "sum")
     # When a loop has emptied the nearer caches, np.add.reduce takes 1.5 us and this 0.6.
     add = ones(count, wide).dot if count <= TERMS else np.add.reduce
     empty, array = np.empty, np.array
@@ -160,8 +175,8 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
     def add_up(x: Array) -> Array:
         nonlocal along, behind
         if along is None or behind is None:
-            behind = _bound("sum", dtype, 1, rest)
-            along = _bound("sum", dtype, parts, _PART)
+            behind = _bound(loop, dtype, 1, rest)
+            along = _bound(loop, dtype, parts, _PART)
         x, totals = x.reshape(-1), empty(count, wide)
         along((x, totals))
         if rest:
@@ -181,7 +196,7 @@ def mean(facts: Facts) -> Run | None:
 @silent
 def extreme(facts: Facts, name: str) -> Run | None:
     """Return the greatest ("top") or the least ("bottom") over the last axes; NaN if there is."""
-    run, dtype = loop_of(name, facts.dtype), facts.dtype
+    run, dtype = loop_of(_apart(facts, name), facts.dtype), facts.dtype
     reduce = np.maximum.reduce if name == "top" else np.minimum.reduce
     return _one_number_a_row(
         facts, name, 0.0, lambda x: reduce(_of_parts(run, x, (dtype,), 0.0)[0])
@@ -197,7 +212,8 @@ def var(facts: Facts, name: str = "var_of_rows") -> Run | None:
     n = found[1]
     left = max(n - facts.numbers[1], 0.0)
     scale = 1.0 / left if left else math.inf
-    total, deviate = loop_of("sum", facts.dtype), loop_of("deviations", facts.dtype)
+    total = loop_of(_apart(facts, "sum"), facts.dtype)
+    deviate = loop_of("deviations", facts.dtype)
     number, add = facts.dtype.type, np.add.reduce
 
     def whole(x: Array) -> Any:
@@ -229,7 +245,7 @@ def norm(facts: Facts) -> Run | None:
     """Return the Euclidean norm over the last axes, or over all."""
     if facts.numbers[1] != 2.0:
         return None
-    run, add, sqrt = loop_of("squares", facts.dtype), np.add.reduce, np.sqrt
+    run, add, sqrt = loop_of(_apart(facts, "squares"), facts.dtype), np.add.reduce, np.sqrt
 
     def whole(x: Array) -> Any:
         return sqrt(add(_of_parts(run, x, (np.float64,), 0.0)[0]))

@@ -91,6 +91,8 @@ class Row(NamedTuple):
 
     operands: tuple[tuple[str, Kind], ...]
     steps: tuple[Step, ...]
+    # How many rows are taken at a time, far apart from each other.
+    streams: int = 1
 
 
 class Columns(NamedTuple):
@@ -298,3 +300,6 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Put("out", "target", "there - given"),
     ),
 }  # fmt: skip
+# Of so much that it comes from memory.
+APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
+KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]

@@ -1,0 +1,76 @@
+"""Much that comes from memory is read in several streams of rows, to the same bits as in one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+from fastdist.kernels.cpu import long_rows
+from fastdist.kernels.cpu.row_code import row_loop
+from fastdist.kernels.cpu.row_steps import APART, KERNELS, Row
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda x: x.sum(1),
+    "mean": lambda x: x.mean(1),
+    "amax": lambda x: x.amax(1),
+    "amin": lambda x: x.amin(1),
+    "norm": lambda x: x.norm(2, 1),
+    "whole sum": lambda x: x.sum(),
+    "whole max": lambda x: x.max(),
+    "whole norm": lambda x: x.norm(),
+    "whole var": lambda x: x.var(),
+}
+
+
+def sample(shape: tuple[int, ...], dtype: str) -> Any:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    x[-1, 0], x[shape[0] // 3, -1], x[shape[0] // 2, 0] = math.nan, math.inf, -math.inf
+    return x
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 70), (3, 1000), (5, 64), (64, 1), (301, 163), (66, 2113)])
+@pytest.mark.parametrize("name", APART)
+def test_rows_have_the_same_bits_in_any_number_of_streams(
+    name: str, shape: tuple[int, int], dtype: str
+) -> None:
+    x, made = sample(shape, dtype), []
+    for loop in (name, f"{name}_apart"):
+        kernel = KERNELS[loop]
+        assert isinstance(kernel, Row)
+        outs = [np.full(shape[0], 7, dtype if k == "numbers" else "f8") for _, k in kernel.operands]
+        row_loop(loop, dtype)((x, *outs[1:]), *shape, 0.5, 0.0)
+        made.append(np.stack(outs))
+    assert KERNELS[f"{name}_apart"].streams > 1  # type: ignore[union-attr]
+    np.testing.assert_array_equal(*made)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_large_is_reduced_in_streams_by_any_number_of_threads(
+    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run: list[str] = []
+    compiled = long_rows._compiled
+    monkeypatch.setattr(long_rows, "_compiled", lambda *of: (run.append(of[0]), compiled(*of))[1])
+    monkeypatch.setattr(long_rows, "_FAR_BYTES", 2 * 670 * 523 * np.dtype(dtype).itemsize)
+    # No shapes that anything else has: what runs for one is found once.
+    x, threads, far = fd.tensor(sample((671, 523), dtype)), fd.get_num_threads(), []
+    near = CALLS[name](x).numpy()
+    assert run and not any(loop.endswith("_apart") for loop in run)
+    run.clear()
+    try:
+        for count in (1, 2):
+            fd.set_num_threads(count)
+            far.append(CALLS[name](fd.cat([x, x])).numpy())
+    finally:
+        fd.set_num_threads(threads)
+    assert run and all(loop.endswith("_apart") or loop == "deviations" for loop in run)
+    np.testing.assert_array_equal(*far)
+    if near.ndim:
+        np.testing.assert_array_equal(near, far[0][:671])
