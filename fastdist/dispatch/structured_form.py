@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ..core.errors import DeclarationError
 from .declaration import defaults_of, parameter_names, require_parameters, require_word
@@ -132,6 +133,16 @@ class StructuredForm(Op):
         require_parameters(f"{self.name}: the jvp", function, known)
         self._jvp, self._jvp_needs = function, parameter_names(function)
         return function
+
+    def in_steps(self) -> Self:
+        """Return the same op but for its second gradients, which are zeros as if it were piecewise:
+        for what is linear, but differentiated in PyTorch by an op that is given the input as well.
+        """
+        made = copy(self)
+        made.piecewise, made.homes, made.fitted = True, frozenset(), set()
+        for name in ("node_class", "public", "recording"):
+            made.__dict__.pop(name, None)  # they are this op's
+        return made
 
     @property
     def may_record(self) -> bool:

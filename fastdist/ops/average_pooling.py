@@ -96,6 +96,7 @@ def _divided(sums: Any, by: Any) -> Any:
     fresh=True,
     homes="function functional",
     batch="first axis",
+    piecewise=True,
 )
 def avg_pool1d(
     input: Tensor,

@@ -9,10 +9,13 @@ from ..core.dtypes import int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
+from .indexing import gather
 from .joining import cat
 from .pool_arguments import numbers, require_dtype
 from .random import rand
 from .ranges import arange
+
+_seen = gather.in_steps()
 
 _NAMES = ("time", "height", "width")
 
@@ -78,7 +81,7 @@ def fractional_max_pool(
     windows, elements = math.prod(counts), math.prod(kernel)
     places = places.reshape((*lead, windows, elements))
     flat: Any = input.reshape((*lead, math.prod(space)))
-    seen = flat.gather(-1, places.reshape((*lead, windows * elements)))
+    seen = _seen.public(flat, -1, places.reshape((*lead, windows * elements)))
     values, where = seen.reshape((*lead, windows, elements)).max(-1)
     found = places.gather(-1, where[..., None])
     return values.reshape((*lead, *counts)), found.reshape((*lead, *counts))

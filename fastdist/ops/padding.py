@@ -15,8 +15,10 @@ from ..tensor.constants import not_held, require_held
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import full
+from .indexing import select_slices
 from .joining import narrow
 
+_taken = select_slices.in_steps()
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
@@ -45,10 +47,11 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
             "or 5"
         )
     _require_room(mode, shape, ends)
+    word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     for axis, (before, behind) in ends.items():
         places = _places(mode, shape[axis], before, behind)
-        input = input.index_select(axis, from_array(places).to(input.facts.device))
-    word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
+        index = from_array(places).to(input.facts.device)
+        input = (select_slices if word is None else _taken).public(input, index, axis)
     if word is not None:
         recorded_as(node_named(f"{word}{len(ends)}d"), input, ())
     return input

@@ -59,7 +59,8 @@ def weighed(input: Tensor, recipes: Sequence[tuple[Any, ...]], adjoint: bool = F
     """
     recipes = tuple(recipes)
     given = on_device(input.facts.device, _arrays, recipes, adjoint, input.facts.dtype)
-    return weigh.public(input, *given, recipes, adjoint)
+    op = _mean if recipes[0][0] in ("windows", "parts") else weigh
+    return op.public(input, *given, recipes, adjoint)
 
 
 @functools.lru_cache(maxsize=256)
@@ -129,3 +130,6 @@ def _(input: Tensor, table: Tensor, weights: Tensor, recipes: Any, adjoint: bool
 @weigh.vjp("input")
 def _(g: Any, recipes: Any, adjoint: bool) -> Any:
     return weighed(g, recipes, not adjoint)
+
+
+_mean = weigh.in_steps()

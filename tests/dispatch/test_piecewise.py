@@ -24,6 +24,19 @@ LAYERS: dict[str, Callable[[Any], Any]] = {
     "prelu": lambda x: F.prelu(x, fd.tensor([0.2])),
     "max_pool1d": lambda x: F.max_pool1d(x, 2),
     "max_pool2d": lambda x: F.max_pool2d(x.reshape(1, 2, 2, 2), 2),
+    "avg_pool1d": lambda x: F.avg_pool1d(x, 2),
+    "avg_pool2d": lambda x: F.avg_pool2d(x.reshape(1, 2, 2, 2), 2),
+    "avg_pool3d": lambda x: F.avg_pool3d(x.reshape(1, 2, 2, 2), 2),
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x, 3),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x.reshape(1, 2, 4), (1, 3)),
+    "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x.reshape(1, 2, 2, 2), (1, 2, 1)),
+    "interpolate area": lambda x: F.interpolate(x.reshape(1, 2, 4), size=3, mode="area"),
+    "pad reflect": lambda x: F.pad(x, (2, 1), mode="reflect"),
+    "pad reflect 2": lambda x: F.pad(x.reshape(1, 2, 4), (2, 1, 1, 0), mode="reflect"),
+    "pad replicate": lambda x: F.pad(x, (-1, 3), mode="replicate"),
+    "fractional_max_pool2d": lambda x: F.fractional_max_pool2d(
+        x.reshape(1, 2, 4), 2, output_size=(1, 2), _random_samples=fd.full((1, 1, 2), 0.5)
+    ),
     "nll_loss": lambda x: F.nll_loss(x, LABELS, reduction="none"),
 }
 every_layer = pytest.mark.parametrize("name", LAYERS)
@@ -67,6 +80,24 @@ def test_each_of_a_batch_has_its_own() -> None:
     found = fd.func.vmap(fd.func.grad(slope))(fd.tensor([-1.0, 2.0]))
     assert found.tolist() == [0.0, 2.0]
     assert fd.func.hessian(lambda x: F.relu(x).sum())(fd.ones(2)).tolist() == [[0, 0], [0, 0]]
+
+
+UNUSED: dict[str, Callable[[Any], Any]] = {
+    "means of all": lambda x: F.adaptive_avg_pool2d(x.reshape(1, 2, 4), 1),
+    "circular pads": lambda x: F.pad(x, (1, 1), mode="circular"),
+    "other interpolations": lambda x: F.interpolate(x.reshape(1, 2, 4), size=3, mode="linear"),
+    "index_select": lambda x: x.index_select(1, fd.tensor([0, 2])),
+    "gather": lambda x: x.gather(1, fd.tensor([[0, 2], [1, 1]])),
+}
+
+
+@pytest.mark.parametrize("name", UNUSED)
+def test_what_is_linear_all_through_has_none_as_in_pytorch(name: str) -> None:
+    x = inputs()
+    y = UNUSED[name](x)
+    g = fd.ones_like(y).requires_grad_()
+    (first,) = fd.autograd.grad(y, x, g, create_graph=True)
+    assert fd.autograd.grad(first.sum(), x, allow_unused=True) == (None,)
 
 
 def test_an_ordinary_pass_records_nothing_more() -> None:
