@@ -40,13 +40,17 @@ _TABLE = {
         "neg abs sign conj reciprocal square sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos"
         " tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc erfinv lgamma"
         " digamma erfcx ndtri i0e i1e bessel_j0 bessel_j1 bessel_y0 bessel_y1"
-        " scaled_modified_bessel_k0 scaled_modified_bessel_k1 floor ceil round trunc bitwise_not"
+        " scaled_modified_bessel_k0 scaled_modified_bessel_k1 airy_ai"
+        " floor ceil round trunc bitwise_not"
     ),
     (1, "bool"): "logical_not isnan isinf isfinite signbit",
     (2, "same"): (
         "add sub mul div pow floor_divide remainder fmod minimum maximum atan2 copysign hypot"
         " nextafter polygamma zeta igamma igammac gamma_slope gcd bitwise_and bitwise_or"
         " bitwise_xor bitwise_left_shift bitwise_right_shift"
+        " chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v"
+        " chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he"
+        " laguerre_polynomial_l legendre_polynomial_p"
     ),
     (2, "bool"): "eq ne lt le gt ge logical_and logical_or logical_xor",
     (3, "same"): "where",

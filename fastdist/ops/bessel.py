@@ -1,4 +1,4 @@
-"""Bessel functions beside those of special.py: of orders 0 and 1, and the spherical one."""
+"""Bessel functions beside those of special.py: of orders 0 and 1, the spherical one, and Airy's."""
 
 from __future__ import annotations
 
@@ -116,3 +116,8 @@ def modified_bessel_k1(input: Tensor) -> Tensor:
 )
 def spherical_bessel_j0(input: Tensor) -> Tensor:
     """Return sin(input) / input, 1 at 0."""
+
+
+@pointwise("airy_ai(input)", dtype="floating", homes="special", known_as="special_airy_ai")
+def airy_ai(input: Tensor) -> Tensor:
+    """Return Airy's function Ai, which as in PyTorch has no gradient."""

@@ -1,8 +1,8 @@
-"""Bessel functions of orders 0 and 1 of one number, as special.py has the others.
+"""Bessel functions of orders 0 and 1, and Airy's, of one number, as special.py has the others.
 
 Source  Abramowitz and Stegun: power series 9.1.10, 9.1.13 and 9.1.11, 9.6.10 and 9.6.11, recurrence
         9.1.27 with the sums 9.1.46, 9.1.88 and 9.1.89, asymptotic series 9.2.5 to 9.2.10, and the
-        integral 9.6.24
+        integral 9.6.24; of Airy's the equation 10.4.1 and series 10.4.59 and 10.4.60
 """
 
 from __future__ import annotations
@@ -161,8 +161,72 @@ def _bessel_k_near(order: float, x: float) -> float:
     return 1.0 / x + 0.5 * x * (logarithm * total - 0.5 * weighed)
 
 
+# Airy's function and its slope at -9, -8 ... 9, made of its power series with 60 digits.
+_AIRY = (
+    -0.022133721547341403, -0.0527050503563862, 0.18428083525050565, -0.3291451736298231,
+    0.35076100902411433, -0.07026553294928951, -0.37881429367765806, 0.22740742820168558,
+    0.5355608832923521, 0.3550280538878172, 0.13529241631288141, 0.03492413042327438,
+    0.006591139357460719, 0.0009515638512048018, 0.00010834442813607442, 9.947694360252889e-06,
+    7.492128863997167e-07, 4.6922076160992316e-08, 2.47116843087249e-09,
+)  # fmt: skip
+_AIRY_SLOPE = (
+    -0.9756639809263316, 0.9355609381983065, -0.7710081684101265, 0.3459354872813429,
+    0.32719281855444315, -0.7906285753685813, 0.3145837692165988, 0.618259020741691,
+    -0.01016056711664521, -0.2588194037928068, -0.1591474412967932, -0.05309038443365363,
+    -0.011912976705951319, -0.001958640950204179, -0.0002474138908684625, -2.4765200397034955e-05,
+    -2.008150894738792e-06, -1.3414392979067865e-07, -7.480641389658946e-09,
+)  # fmt: skip
+
+
+def airy_ai(x: float) -> float:
+    """Return Airy's function Ai, which swings below 0 and falls off above; 0 at both infinities."""
+    if x != x or abs(x) == math.inf:
+        return x if x != x else 0.0
+    return _airy_near(x) if abs(x) < 9.5 else _airy_far(x)
+
+
+def _airy_near(x: float) -> float:
+    """Return the sum of powers of the way from the nearest integer, which the equation gives."""
+    place = math.floor(x + 0.5)
+    # Two steps of the way back, one, and here: coefficients of powers of h.
+    before, last, here = 0.0, _AIRY[int(place) + 9], _AIRY_SLOPE[int(place) + 9]
+    h = x - place
+    total, power, k = last + h * here, h, 2.0
+    while k < 40.0:
+        before, last, here = last, here, (place * last + before) / (k * (k - 1.0))
+        power *= h
+        total += power * here
+        k += 1.0
+    return total
+
+
+def _airy_far(x: float) -> float:
+    """Return it by the series of powers of 1 / zeta, of which each begins to grow at some place."""
+    root = math.sqrt(abs(x))
+    zeta = abs(x) * root * 2.0 / 3.0
+    p, q, term, k = 1.0, 0.0, 1.0, 1.0
+    while abs(term) > 1e-17 and k < 30.0:
+        term *= (6.0 * k - 5.0) * (6.0 * k - 3.0) * (6.0 * k - 1.0)
+        term /= 216.0 * k * (2.0 * k - 1.0) * zeta
+        phase = k % 4.0
+        if x > 0.0:
+            p += term if phase % 2.0 == 0.0 else -term
+        elif phase % 2.0 == 1.0:
+            q += term if phase == 1.0 else -term
+        else:
+            p += term if phase == 0.0 else -term
+        k += 1.0
+    if x > 0.0:
+        return 0.5 * math.exp(-zeta) * p / math.sqrt(math.pi * root)
+    # The angle is zeta - pi / 4, without what such a difference rounds away.
+    sine, cosine = math.sin(zeta), math.cos(zeta)
+    along, across = cosine + sine, sine - cosine
+    return (along * p + across * q) / math.sqrt(2.0 * math.pi * root)
+
+
 # What vector_math has Numba compile, each after what it calls.
 COMPILED = (
     *(_bessel_near, _bessel_between, _bessel_far, bessel, bessel_j0, bessel_j1, bessel_y0),
     *(bessel_y1, _bessel_k_near, bessel_ke, scaled_modified_bessel_k0, scaled_modified_bessel_k1),
+    *(_airy_near, _airy_far, airy_ai),
 )

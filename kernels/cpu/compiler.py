@@ -44,6 +44,7 @@ _INLINED: Final = tuple(
         "polynomials",
         "special",
         "bessel",
+        "orthogonal",
         "iteration",
         "compiler",
         "parts",

@@ -27,9 +27,10 @@ _UNARY: Final = (
 _SPECIAL: Final = ("lgamma", "digamma", "erfinv", "erfcx", "ndtri", "i0e", "i1e")
 _BESSEL: Final = (
     *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"),
-    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"),
+    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "airy_ai"),
 )
 _SPECIAL_OF_TWO: Final = ("polygamma", "zeta", "igamma", "igammac", "gamma_slope")
+_ORTHOGONAL: Final = tuple([name for name in PRIMITIVES if "polynomial_" in name])
 _VECTOR: Final = (*_UNARY, "remainder", "floor_divide")
 _NEAR: Final = ("sin", "cos", "tan")
 # What a primitive is in the generated code; {T} is the dtype of the values.
@@ -96,6 +97,7 @@ _FLOATING: Final = {
     **{f: f"special.{f}(float64({{0}}))" for f in _SPECIAL},
     **{f: f"bessel.{f}(float64({{0}}))" for f in _BESSEL},
     **{f: f"special.{f}(float64({{0}}), float64({{1}}))" for f in _SPECIAL_OF_TWO},
+    **{f: f"orthogonal.{f}(float64({{0}}), float64({{1}}))" for f in _ORTHOGONAL},
 }
 
 
@@ -191,7 +193,7 @@ class Source:
             "from math import inf, nan",
             "import numpy as np",
             "from numpy import float32, float64, int8, int16, int32, int64, uint8",
-            "from fastdist.kernels.cpu import bessel, machine, special, vector_math",
+            "from fastdist.kernels.cpu import bessel, machine, orthogonal, special, vector_math",
             "from fastdist.kernels.cpu.machine import load_word, select",
             *(f"load_{d} = machine.LOAD['{d}']" for d in sorted({d.name for d in self._dtypes})),
             f"store = machine.STORE[{self._out.name!r}]",

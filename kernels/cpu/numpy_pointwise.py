@@ -18,7 +18,7 @@ import numpy as np
 
 from fastdist.core.scalar import PRIMITIVES, Body, Call, Literal, Name, Node, walk
 
-from . import bessel, special
+from . import bessel, orthogonal, special
 from .silence import define_silent, silent
 
 Array = Any
@@ -359,6 +359,8 @@ SCALAR_FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "bessel_y1": bessel.bessel_y1,
     "scaled_modified_bessel_k0": bessel.scaled_modified_bessel_k0,
     "scaled_modified_bessel_k1": bessel.scaled_modified_bessel_k1,
+    "airy_ai": bessel.airy_ai,
+    **{name: getattr(orthogonal, name) for name in PRIMITIVES if "polynomial_" in name},
     "igamma": special.igamma,
     "igammac": special.igammac,
     "gamma_slope": special.gamma_slope,

@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numba.extending import register_jitable
 
-from . import bessel, machine, polynomials, special
+from . import bessel, machine, orthogonal, polynomials, special
 from .compiler import compiled
 from .machine import copysign, fabs, fma, select
 
@@ -38,7 +38,7 @@ Function = Callable[..., Any]
 # Up to here the three-part reduction of an angle is good to the last bits.
 FAR: Final = {"float32": 2.0**28, "float64": 2.0**27}
 
-for _function in (*special.COMPILED, *bessel.COMPILED):
+for _function in (*special.COMPILED, *bessel.COMPILED, *orthogonal.COMPILED):
     register_jitable(error_model="numpy")(_function)
 
 # contract: a * b + c in one step. No flag that assumes NaN or inf away, or drops the sign of zero.

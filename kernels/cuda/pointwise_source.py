@@ -21,8 +21,9 @@ _IN_SPECIAL: Final = {"digamma", "polygamma", "zeta", "igamma", "igammac", "gamm
 }
 _IN_BESSEL: Final = {
     *("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"),
-    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1"),
+    *("scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "airy_ai"),
 }
+_ORTHOGONAL: Final = {name for name in PRIMITIVES if "polynomial_" in name}
 _LOGICAL: Final = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 # Of bool operands these make bool, whatever T is.
 _STAY_BOOL: Final = frozenset(
@@ -122,6 +123,7 @@ def preamble(bodies: Sequence[Body], stored: Sequence[DType], compute: DType, ou
     called = {piece.primitive for piece in pieces if isinstance(piece, Call)}
     files = ["primitives.cuh", *["special.cuh"] * bool(called & _IN_SPECIAL)]
     files += ["bessel.cuh"] * bool(called & _IN_BESSEL)
+    files += ["orthogonal.cuh"] * bool(called & _ORTHOGONAL)
     if compute.kind == "c":
         files += ["complex_primitives.cuh"]
         files += ["complex_functions.cuh"] * bool(called & _COMPLEX_FUNCTIONS)

@@ -20,6 +20,8 @@ POSITIVE: Domain = (0.2, 3.0)
 NEGATIVE: Domain = (-3.0, -0.2)
 UNIT: Domain = (0.05, 0.95)
 INSIDE: Domain = (-0.9, 0.9)
+BEYOND: Domain = (1.1, 3.0)
+FOURTH: Domain = (4.1, 4.9)  # a degree
 
 
 class Row(NamedTuple):
@@ -91,6 +93,35 @@ def slope(a: float, x: float) -> float:
     h = 1e-5
     moved = lower_gamma(a + h, x) - lower_gamma(a - h, x)
     return -moved / (2 * h) / (x ** (a - 1) * math.exp(-x) / math.gamma(a))
+
+
+def of_degree(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return function of (degree, x) as one of x and of a degree with a fraction to cut off."""
+    return lambda x, n: function(np.trunc(n).astype(np.int64), x)
+
+
+def chebyshev_v(n: Array, x: Array) -> Array:
+    return scipy.special.eval_chebyu(n, x) - scipy.special.eval_chebyu(n - 1, x)
+
+
+def chebyshev_w(n: Array, x: Array) -> Array:
+    return scipy.special.eval_chebyu(n, x) + scipy.special.eval_chebyu(n - 1, x)
+
+
+_CHEBYSHEV = {
+    "chebyshev_polynomial_t": of_degree(scipy.special.eval_chebyt),
+    "chebyshev_polynomial_u": of_degree(scipy.special.eval_chebyu),
+    "chebyshev_polynomial_v": of_degree(chebyshev_v),
+    "chebyshev_polynomial_w": of_degree(chebyshev_w),
+}
+POLYNOMIALS = {
+    **_CHEBYSHEV,
+    **{f"shifted_{name}": lambda x, n, f=f: f(2 * x - 1, n) for name, f in _CHEBYSHEV.items()},
+    "hermite_polynomial_h": of_degree(scipy.special.eval_hermite),
+    "hermite_polynomial_he": of_degree(scipy.special.eval_hermitenorm),
+    "laguerre_polynomial_l": of_degree(scipy.special.eval_laguerre),
+    "legendre_polynomial_p": of_degree(scipy.special.eval_legendre),
+}
 
 
 def gelu_tanh(x: Array) -> Array:
@@ -349,6 +380,11 @@ SPECIAL = [
     Row("scaled_modified_bessel_k0", (POSITIVE,), scipy.special.k0e),
     Row("scaled_modified_bessel_k1", (POSITIVE,), scipy.special.k1e),
     Row("spherical_bessel_j0", (ANY,), lambda x: np.sinc(x / np.pi), tolerance=1e-5),
+    Row("airy_ai", (POSITIVE,), lambda x: scipy.special.airy(x)[0], differentiable=False),
+    *[
+        Row(name, (BEYOND, FOURTH), reference, differentiable=False)
+        for name, reference in POLYNOMIALS.items()
+    ],
     Row("erfcx", (ANY,), lambda x: np.exp(x * x) * by_number(math.erfc)(x), tolerance=1e-5),
     Row("ndtr", (ANY,), normal_cdf, tolerance=1e-5),
     Row("ndtri", (UNIT,), by_number(lambda p: _inverse(normal_cdf, p)), tolerance=1e-5),

@@ -20,7 +20,7 @@ from tests.ops.dtype_samples import (
     Sample,
     samples,
 )
-from tests.ops.pointwise_rows import ROWS
+from tests.ops.pointwise_rows import POLYNOMIALS, ROWS
 from tests.ops.test_pointwise import function_of
 
 # Parts of other ops, and what PyTorch answers in another form.
@@ -49,7 +49,7 @@ WIDER: dict[str, tuple[str, ...]] = {
     "silu": COMPLEX,  # PyTorch has it without a gradient
     **dict.fromkeys([f"conv_transpose{n}d" for n in (1, 2, 3)], (*WHOLE, *WIDE_UNSIGNED)),
     "histogramdd": HALVES,
-    "zeta": HALVES,
+    **dict.fromkeys(("zeta", "airy_ai", *POLYNOMIALS), HALVES),
     **dict.fromkeys(("select_scatter", "slice_scatter", "nansum"), COMPLEX),
     "replace_nonfinite": COMPLEX,  # of their parts
     **dict.fromkeys(("trace", "linear", "clamp", "searchsorted", "bucketize"), ("bool",)),

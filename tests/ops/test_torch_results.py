@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import fastdist as fd
-from tests.ops.make_torch_results import NOT_IN_PYTORCH, NUMBERS, count_of
-from tests.ops.pointwise_rows import INTEGER_ROWS, ROWS
+from tests.ops.make_torch_results import INTEGER_VALUES, NOT_IN_PYTORCH, NUMBERS, count_of
+from tests.ops.pointwise_rows import INTEGER_ROWS, POLYNOMIALS, ROWS
 from tests.ops.test_pointwise import DTYPES, function_of
 
 # PyTorch broadcasts on purpose, and the losses warn of it.
@@ -66,6 +66,10 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "value": {math.inf: 0.0, 6.0: -0.17501034430039827},
         "uint8": {200: 0.015301824580389993},
     },
+    # As exact as SciPy's between its waves, too.
+    "airy_ai": {
+        "value": {math.inf: 0.0, -math.inf: 0.0, -2.5: -0.112325067692966, -3.0: -0.378814293677658}
+    },
     # Nor is it 0 or inf where there is no limit; and there is one at inf.
     "zeta": {
         "value": {
@@ -83,6 +87,26 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
         "int64": {-7: 1.2798125438858352e-12, -9: 1.1285884059538408e-19},
     },
 }
+
+
+def right_of_degree(name: str) -> dict[str, dict[Any, float]]:
+    """Return what is right of an orthogonal polynomial: PyTorch has 0 for a degree that is none, 0
+    or what lay in memory for NaN, and NaN for what is too large; float32 costs it digits.
+    """
+    usual = [float(x) for x in TORCH["binary_at"]]
+    of_none = {(x, n): math.nan for x in usual for n in (math.nan, math.inf)}
+    right = {"value": {**of_none, (math.nan, 2.5): math.nan}}
+    for dtype in ("uint8", "int8", "int64"):
+        values = INTEGER_VALUES[dtype]
+        at = [(x, n) for x in values for n in values if n > 0]
+        exact = POLYNOMIALS[name](*np.array(at, np.float64).T)
+        exact[np.isnan(exact)] = math.inf  # SciPy's steps lose what is too large
+        with np.errstate(over="ignore"):
+            right[dtype] = dict(zip(at, exact.astype(np.float32).tolist(), strict=True))
+    return right
+
+
+RIGHT |= {name: right_of_degree(name) for name in POLYNOMIALS}
 # What PyTorch cuts the fraction off of, in silence: op -> what is said here of it.
 REFUSED_INTEGERS = {"addcmul": "argument value must not be a floating point number"}
 # PyTorch computes in room made like the target, and so in its dtype: op -> operands -> dtype.

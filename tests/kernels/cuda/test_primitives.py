@@ -83,7 +83,7 @@ def results(dtype: np.dtype) -> dict[str, np.ndarray]:
             operands = ["bool(a)" if dtype.kind == "c" else "a > b", "a", "b"]
         arguments = ", ".join(operands[: PRIMITIVES[name].arity])
         lines.append(f"out[{i} * n + i] = T(scalar::{name}({arguments}));")
-    files = ["primitives.cuh", "special.cuh", "bessel.cuh"]
+    files = ["primitives.cuh", "special.cuh", "bessel.cuh", "orthogonal.cuh"]
     if dtype.kind == "c":
         files = ["complex.cuh", "primitives.cuh", "complex_primitives.cuh", "complex_functions.cuh"]
     source = f"""{text_of(*files)}
