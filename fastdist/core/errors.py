@@ -38,6 +38,10 @@ class NoKernelError(DTypeError, NotImplementedError):
     """A dtype for which an operation is not implemented, here as in PyTorch."""
 
 
+class NoDerivativeError(FastdistError, NotImplementedError):
+    """A gradient by an input by which an operation has none."""
+
+
 class LinAlgError(FastdistError, RuntimeError):
     """A matrix whose numbers an operation cannot take: singular, not positive-definite, NaN."""
 

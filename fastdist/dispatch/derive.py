@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import scalar
 from ..core.dtypes import DType, bool_
+from ..core.errors import NoDerivativeError
 from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
@@ -145,13 +146,13 @@ def refusing(name: str, by: str) -> Callable[..., Any]:
     """Return what stands where the derivative of op name is asked for, `by` one of its inputs, or
     by any where `by` is empty.
 
-    Raises  NotImplementedError when it is called
+    Raises  NoDerivativeError when it is called
     """
     what = f"the derivative for '{name}: {by}'" if by else f"derivative for aten::{name}"
 
     def refuse(*given: Any) -> Any:
         which = f"from {by}" if by else "from its inputs"
-        raise NotImplementedError(
+        raise NoDerivativeError(
             f"{what} is not implemented: cut it off {which} with detach(), which gives the same "
             "result without a gradient"
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
-from ..core.errors import GraphError, out_of_memory
+from ..core.errors import GraphError, NoDerivativeError, out_of_memory
 from ..core.time_ranges import time_range, time_ranges
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
@@ -19,6 +19,7 @@ from .device_threads import DeviceThreads, current_device_queue
 from .graph_task import Capture, GraphRoot, GraphTask, running
 from .input_buffer import InputBuffer
 from .ready_queue import NodeTask, ReadyQueue
+from .wanted import of_wanted
 
 
 class Engine:
@@ -262,14 +263,20 @@ class Engine:
         one = node.num_outputs == 1
         if one and grads and grads[0] is None and not node.accepts_undefined:
             return (None,) * len(node.edges)
-        if task.create_graph or modes.special:
-            given = (grads[0] if grads else None) if one else grads
-            if not time_ranges.on:
-                return node.apply_recorded(given, task.keep_graph)
-            with _timed(node, grads):
-                return node.apply_recorded(given, task.keep_graph)
-        raw = tuple([None if g is None else g.array for g in grads])
-        results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
+        try:
+            if task.create_graph or modes.special:
+                given = (grads[0] if grads else None) if one else grads
+                if not time_ranges.on:
+                    return node.apply_recorded(given, task.keep_graph)
+                with _timed(node, grads):
+                    return node.apply_recorded(given, task.keep_graph)
+            raw = tuple([None if g is None else g.array for g in grads])
+            results = node.apply((raw[0] if raw else None) if one else raw, task.keep_graph)
+        except NoDerivativeError:
+            part = of_wanted(node, task.is_wanted, keep=task.keep_graph)
+            if part is None:
+                raise
+            return self._call(task, part, grads)
         wrapped: list[Tensor | None] = []
         for edge, array in zip(node.edges, results, strict=True):
             if array is None or edge is None:

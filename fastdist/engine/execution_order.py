@@ -62,13 +62,7 @@ def _pass_under_way() -> tuple[Sequence[Any], Callable[[Node], bool]]:
     task = current_graph_task()
     if task is None:
         raise GraphError("should be called during the backward pass")
-    exec_info = task.exec_info
-
-    def comes_to(node: Node) -> bool:
-        info = exec_info.get(node)
-        return not exec_info or (info is not None and info.should_execute())
-
-    return task.graph_roots, comes_to
+    return task.graph_roots, task.is_wanted
 
 
 def _children(node: Node) -> list[Node]:

@@ -214,6 +214,11 @@ class GraphTask:
                     self.exec_info.setdefault(node, ExecInfo()).needed = True
                     break
 
+    def is_wanted(self, node: Node) -> bool:
+        """Return whether the pass runs a Node, or captures what arrives there."""
+        info = self.exec_info.get(node)
+        return not self.exec_info or (info is not None and info.should_execute())
+
     def __repr__(self) -> str:
         return f"<GraphTask depth {self.depth}, {self.outstanding} outstanding>"
 

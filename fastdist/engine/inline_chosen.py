@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any
 
+from ..core.errors import NoDerivativeError
 from ..devices.backend import backend_of
 from ..graph.add_gradients import add_gradients
 from ..graph.node import Edge, Node, node_of, oldest, output_number
@@ -14,6 +15,7 @@ from ..tensor.sparse import Coo
 from ..tensor.tensor import Tensor, from_array
 from .hooks import run_post_hooks, run_prehooks, run_tensor_hooks
 from .inline import is_cpu, sum_of
+from .wanted import of_wanted
 
 _age = attrgetter("seq")
 
@@ -84,12 +86,19 @@ class ChosenPass:
                 continue
             if hooks is not None and hooks.pre:
                 grads = run_prehooks(node, grads)
-            if grads is None and not node.accepts_undefined:
-                results: tuple[Any, ...] = (None,) * len(node.edges)
-            elif recorded:
-                results = node.apply_recorded(grads, keep)
-            else:
-                results = node.apply(grads, keep)
+            results: tuple[Any, ...]
+            try:
+                if grads is None and not node.accepts_undefined:
+                    results = (None,) * len(node.edges)
+                elif recorded:
+                    results = node.apply_recorded(grads, keep)
+                else:
+                    results = node.apply(grads, keep)
+            except NoDerivativeError:
+                part = of_wanted(node, self.users.__contains__, keep=keep)
+                if part is None:
+                    raise
+                results = (part.apply_recorded if recorded else part.apply)(grads, keep)
             if hooks is not None:
                 results = run_post_hooks(node, results, grads)
             for edge, g in zip(node.edges, results):

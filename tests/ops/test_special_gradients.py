@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.engine.backward import modes_engine
 from tests.ops.cases import F
 
 NAN, INF = float("nan"), float("inf")
@@ -115,3 +116,51 @@ def test_value_and_gradient_are_pytorch_s(name: str) -> None:
     found.backward(fd.ones_like(found))
     assert x.grad is not None
     np.testing.assert_allclose(x.grad.numpy(), gradient, rtol=1e-9, atol=1e-12)
+
+
+BESIDE: dict[str, Callable[..., Any]] = {
+    "igamma": fd.igamma,
+    "igammac": fd.igammac,
+    "zeta": fd.special.zeta,
+}
+
+
+def by_grad(y: Any, x: Any) -> Any:
+    return fd.autograd.grad(y, x)[0]
+
+
+def by_grad_recorded(y: Any, x: Any) -> Any:
+    return fd.autograd.grad(y, x, create_graph=True)[0].detach()
+
+
+def by_backward(y: Any, x: Any) -> Any:
+    y.backward(inputs=[x])
+    return x.grad
+
+
+def by_engine(y: Any, x: Any) -> Any:
+    modes_engine.always = True
+    try:
+        return fd.autograd.grad(y, x)[0]
+    finally:
+        modes_engine.always = False
+
+
+@pytest.mark.parametrize("way", [by_grad, by_grad_recorded, by_backward, by_engine])
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_gradient_is_not_refused_by_an_input_that_nobody_asks_for(
+    name: str, way: Callable[..., Any]
+) -> None:
+    a = fd.tensor([2.5, 3.5], requires_grad=True)
+    x = fd.tensor([1.0, 3.0], requires_grad=True)
+    f = BESIDE[name]
+    expected = by_grad(f(a.detach(), x).sum(), x)
+    y = f(a * 2 / 2, x).sum()
+    assert fd.equal(way(y, x), expected)
+    if way is not by_grad_recorded:
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            way(y, x)
+    with pytest.raises(NotImplementedError, match="is not implemented"):
+        fd.autograd.grad(f(a * 2 / 2, x).sum(), (a, x))
+    with pytest.raises(NotImplementedError, match="is not implemented"):
+        f(a, x).sum().backward()

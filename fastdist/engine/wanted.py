@@ -1,0 +1,27 @@
+"""The gradients that a pass wants of a Node which has no derivative by another of its inputs.
+
+A Node makes the gradients along all its edges at once, for most are wanted and to ask for each
+would be felt. One that has no derivative by an input raises, and only then is it asked which of its
+edges lead to what the pass was started for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..graph.node import Node, node_of
+
+
+def of_wanted(node: Node, is_wanted: Callable[[Node], bool], *, keep: bool) -> Node | None:
+    """Return a Node of what this one saved, and unless it is to keep that forgets, with the edges
+    alone that lead to what is wanted; None where all do.
+    """
+    edges = tuple([e if e is not None and is_wanted(node_of(e)) else None for e in node.edges])
+    along: Any = getattr(node, "along", None)
+    if along is None or all(a is b for a, b in zip(edges, node.edges, strict=True)):
+        return None
+    part: Node = along(edges)
+    if not keep:
+        node.release()
+    return part
