@@ -49,4 +49,5 @@ def is_column(counts: Sequence[Any]) -> bool:
 
 def are_on_device(numbers: Sequence[Any]) -> bool:
     """Return whether some numbers of a step are Tensors of a device, which has its own time."""
-    return any(isinstance(one, Tensor) and one.facts.device.type != "cpu" for one in numbers)
+    tensors = [one for one in numbers if isinstance(one, Tensor)]
+    return bool(tensors) and any(one.facts.device.type != "cpu" for one in tensors)

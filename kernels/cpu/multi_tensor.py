@@ -16,7 +16,7 @@ import numpy as np
 from fastdist.core.program import Program
 
 from .numpy_pointwise import fold
-from .pointwise import CHEAP_LIMIT, kernel_for
+from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for
 
 Array = np.ndarray[Any, Any]
 Numbers = Sequence[float]
@@ -99,6 +99,7 @@ def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Arr
     lines = program.readings.get("lines")
     if lines is None:
         lines = program.readings["lines"] = _lines(program)
+    is_half = dtype.itemsize < 4
     before: Any = None
     constants: list[Array] = []
     for row, given in enumerate(numbers):
@@ -106,15 +107,18 @@ def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Arr
         if given is not before:
             before, constants = given, [np.asarray(number, dtype) for number in given]
         values = [*arrays[row::rows], *constants]
-        for run, operands, target in lines:
+        for kernel, operands, target in lines:
+            run = kernel.run if is_half else kernel.compute
             run([values[i] for i in operands], values[target])
 
 
-def _lines(program: Program) -> list[tuple[Callable[..., None], list[int], int]]:
-    """Return what runs each line, on which values, those of arrays first, and over which."""
+def _lines(program: Program) -> list[tuple[PointwiseKernel, list[int], int]]:
+    """Return the kernel of each line, on which values it runs, those of arrays first, and over
+    which.
+    """
     place = {name: i for i, name in enumerate((*program.arrays, *program.numbers))}
     return [
-        (kernel_for(body).run, [place[name] for name in body.names], place[target])
+        (kernel_for(body), [place[name] for name in body.names], place[target])
         for target, body in program.lines
     ]
 

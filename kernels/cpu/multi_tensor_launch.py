@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from array import array
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numba
@@ -42,20 +44,28 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     loop = Loop(load_generated(source, "multi_tensor").loop, [size], _SHARE, what)
     read, walk = _reader(), _walker()
 
+    # The table of the last step, whose arrays lay apart: it is mostly that of the next one.
+    apart = array("q")
+
     def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...]) -> bool:
+        nonlocal apart
         rows = len(numbers)
         # Mostly one row of numbers, many times: then the walk stays on it.
-        is_one = all(row is numbers[0] for row in numbers)
-        given = np.array(numbers[:1] if is_one else numbers, np.float64)
+        is_one = len({*map(id, numbers)}) == 1
+        # Not arrays of NumPy, of which each takes a microsecond more to be made and found.
+        given = array("d", numbers[0] if is_one else chain.from_iterable(numbers))
         step = 0 if is_one else constants
         # A row of the table: where each array begins, and how long they are.
-        table = np.empty((rows, width + 1), np.int64)
-        where = _address(table)
+        table = array("q", bytes(8 * rows * (width + 1)))
+        where, _ = table.buffer_info()
         # Addresses instead of arrays: see Note [Reading array objects].
         total = read(id(arrays), rows, width, where)
-        if not _lie_apart(table, size):
-            return False
-        walked = (loop.address, where, _address(given), width, constants, step, size, total)
+        if table != apart:
+            if not _lie_apart(np.frombuffer(table, np.int64).reshape(rows, width + 1), size):
+                return False
+            apart = table
+        first, _ = given.buffer_info()
+        walked = (loop.address, where, first, width, constants, step, size, total)
         threads = min(launch.get_num_threads(), total // _SHARE)
         if threads < 2:
             walk(*walked, 1, 0)
@@ -66,10 +76,6 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         return True
 
     return run
-
-
-def _address(array: Array) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def _lie_apart(table: Array, size: int) -> bool:
@@ -100,11 +106,11 @@ def _read(operands: Any, rows: Any, width: Any, table: Any) -> Any:
         at = table + 8 * row * (width + 1)
         length = np.int64(1)
         for i in range(width):
-            array = _get(operands + ITEMS, i * rows + row)
-            _put(at, i, _get(array + HEADER, 0))
+            one = _get(operands + ITEMS, i * rows + row)
+            _put(at, i, _get(one + HEADER, 0))
             if i == 0:
-                dims = _get(array + HEADER, 2)
-                for axis in range(load_int(array + HEADER + 8)):
+                dims = _get(one + HEADER, 2)
+                for axis in range(load_int(one + HEADER + 8)):
                     length *= _get(dims, axis)
         _put(at, width, length)
         total += length

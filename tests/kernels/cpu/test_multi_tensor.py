@@ -144,3 +144,16 @@ def test_what_shares_memory_changes_one_after_the_other(
     apply(ADAM, [NUMBERS] * 2, rows)
     assert bits(rows) == bits(expected)
     assert launches == [False]
+
+
+def test_arrays_that_share_memory_are_noticed_after_others_that_did_not(
+    launches: list[bool],
+) -> None:
+    memory = np.random.default_rng(4).random((10, 65536)).astype("float32")
+    apart, shared = [range(5), range(5, 10)], [range(5), range(4, 9)]
+    for places in (apart, apart, shared, apart, apart[:1], apart[::-1]):
+        expected = memory.copy()
+        by_lines(ADAM, [NUMBERS] * len(places), [[expected[i] for i in row] for row in places])
+        apply(ADAM, [NUMBERS] * len(places), [[memory[i] for i in row] for row in places])
+        np.testing.assert_array_equal(memory, expected)
+    assert launches == [True, True, False, True, True, True]
