@@ -35,13 +35,14 @@ from .inplace import (
     require_may_change,
     require_room,
     set_history,
+    value_of,
     will_record,
 )
 from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .pytorch_names import node_named
-from .tangents import levels_of, set_tangent, tangent_of, value_before, zeros_like
+from .tangents import levels_of, set_tangent, tangent_of, zeros_like
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -267,14 +268,19 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         result = function(before, *args, **kwargs)
         if result is NotImplemented:
             raise TypeError(f"{name}_(): unsupported arguments")
-        require_room(f"{name}_", self, result.facts.shape, result.facts.dtype)
-        copy_(self, result)
-        if self.edge.__class__ is CopyBackwards:
-            self.edge.is_result = True
-        return self
+        return overwrite(f"{name}_", self, result)
 
     told = "In-place version of {}: writes the result into this tensor and returns it."
     return dressed_as_twin(inplace, name, function, told)
+
+
+def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
+    """Write what an op made of target over it, and return it; name is that of the in-place op."""
+    require_room(name, target, result.facts.shape, result.facts.dtype)
+    copy_(target, result)
+    if target.edge.__class__ is CopyBackwards:
+        target.edge.is_result = True
+    return target
 
 
 def dressed_as_twin(
@@ -296,13 +302,3 @@ def dressed_as_twin(
         taken = [p for p in signature.parameters.values() if p.name != "out"]
         inplace.__signature__ = signature.replace(parameters=taken)
     return inplace  # type: ignore[no-any-return]
-
-
-def value_of(target: Tensor, others: tuple[Any, ...]) -> Tensor:
-    """Return target as it is now: a copy where its Node may keep it, for the memory is about to be
-    written over.
-    """
-    special = modes.special and bool(levels_of((target, *others)))
-    if not special and not will_record((target, *others), target.facts):
-        return target
-    return value_before(target)

@@ -1,33 +1,26 @@
-"""In-place ops, with PyTorch's gradients and errors, on leaves, results and recorded views."""
+"""What in-place ops ask and record, on leaves, results and recorded views."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import DType
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..core.overriding import NOT_TAKEN
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
-from ..listeners.offering import operator_of
-from ..listeners.sparse_rules import meet_sparse
 from ..tensor.layout import Layout, Shape
 from ..tensor.promotion import can_cast
-from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .differentiated import is_recorded
-from .listening import heard
-from .memory import each_place_once, may_overlap, may_write, require_apart, require_writable
-from .op import OPS, PLAIN, Op, common_device, public_function, refuse_devices
-from .pointwise import PointwiseOp, _operand, refused
+from .memory import each_place_once, may_write, require_writable
+from .op import OPS, PLAIN
 from .saved import SavedView
-from .tangents import carry_pointwise, levels_of, value_before
+from .tangents import levels_of, value_before
 from .view import replay, replay_array
 
 # Note [In-place on views]
@@ -88,133 +81,6 @@ def may_write_at_once(target: Tensor, source: Any = None) -> bool:
     return array.__class__ is np.ndarray and array.flags.writeable
 
 
-class InPlace(Op):
-    """A pointwise op that writes its result into its first operand: `x.add_(y)`, and `x += y` for
-    one that stands for that operator.
-    """
-
-    kind = "in-place"
-
-    def __init__(self, of: PointwiseOp, operator: str = "") -> None:
-        said = {
-            name: value
-            for name, value in vars(of).items()
-            if name not in ("public", "doc", "called")
-        }
-        vars(self).update(
-            said,
-            name=f"{of.name}_",
-            known_as=f"{of.known_as}_",
-            has_out=False,
-            written=None,
-            has_short_path=False,
-        )
-        self.of, self.operator = of, operator
-
-    @cached_property
-    def public(self) -> Callable[..., Any]:
-        """The method; whoever asks for its signature is told the declaration's."""
-        made: Any = public_function(self)
-        made.__wrapped__ = self.declared
-        return made  # type: ignore[no-any-return]
-
-    @property
-    def doc(self) -> str:
-        """What help() says."""
-        return (
-            f"In-place version of {self.of.name}: writes the result into this tensor and returns "
-            "it."
-        )
-
-    def calling(self) -> Callable[..., Any]:
-        """Return the general path of the public function; as an operator, it returns NotImplemented
-        for what no op takes: Python then asks that.
-        """
-        return operator_of(self, self.operator) if self.operator else super().calling()
-
-    def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
-    ) -> Any:
-        """Check, offer to the tracer, write, record a Node, carry tangents."""
-        if modes.tracers:
-            found, operands = heard(self, operands, attributes)
-            if found is not NOT_TAKEN:
-                return found
-        given, operands = operands, tuple([_operand(operand) for operand in operands])
-        if refused(operands):
-            return meet_sparse(self.name, given, attributes)
-        if attributes:
-            attributes = self.fitting(attributes)
-        of = self.of
-        if attributes and of.is_usual(attributes):
-            assert isinstance(of.usual, PointwiseOp)
-            of, attributes = of.usual, ()
-        return self._change(of, operands, attributes)
-
-    def _change(
-        self, of: PointwiseOp, operands: tuple[Any, ...], attributes: tuple[Any, ...]
-    ) -> Tensor:
-        """Write of(target, ...) into target, record it, and carry tangents."""
-        target: Tensor = operands[0]
-        if of.tensors_only:
-            of.require_tensors(self.name, operands)
-        require_may_change(target)
-        require_apart(target, operands)
-        of_complex = of.complex_form(operands)
-        if of_complex is not None:
-            return self._change_complex(of_complex, operands)
-        compute = of.compute_dtype(operands, attributes)
-        dtype = bool_ if of.dtype == "bool" else compute
-        layout = target.facts
-        shape = of.shape_of(self.name, operands)
-        require_room(self.name, target, shape, dtype)
-        if compute.is_half and of.scales(operands):
-            return target.copy_(of.scaled(operands, compute))
-        device = common_device(of, operands)
-        if device is not layout.device:
-            refuse_devices(self, operands)
-        recording = will_record(operands, layout)
-        special = modes.special and bool(levels_of(operands))
-        # What a gradient needs of the old value must be kept: it is about to be written over.
-        keeping = (recording or special) and of.gradient_needs_first
-        kept = [value_before(o) if keeping and o is target else o for o in operands]
-        named = of.arrays(operands, attributes, compute, device)
-        backend = backend_of(device.type)
-        is_host = target.array.__class__ is np.ndarray
-        arrays = [
-            array.copy()
-            if is_host and array is not target.array and may_overlap(array, target.array)
-            else array
-            for _, array in named
-        ]
-        if dtype is layout.dtype:
-            backend.pointwise(of.run_body, arrays, target.array)
-            of.remember(operands, named, of.layout_of_new(operands, dtype, device, shape), self)
-        else:
-            room = backend.empty(shape, dtype.numpy, device.index)
-            backend.pointwise(of.run_body, arrays, room)
-            backend.copy_into(target.array, room)
-        storage_of(target).bump()
-        if recording:
-            of.record(target, kept, attributes, of.node_class.edges_of(kept), set_history)
-        if special:
-            carry_pointwise(of, target, operands, attributes, kept)
-        return target
-
-    def _change_complex(self, of_complex: Callable[..., Any], operands: Sequence[Any]) -> Tensor:
-        """Write what the op is of complex numbers, made of other ops, into the first."""
-        target: Tensor = operands[0]
-        result: Tensor = of_complex(value_before(target), *operands[1:])
-        dtype, wanted = result.facts.dtype, target.facts.dtype
-        if wanted.is_complex and not dtype.is_complex:
-            raise DTypeError(
-                f"In-place {self.of.name} is not supported for complex tensors. Take "
-                f"{self.of.name}()."
-            )
-        require_room(self.name, target, result.facts.shape, dtype)
-        return target.copy_(result)
-
-
 def require_room(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
     """Raise RuntimeError for a result that target cannot hold; name is that of the in-place op."""
     layout = target.facts
@@ -234,6 +100,16 @@ def require_room(name: str, target: Tensor, shape: Shape, dtype: DType) -> None:
 def will_record(operands: Sequence[Any], layout: Layout) -> bool:
     """Return whether an in-place op on a tensor of layout leaves a trace in the graph."""
     return layout.dtype.may_have_gradient and is_recorded(operands)
+
+
+def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
+    """Return target as it is now: a copy where its Node may keep it, for the memory is about to be
+    written over.
+    """
+    special = modes.special and bool(levels_of((target, *others)))
+    if not special and not will_record((target, *others), target.facts):
+        return target
+    return value_before(target)
 
 
 def set_history(target: Tensor, node: Node) -> None:

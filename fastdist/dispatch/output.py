@@ -7,15 +7,14 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.device import Device
-from ..core.dtypes import WORDS, DType, bool_, int64, uint8
+from ..core.dtypes import WORDS, bool_, int64, uint8
 from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..listeners.batched_tensor import level_of
 from ..listeners.tracing import listener, traced
-from ..tensor.layout import Shape
+from ..tensor.layout import Layout, Shape
 from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
@@ -41,22 +40,21 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     return _write(op.name, out, result, operands)
 
 
-def room_in(out: Any, operands: Sequence[Any], dtype: DType, device: Device, shape: Shape) -> Any:
-    """Return out's memory if a kernel may write its result there at once; None where write_out has
+def takes_at_once(out: Any, operands: Sequence[Any], facts: Layout) -> bool:
+    """Return whether a kernel may write a result of facts into out at once; not where write_out has
     more to do: to refuse, resize or cast, or to copy what shares out's memory in part.
     """
-    if modes.special or not isinstance(out, Tensor):
-        return None
-    layout = out.facts
-    if (layout.dtype, layout.device, layout.shape) != (dtype, device, shape) or layout.is_sparse:
-        return None
-    others = [one for one in operands if isinstance(one, Tensor)]
+    if modes.special or not isinstance(out, Tensor) or out.facts.is_sparse:
+        return False
+    layout, others = out.facts, [one for one in operands if isinstance(one, Tensor)]
+    if (layout.dtype, layout.device, layout.shape) != (facts.dtype, facts.device, facts.shape):
+        return False
     if any(shares_memory(out, one) for one in others):
-        return None
+        return False
     if tls.grad and any(one.edge is not None for one in (out, *others)):
-        return None
+        return False
     require_writable(out)
-    return out.array
+    return True
 
 
 def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:

@@ -13,7 +13,6 @@ from ..core.dtypes import WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN
 from ..core.scalar import CONDITIONS
-from ..devices.backend import Result, backend_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
 from ..listeners.sparse_rules import meet_sparse
@@ -28,20 +27,19 @@ from ..tensor.constants import (
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
+from ..tensor.tensor import Tensor, from_users_array, wrap
 from .calls import write_short_path
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .differentiated import is_recorded
-from .gradients import as_array
 from .kinds import ArgumentError
 from .listening import heard
-from .op import OPS, common_device, declaring
-from .output import room_in, write_out
+from .op import OPS, Op, common_device, declaring
+from .output import takes_at_once, write_out
 from .pointwise_form import SCALING, PointwiseForm
-from .pointwise_way import recorded_way, remember_way
+from .pointwise_way import find_functions, keep_for_short_path, new_way
 from .tangents import carry_pointwise, levels_of
-from .way import layouts_of, order_of
+from .way import Way, layouts_of, order_of, run_silently
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
@@ -167,153 +165,142 @@ class PointwiseOp(PointwiseForm):
             ):
                 return meet_sparse(self.name, given, attributes, out)
             operands = tuple([_alone(operand) for operand in operands])
-        of_complex = self.complex_form(operands)
-        if of_complex is not None:
-            found = of_complex(*operands)
-            return found if out is None else write_out(self, out, found, operands)
-        if self.tensors_only:
-            self.require_tensors(self.called, operands)
         if attributes:
             attributes = self.fitting(attributes)
-        compute = self.compute_dtype(operands, attributes)
-        if compute.is_half and self.scales(operands):
-            result = self.scaled(operands, compute)
+        of_others = self.of_other_ops(operands, attributes)
+        if of_others is not None:
+            result = of_others(*operands)
             return result if out is None else write_out(self, out, result, operands)
-        device = common_device(self, operands)
-        shape = self.shape_of(self.called, operands)
-        result = self._run(operands, attributes, compute, device, shape, out)
-        if out is not None:
-            return out if result is out else write_out(self, out, result, operands)
-        if not modes.special or not levels_of(operands):
-            self._record(result, operands, attributes)
-            return result
-        extra_of(result)  # a Node that saves its output finds the tangents there
-        self._record(result, operands, attributes)
-        carry_pointwise(self, result, operands, attributes)
+        way, tensors = self.prepared(operands, attributes, self.whole)
+        if out is None:
+            return self.made(way, tensors, operands, attributes)
+        arrays = [tensor.array for tensor in tensors]
+        if takes_at_once(out, operands, way.facts):
+            assert way.write is not None
+            run_silently(way.write, [*arrays, out.array])
+            storage_of(out).bump()
+            return out
+        return write_out(self, out, wrap(run_silently(way.run, arrays), way.facts), operands)
+
+    def made(
+        self,
+        way: Way,
+        tensors: Sequence[Tensor],
+        operands: Sequence[Any],
+        attributes: Sequence[Any],
+    ) -> Tensor:
+        """Return the result of what was `prepared` of operands and attributes, recorded and with
+        tangents.
+        """
+        result = wrap(run_silently(way.run, [tensor.array for tensor in tensors]), way.facts)
+        special = modes.special and bool(levels_of(operands))
+        if special:
+            extra_of(result)  # a Node that saves its output finds the tangents there
+        if way.records and is_recorded(operands):
+            self.record(result, way, tensors)
+        if special:
+            carry_pointwise(self, result, operands, attributes)
         return result
 
-    def scales(self, operands: Sequence[Any]) -> bool:
-        """Return whether half operands meet a wider tensor without axes that scales them."""
-        return self.name in SCALING and any(
-            isinstance(o, Tensor) and is_rounded_by_half(o)
-            # PyTorch rounds a dividend without axes.
-            for o in (operands if self.name == "mul" else operands[1:])
-        )
+    def of_other_ops(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...]
+    ) -> Callable[..., Any] | None:
+        """Return what makes the result of other ops: where the body is not what is meant of complex
+        numbers, and where half operands meet a wider tensor without axes that scales them; or None.
+        """
+        of_complex = self.complex_form(operands)
+        if of_complex is not None or self.name not in SCALING:
+            return of_complex
+        # PyTorch rounds a dividend without axes.
+        scaling = operands if self.name == "mul" else operands[1:]
+        if not any(isinstance(o, Tensor) and is_rounded_by_half(o) for o in scaling):
+            return None
+        compute = self.compute_dtype(operands, attributes)
+        return partial(self._scaled, compute) if compute.is_half else None
 
-    def scaled(self, operands: Sequence[Any], half: DType) -> Tensor:
+    def _scaled(self, half: DType, *operands: Any) -> Tensor:
         """Compute half operands beside such a factor in float32, and round once."""
         cast = OPS["cast"].public
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
         return cast(self.general(tuple(wide), ()), half)  # type: ignore[no-any-return]
 
-    def _run(
-        self,
-        operands: Sequence[Any],
-        attributes: Sequence[Any],
-        compute: DType,
-        device: Any,
-        shape: Any,
-        out: Any,
-    ) -> Tensor:
-        """Return a new result, or out where that could be filled at once."""
-        backend = backend_of(device.type)
-        named = self.arrays(operands, attributes, compute, device)
-        dtype = bool_ if self.dtype == "bool" else compute
-        array = None if out is None else room_in(out, operands, dtype, device, shape)
-        if array is not None:
-            backend.pointwise(self.run_body, [one for _, one in named], array)
-            storage_of(out).bump()
-            facts = self.layout_of_new(operands, dtype, device, shape)
-            self.remember(operands, named, facts, self.whole)
-            return out  # type: ignore[no-any-return]
-        order = order_of(layouts_of(operands), shape)
-        kind = Result(shape, dtype.numpy, shape, order)
-        array = kind.made_by(partial(backend.empty, index=device.index))
-        backend.pointwise(self.run_body, [one for _, one in named], array)
-        result = wrap(array, layout_of(array, device))
-        self.remember(operands, named, result.facts, self.whole)
-        return result
+    def prepared(
+        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], called: Op
+    ) -> tuple[Way, list[Tensor]]:
+        """Return how to run, and operands and attributes as tensors; `called` is the op that users
+        called, whose public function has its short path from now on.
+        """
+        given = (*operands, *attributes)
+        if self.looks_at_operands:
+            self.require_meaning(given)
+        kinds = [one.facts if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
+        plans = next(kind for kind in kinds if isinstance(kind, Layout)).plans
+        way: Way | None = plans.get((self, *kinds))
+        if way is None:
+            way = plans.remember((self, *kinds), self._new_way(operands, attributes, called))
+        write_short_path(called, self.whole)
+        assert way.plan is not None and way.plan.compute is not None
+        return way, self._as_tensors(given, way.plan.compute)
 
-    def arrays(
-        self, operands: Sequence[Any], attributes: Sequence[Any], compute: DType, device: Any
-    ) -> list[tuple[str, Any]]:
-        """Return by their names the raw arrays, cast, that the body uses."""
-        backend = backend_of(device.type)
+    def _new_way(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], called: Op) -> Way:
+        self.require_tensors(called.called, operands)
+        compute = self.compute_dtype(operands, attributes)
+        device = common_device(self, operands)
+        shape = self.shape_of(called.called, operands)
+        given = (*operands, *attributes)
+        casts: list[DType | None] = []
+        for name, one in zip(self.body_names, given, strict=True):
+            if name in CONDITIONS and isinstance(one, Tensor):
+                self._require_bool(name, one)
+            is_right = name in CONDITIONS or not isinstance(one, Tensor)
+            casts.append(None if is_right or one.facts.dtype is compute else compute)
+        tensors = self._as_tensors(given, compute)
+        order = order_of(layouts_of(operands), shape)
+        dtype = bool_ if self.dtype == "bool" else compute
+        facts = Layout.of(dtype, device, shape, strides_of(shape, order))
+        way = new_way(self, [one.facts for one in tensors[: len(operands)]], facts, compute)
+        find_functions(self, way, order, casts, [one.array for one in tensors])
+        if all(isinstance(operand, Tensor) for operand in operands):
+            keep_for_short_path(self, way, is_cast=any(casts))
+        return way
+
+    def _require_bool(self, name: str, operand: Tensor) -> None:
+        if operand.facts.dtype is not bool_:
+            raise DTypeError(
+                f"{self.called}: expected {name} to be a boolean tensor, got {operand.dtype.name}"
+            )
+
+    def _as_tensors(self, given: Sequence[Any], compute: DType) -> list[Tensor]:
+        """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
         return [
-            (name, self._array(operand, name, compute, device, backend))
-            for name, operand in zip(self.body_names, (*operands, *attributes), strict=True)
-            if name in self.body.used
+            one if isinstance(one, Tensor) else self._as_tensor(name, one, compute)
+            for name, one in zip(self.body_names, given, strict=True)
         ]
 
-    def layout_of_new(
-        self, operands: Sequence[Any], dtype: DType, device: Any, shape: Shape
-    ) -> Layout:
-        """Return the layout that a new result has."""
-        order = order_of(layouts_of(operands), shape)
-        return Layout.of(dtype, device, shape, strides_of(shape, order))
-
-    def remember(
-        self, operands: Sequence[Any], named: Sequence[Any], facts: Layout, called: Any
-    ) -> None:
-        """Let later calls on such operands find their Way; `called` is the op that users called,
-        whose public function gets its short path with the first.
-        """
-        remember_way(self, operands, named, facts)
-        write_short_path(called, self.whole)
-
-    def _array(self, operand: Any, name: str, compute: DType, device: Any, backend: Any) -> Any:
-        if not isinstance(operand, Tensor):
-            # A number among the operands wraps around, one that says how to compute does not.
-            if name in self.held_names:
-                require_held(operand, compute)
-            exact = self.dtype == "first" or name in self.number_names
-            return (held if exact else as_operand)(operand, self._precision(name, compute))
-        array = operand.array
-        if name in CONDITIONS:
-            if operand.facts.dtype is not bool_:
-                raise DTypeError(
-                    f"{self.called}: expected {name} to be a boolean tensor, "
-                    f"got {operand.dtype.name}"
-                )
-            return array
-        if operand.facts.device is not device:
-            array = np.asarray(array)  # 0-d and on the CPU: goes by value
-            return array.astype(compute.numpy)
-        return as_array(backend, array, compute.numpy, device.index)
-
-    def _precision(self, name: str, compute: DType) -> DType:
-        """Return the dtype of the body's number name. See Note [Numbers beside half types]."""
-        return compute.computes_in if name in self.exact_names else compute
-
-    def _record(self, result: Tensor, operands: Sequence[Any], attributes: Sequence[Any]) -> None:
-        if not self.differentiable or not result.facts.dtype.may_have_gradient:
-            return
-        if is_recorded(operands):
-            edges = self.node_class.edges_of(operands)
-            if any(edge is not None for edge in edges):
-                self.record(result, operands, attributes, edges)
+    def _as_tensor(self, name: str, number: Any, compute: DType) -> Tensor:
+        # A number among the operands wraps around, one that says how to compute does not.
+        if name in self.held_names:
+            require_held(number, compute)
+        exact = self.dtype == "first" or name in self.number_names
+        # See Note [Numbers beside half types].
+        dtype = compute.computes_in if name in self.exact_names else compute
+        return tensor_of_number(number, (held if exact else as_operand)(number, dtype), dtype)
 
     def record(
         self,
         result: Tensor,
-        operands: Sequence[Any],
-        attributes: Sequence[Any],
-        edges: tuple[Any, ...],
+        way: Way,
+        tensors: Sequence[Tensor],
         attach: Callable[[Tensor, Any], None] | None = None,
     ) -> None:
-        """Make the Node of a call with these edges, and attach it to the result."""
-        compute = result.facts.dtype
-        precise = [self._precision(name, compute) for name in self.body_names]
-        pairs = zip(operands, precise, strict=False)
-        tensors = [
-            o if isinstance(o, Tensor) else tensor_of_number(o, as_operand(o, dtype), dtype)
-            for o, dtype in pairs
-        ]
-        numbers = zip(attributes, precise[len(tensors) :], strict=True)
-        saved: list[Any] = [as_operand(number, dtype) for number, dtype in numbers]
-        saved += [None] * (len(self.whole.number_names) - len(saved))
-        way = recorded_way(self, [tensor.facts for tensor in tensors], result.facts)
-        self.node_class().record(way, edges, tensors, saved, (result,), attach)
+        """Let result stand for a call in the graph, if a gradient passes it or attach says how."""
+        count = len(self.tensors)
+        edges = self.node_class.edges_of(tensors[:count])
+        if attach is None and not any(edge is not None for edge in edges):
+            return
+        numbers: list[Any] = [tensor.array for tensor in tensors[count:]]
+        numbers += [None] * (len(self.whole.number_names) - len(numbers))
+        self.node_class().record(way, edges, tensors[:count], numbers, (result,), attach)
 
 
 _NO_BOOL = {

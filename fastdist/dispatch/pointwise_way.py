@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.device import CPU
-from ..core.dtypes import DType, bool_, from_numpy
+from ..core.dtypes import DType, bool_
 from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.halves import is_half
@@ -18,11 +18,11 @@ from ..kernels.cpu.numpy_pointwise import writes_anywhere
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.broadcast import axes_to_sum
-from ..tensor.layout import Layout, memory_order
-from ..tensor.tensor import Tensor, layout_of
+from ..tensor.layout import Layout
+from ..tensor.tensor import layout_of
 from .gradients import gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, OnDevice, Way, casting, noting_stream
+from .way import NO_WAY, OnDevice, Plan, Way, casting, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
@@ -40,90 +40,70 @@ def find_way(op: PointwiseForm, layout: Layout) -> Way:
         facts = layout.with_dtype(bool_)
     else:
         return NO_WAY
-    kernel, layouts = kernel_for(op.run_body), (layout,) * len(op.tensors)
-    way = _new_way(op, layouts, facts)
+    kernel = kernel_for(op.run_body)
+    way = new_way(op, (layout,) * len(op.tensors), facts, layout.dtype)
     way.run = kernel.small if layout.numel <= kernel.limit else _large(kernel.run_large, facts)
-    way.writes_by(_writing(op, facts))
-    way.gradients = gradients_of(op, layouts, facts)
+    way.writes_by(_writing(op, facts, layout.dtype))
     layout.ways[op] = way
     return way
 
 
-def remember_way(op: PointwiseForm, operands: Sequence[Any], arrays: Any, facts: Layout) -> None:
-    """Let calls of op on such layouts find their Way; arrays are what the kernel was given, facts
-    the layout of a new result.
-
-    Note    whether NumPy gives a result the layout that the general path gives it is tried once for
-            each way, not reasoned out
-    """
-    layouts = []
-    for operand in operands:
-        if not isinstance(operand, Tensor):
-            return  # a number: the short path makes it a constant, which then comes here
-        layouts.append(operand.facts)
-    first, others = layouts[0], layouts[1:]
-    is_one = all(layout is first for layout in others)
-    if op in first.ways if is_one else (op, *others) in first.plans:
-        return
-    compute = {array.dtype for name, array in arrays if name not in CONDITIONS}
-    same = all(
-        layout.dtype.numpy in compute
-        for name, layout in zip(op.tensors, layouts, strict=True)
-        if name not in CONDITIONS
-    )
-    way, device = _new_way(op, layouts, facts), facts.device
+def new_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout, compute: DType) -> Way:
+    """Return a Way to results of facts, without what runs."""
+    way = Way((), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
+    way.facts = facts
+    way.derivatives = lambda: op.adjoints if facts.dtype.is_complex else op.derivatives
+    way.records = op.differentiable and way.records and noting_stream(facts.device)
     way.gradients = gradients_of(op, layouts, facts)
-    if len(compute) == 1:
-        if device is not CPU and same:
-            way.run = _on_device(op.run_body, facts, memory_order(facts))
-            way.writes_by(OnDevice(op.run_body, device))
-        elif all(layout.device is CPU for layout in layouts) and (same or _may_cast(op)):
-            way.run = _tried(op, [array for _, array in arrays], facts)
-            way.writes_by(_writing(op, facts))
-            if not same:
-                _cast_first(way, from_numpy(*compute), [name for name, _ in arrays])
-    if is_one:
+    return way
+
+
+def find_functions(
+    op: PointwiseForm,
+    way: Way,
+    order: Sequence[int] | None,
+    casts: Sequence[DType | None],
+    arrays: Sequence[Any],
+) -> None:
+    """Give way what runs. `casts` are the dtypes to which what it is given is cast first, None for
+    what is as it should be; `arrays` are those of a call.
+
+    Note    whether NumPy gives a result the layout that it should have is tried once for each way,
+            not reasoned out
+    """
+    facts, plan = way.facts, way.plan
+    assert plan is not None and plan.compute is not None
+    device, is_cast = facts.device, any(casts)
+    wanted = [(False, dtype) for dtype in casts]
+    write: Callable[..., Any] = OnDevice(op.run_body, device)
+    run = None
+    if device is CPU:
+        if is_cast:
+            arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
+        run = _tried(op, arrays, facts)
+        write = _writing(op, facts, plan.compute)
+    run = run or _on_device(op.run_body, facts, order)
+    way.run = casting(run, device, wanted) if is_cast else run
+    # The last is the result.
+    way.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
+
+
+def keep_for_short_path(op: PointwiseForm, way: Way, *, is_cast: bool) -> None:
+    """Let later calls find way without the general path, if what operands are cast to follows from
+    their layouts: not where numbers have a say, as in x.clamp(max=2.5), or a refusal that looks at
+    values.
+    """
+    assert way.plan is not None and way.plan.compute is not None
+    if is_cast and (op.number_names or op.looks_at_operands):
+        return
+    if op.number_names and way.plan.compute.is_half:
+        return  # these are wider than what the short path makes of them
+    first, *others = way.layouts
+    assert first is not None
+    if all(layout is first for layout in others):
         first.ways[op] = way
     else:
         first.plans.remember((op, *others), way)
-
-
-def _may_cast(op: PointwiseForm) -> bool:
-    """Return whether what op's operands are cast to follows from their layouts: not if its numbers
-    have a say, as in x.clamp(max=2.5), or a refusal that looks at values.
-    """
-    return not (op.number_names or op.looks_at_operands)
-
-
-def _cast_first(way: Way, dtype: DType, names: Sequence[str]) -> None:
-    """Let way cast operands, which the body knows by these names, before it runs."""
-    wanted = [(False, None if name in CONDITIONS else dtype) for name in names]
-    if way.run is not None:
-        way.run = casting(way.run, CPU, wanted)
-    assert way.write is not None
-    way.writes_by(casting(way.write, CPU, [*wanted, (False, None)]))  # the last is the result
-
-
-def recorded_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> Way:
-    """Return the Way of a result of the general path that is to be recorded."""
-    plans, key = layouts[0].plans, (op, "recorded", facts, *layouts[1:])
-    way: Way | None = plans.get(key)
-    if way is None:
-        way = _new_way(op, layouts, facts)
-        way.gradients = gradients_of(op, layouts, facts)
-        plans.remember(key, way)
-    return way
-
-
-def _new_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) -> Way:
-    way = Way((), tuple(layouts))
-    way.facts = facts
-    way.derivatives = lambda: op.adjoints if facts.dtype.is_complex else op.derivatives
-    if op.differentiable and facts.dtype.may_have_gradient:
-        way.records = noting_stream(facts.device)
-    else:
-        way.records = False
-    return way
 
 
 def _on_device(
@@ -141,9 +121,9 @@ def _on_device(
     return backend.making(body, [result], index=index, of_any_layout=of_any_layout)
 
 
-def _writing(op: PointwiseForm, facts: Layout) -> Callable[..., Any]:
+def _writing(op: PointwiseForm, facts: Layout, compute: DType) -> Callable[..., Any]:
     """Return what writes into memory of facts' shape and dtype."""
-    kernel, is_half = kernel_for(op.run_body), facts.dtype.is_half
+    kernel, is_half = kernel_for(op.run_body), compute.is_half
     small: Callable[..., Any] = kernel.small
     if facts.numel <= kernel.limit and writes_anywhere(small) and not is_half:
         return small  # whose last positional argument is `out`

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,6 @@ from ..core.errors import NoKernelError
 from ..core.overriding import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
-from ..kernels.cpu.silence import silent
 from ..listeners.sparse_rules import meet_sparse
 from ..tensor.tensor import Tensor, wrap
 from .calls import write_short_path
@@ -24,7 +23,7 @@ from .output import write_out
 from .pointwise import _operand, refused
 from .structured_form import StructuredForm
 from .tangents import carry, levels_of
-from .way import Plan, Way, find_functions, layouts_of, may_be_kept
+from .way import Plan, Way, find_functions, layouts_of, may_be_kept, run_silently
 
 
 class StructuredOp(StructuredForm):
@@ -109,7 +108,7 @@ class StructuredOp(StructuredForm):
 
     def _run(self, operands: Sequence[Any], way: Way) -> tuple[Tensor, ...]:
         assert way.run is not None
-        found = _run_silently(way.run, [None if o is None else o.array for o in operands])
+        found = run_silently(way.run, [None if o is None else o.array for o in operands])
         if not way.more:
             found = (found,)
         layouts: Any = (way.facts, *way.more)
@@ -169,11 +168,6 @@ class StructuredOp(StructuredForm):
         known.update(out=outs[0], outs=outs, plan=way.plan, others=others)
         found = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return found if self.several else (found,)
-
-
-@silent  # type: ignore[untyped-decorator]
-def _run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-    return run(*arrays)
 
 
 def require_no_complex(name: str, plan: Plan, operands: Sequence[Any]) -> None:

@@ -92,7 +92,7 @@ class ViewOp(StructuredOp):
         if not isinstance(input, Tensor) or input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes)
         way = self._way(operands, attributes)
-        assert way.run is not None and way.facts is not None and way.steps is not None
+        assert way.run is not None and way.steps is not None
         result = see(way.run(input.array), way.facts, way.steps, input)
         if input.edge is not None:
             self.record((result,), operands, way)

@@ -69,6 +69,7 @@ class Way:
         "steps",
         "write",
     )  # fmt: skip
+    facts: Layout  # of the first result; not set where nothing runs
 
     def __init__(
         self,
@@ -85,7 +86,6 @@ class Way:
         # The Tensor expressions by the inputs, where they are not the op's own.
         self.derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]] | None = None
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
-        self.facts: Layout | None = None
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
         # Where a Node is of a device, what notes the stream that it is recorded on.
@@ -94,7 +94,7 @@ class Way:
     def writes_by(self, write: Callable[..., Any]) -> None:
         """Let results be written so into memory of the shape and dtype of facts."""
         self.write, facts, first = write, self.facts, self.layouts[0]
-        assert facts is not None and first is not None
+        assert first is not None
         if (facts.dtype, facts.shape, facts.device) == (first.dtype, first.shape, first.device):
             self.change = write
 
@@ -180,7 +180,7 @@ def casting(
     """Return run for operands that are brought to device, and cast, first: of each, wanted says
     whether it comes from another device, and to which dtype it is cast.
     """
-    backend, index = backend_of(device.type), device.index
+    backend, host, index = backend_of(device.type), backend_of("cpu"), device.index
 
     def bring(array: Any, is_wanted: tuple[bool, DType | None]) -> Any:
         is_moved, dtype = is_wanted
@@ -188,9 +188,19 @@ def casting(
             return None
         if is_moved:
             array = backend.from_numpy(array, index)
-        return array if dtype is None else as_array(backend, array, dtype.numpy, index)
+        if dtype is None:
+            return array
+        # A number beside a device's arrays stays one: it goes by value.
+        home = host if array.__class__ is np.ndarray else backend
+        return as_array(home, array, dtype.numpy, index)
 
     return lambda *arrays: run(*map(bring, arrays, wanted))
+
+
+@silent  # type: ignore[untyped-decorator]
+def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+    """Return what run makes of arrays; NumPy warns of nothing."""
+    return run(*arrays)
 
 
 @silent  # type: ignore[untyped-decorator]

@@ -13,8 +13,8 @@ from ..core.missing import MissingMethod
 from ..core.overriding import NOT_TAKEN, offer_operator
 from ..dispatch.calls import operator_call
 from ..dispatch.copy_inplace import inplace_of
-from ..dispatch.inplace import InPlace
 from ..dispatch.pointwise import PointwiseOp
+from ..dispatch.pointwise_inplace import InPlace
 from ..dispatch.structured import StructuredOp
 from ..dispatch.view_inplace import view_inplace_of
 from ..listeners.offering import operator_of

@@ -12,8 +12,8 @@ from ..core.errors import DTypeError, ShapeError, VersionError
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
-from ..dispatch.copy_inplace import copy_, value_of
-from ..dispatch.inplace import may_write_at_once, require_may_change, will_record
+from ..dispatch.copy_inplace import copy_
+from ..dispatch.inplace import may_write_at_once, require_may_change, value_of, will_record
 from ..dispatch.memory import shares_memory
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.pytorch_names import node_named
