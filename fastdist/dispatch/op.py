@@ -34,6 +34,10 @@ HOMES: Final = {
 }
 
 
+# Operands, or attributes, of a call.
+Given = tuple[Any, ...]
+
+
 class Op:
     """What every kind of op has: a name, the user's signature, its tensors and its attributes.
 
@@ -45,6 +49,7 @@ class Op:
     """
 
     kind = "op"
+    several = False  # whether all of its results have gradients
     homes: frozenset[str] = frozenset({"function", "method"})
 
     def __init__(

@@ -14,13 +14,14 @@ from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..listeners.batched_tensor import level_of
 from ..listeners.tracing import listener, traced
-from ..tensor.layout import Layout, Shape
+from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .memory import require_apart, require_writable, shares_memory
 from .op import OPS, Op
 from .tangents import levels_of
+from .way import Way, arrays_of, run_silently
 
 
 def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
@@ -40,20 +41,23 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     return _write(op.name, out, result, operands)
 
 
-def takes_at_once(out: Any, operands: Sequence[Any], facts: Layout) -> bool:
-    """Return whether a kernel may write a result of facts into out at once; not where write_out has
-    more to do: to refuse, resize or cast, or to copy what shares out's memory in part.
+def written_at_once(way: Way, out: Any, values: Sequence[Any]) -> bool:
+    """Let way write its result into out, and return True; False where write_out has more to do: to
+    refuse, resize or cast, or to copy what shares out's memory in part.
     """
-    if modes.special or not isinstance(out, Tensor) or out.facts.is_sparse:
+    if way.write is None or modes.special or not isinstance(out, Tensor) or out.facts.is_sparse:
         return False
-    layout, others = out.facts, [one for one in operands if isinstance(one, Tensor)]
+    layout, facts = out.facts, way.facts
     if (layout.dtype, layout.device, layout.shape) != (facts.dtype, facts.device, facts.shape):
         return False
-    if any(shares_memory(out, one) for one in others):
+    given = [one for one in values if one is not None]
+    if any(shares_memory(out, one) for one in given):
         return False
-    if tls.grad and any(one.edge is not None for one in (out, *others)):
+    if tls.grad and any(one.edge is not None for one in (out, *given)):
         return False
     require_writable(out)
+    run_silently(way.write, arrays_of((*values, out)))
+    storage_of(out).bump()
     return True
 
 

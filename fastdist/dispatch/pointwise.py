@@ -6,48 +6,41 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ..core.device import CPU
 from ..core.dtypes import WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
-from ..core.overriding import NOT_TAKEN
 from ..core.scalar import CONDITIONS
-from ..graph.accumulate_grad import extra_of
-from ..graph.modes import modes
-from ..listeners.sparse_rules import meet_sparse
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import (
     as_operand,
     held,
     is_rounded_by_half,
+    number_of,
     require_held,
     tensor_of_number,
 )
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
-from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, from_users_array, wrap
+from ..tensor.tensor import Tensor, wrap
 from .calls import write_short_path
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
-from .differentiated import is_recorded
+from .general_path import GeneralPath
 from .kinds import ArgumentError
-from .listening import heard
-from .op import OPS, Op, common_device, declaring
-from .output import takes_at_once, write_out
+from .op import OPS, Given, Op, common_device, declaring
 from .pointwise_form import SCALING, PointwiseForm
 from .pointwise_way import find_functions, keep_for_short_path, new_way
-from .tangents import carry_pointwise, levels_of
-from .way import Way, layouts_of, order_of, run_silently
+from .tangents import carry, combined, zeros_like
+from .way import Way, layouts_of, order_of
 
 # Numbers of these names scale an operand: they say nothing about the result's dtype.
 FACTORS = frozenset({"alpha", "value"})
 # What PyTorch computes of two of Python's numbers alone, too.
+_ANY_NUMBER = (bool, int, float, complex)
 _OF_NUMBERS = frozenset({"add", "sub", "mul", "div", "floor_divide"})
 
 
-class PointwiseOp(PointwiseForm):
+class PointwiseOp(PointwiseForm, GeneralPath):
     """A pointwise op as it runs."""
 
     def refusal(self, tell: Callable[..., str | None]) -> Any:
@@ -145,70 +138,18 @@ class PointwiseOp(PointwiseForm):
                 )
         return broadcast_shapes(name, [o.facts.shape for o in operands if isinstance(o, Tensor)])
 
-    def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
-    ) -> Any:
-        """Check, offer to the tracer, run, record a Node, carry tangents."""
-        if attributes and self.is_usual(attributes):
-            assert self.usual is not None
-            return self.usual.general(operands, (), out)
-        if modes.tracers:
-            found, operands = heard(self, operands, attributes, out)
-            if found is not NOT_TAKEN:
-                return found
-        given, operands = operands, tuple([_operand(operand) for operand in operands])
-        if any(o is NotImplemented for o in operands) or not any(
-            isinstance(o, Tensor) for o in operands
-        ):
-            if self.name not in _OF_NUMBERS or not all(
-                isinstance(o, bool | int | float | complex) for o in operands
-            ):
-                return meet_sparse(self.name, given, attributes, out)
-            operands = tuple([_alone(operand) for operand in operands])
-        if attributes:
-            attributes = self.fitting(attributes)
-        of_others = self.of_other_ops(operands, attributes)
-        if of_others is not None:
-            result = of_others(*operands)
-            return result if out is None else write_out(self, out, result, operands)
-        way, tensors = self.prepared(operands, attributes, self.whole)
-        if out is None:
-            return self.made(way, tensors, operands, attributes)
-        arrays = [tensor.array for tensor in tensors]
-        if takes_at_once(out, operands, way.facts):
-            assert way.write is not None
-            run_silently(way.write, [*arrays, out.array])
-            storage_of(out).bump()
-            return out
-        return write_out(self, out, wrap(run_silently(way.run, arrays), way.facts), operands)
+    def accepted(self, operands: Given) -> Given:
+        """Return operands as the op takes them; of Python's numbers alone tensors."""
+        found = super().accepted(operands)
+        if self.name in _OF_NUMBERS and all(isinstance(o, _ANY_NUMBER) for o in found):
+            return tuple([_alone(number) for number in found])
+        return found
 
-    def made(
-        self,
-        way: Way,
-        tensors: Sequence[Tensor],
-        operands: Sequence[Any],
-        attributes: Sequence[Any],
-    ) -> Tensor:
-        """Return the result of what was `prepared` of operands and attributes, recorded and with
-        tangents.
-        """
-        result = wrap(run_silently(way.run, [tensor.array for tensor in tensors]), way.facts)
-        special = modes.special and bool(levels_of(operands))
-        if special:
-            extra_of(result)  # a Node that saves its output finds the tangents there
-        if way.records and is_recorded(operands):
-            self.record(result, way, tensors)
-        if special:
-            carry_pointwise(self, result, operands, attributes)
-        return result
-
-    def of_other_ops(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...]
-    ) -> Callable[..., Any] | None:
+    def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what makes the result of other ops: where the body is not what is meant of complex
         numbers, and where half operands meet a wider tensor without axes that scales them; or None.
         """
-        of_complex = self.complex_form(operands)
+        of_complex = super().of_other_ops(operands, attributes)
         if of_complex is not None or self.name not in SCALING:
             return of_complex
         # PyTorch rounds a dividend without axes.
@@ -224,12 +165,15 @@ class PointwiseOp(PointwiseForm):
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
         return cast(self.general(tuple(wide), ()), half)  # type: ignore[no-any-return]
 
-    def prepared(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], called: Op
-    ) -> tuple[Way, list[Tensor]]:
-        """Return how to run, and operands and attributes as tensors; `called` is the op that users
-        called, whose public function has its short path from now on.
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
+        """Return how to run, and operands and attributes as tensors; the public function of
+        `called` has its short path from now on.
         """
+        if attributes:
+            attributes = self.fitting(attributes)
+            if self.is_usual(attributes):
+                assert isinstance(self.usual, PointwiseOp)
+                return self.usual.prepared(operands, (), called)
         given = (*operands, *attributes)
         if self.looks_at_operands:
             self.require_meaning(given)
@@ -242,7 +186,7 @@ class PointwiseOp(PointwiseForm):
         assert way.plan is not None and way.plan.compute is not None
         return way, self._as_tensors(given, way.plan.compute)
 
-    def _new_way(self, operands: tuple[Any, ...], attributes: tuple[Any, ...], called: Op) -> Way:
+    def _new_way(self, operands: Given, attributes: Given, called: Op) -> Way:
         self.require_tensors(called.called, operands)
         compute = self.compute_dtype(operands, attributes)
         device = common_device(self, operands)
@@ -270,12 +214,14 @@ class PointwiseOp(PointwiseForm):
                 f"{self.called}: expected {name} to be a boolean tensor, got {operand.dtype.name}"
             )
 
-    def _as_tensors(self, given: Sequence[Any], compute: DType) -> list[Tensor]:
+    def _as_tensors(self, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
-        return [
-            one if isinstance(one, Tensor) else self._as_tensor(name, one, compute)
-            for name, one in zip(self.body_names, given, strict=True)
-        ]
+        return tuple(
+            [
+                one if isinstance(one, Tensor) else self._as_tensor(name, one, compute)
+                for name, one in zip(self.body_names, given, strict=True)
+            ]
+        )
 
     def _as_tensor(self, name: str, number: Any, compute: DType) -> Tensor:
         # A number among the operands wraps around, one that says how to compute does not.
@@ -286,21 +232,28 @@ class PointwiseOp(PointwiseForm):
         dtype = compute.computes_in if name in self.exact_names else compute
         return tensor_of_number(number, (held if exact else as_operand)(number, dtype), dtype)
 
-    def record(
-        self,
-        result: Tensor,
-        way: Way,
-        tensors: Sequence[Tensor],
-        attach: Callable[[Tensor, Any], None] | None = None,
+    def carry_tangents(
+        self, results: Sequence[Tensor], values: Given, way: Way, kept: Given | None = None
     ) -> None:
-        """Let result stand for a call in the graph, if a gradient passes it or attach says how."""
-        count = len(self.tensors)
-        edges = self.node_class.edges_of(tensors[:count])
-        if attach is None and not any(edge is not None for edge in edges):
+        """Give the result its tangents: each is the sum of partial times tangent; `kept` are the
+        values that an in-place op has written over.
+        """
+        if not self.differentiable or not way.facts.dtype.may_have_gradient:
             return
-        numbers: list[Any] = [tensor.array for tensor in tensors[count:]]
-        numbers += [None] * (len(self.whole.number_names) - len(numbers))
-        self.node_class().record(way, edges, tensors[:count], numbers, (result,), attach)
+        (result,), count = results, len(self.tensors)
+        vjps = self.vjps
+        if len(values) < len(self.body_names):  # the numbers are at their defaults
+            assert self.usual is not None
+            vjps = self.usual.vjps
+        numbers = [number_of(number) for number in values[count:]]
+
+        def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
+            total = combined(vjps, (*inputs, *numbers, *outs), tangents, result.facts)
+            if total is None and tangents[0] is not None and kept is not None:
+                total = zeros_like(result)
+            return (total,)
+
+        carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
 
 
 _NO_BOOL = {
@@ -325,30 +278,11 @@ def refuse_bool(name: str, found: DType, operands: Sequence[Any]) -> None:
     raise DTypeError(f"{text}; use logical_* or bitwise_* ops, or cast with .to(fastdist.int64)")
 
 
-def _operand(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        # What is sparse no kernel takes: see sparse_rules.py.
-        return NotImplemented if value.facts.is_sparse else value
-    if isinstance(value, bool | int | float | complex):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        if isinstance(value, np.generic):
-            return value.item()
-        return from_users_array(value)
-    return NotImplemented
-
-
 def _alone(number: Any) -> Tensor:
     dtype = dtype_of_number(number)
     return wrap(as_operand(number, dtype), Layout.of(dtype, CPU, ()))
 
 
-def refused(operands: Sequence[Any]) -> bool:
-    """Return whether an operand is of a type that no op takes."""
-    # By identity: `in` would compare, and comparing Tensors is an op.
-    return any(operand is NotImplemented for operand in operands)
-
-
 pointwise = declaring(PointwiseOp)
 
-__all__ = ["REFUSED", "ZERO", "PointwiseOp", "pointwise", "refused"]
+__all__ = ["REFUSED", "ZERO", "PointwiseOp", "pointwise"]

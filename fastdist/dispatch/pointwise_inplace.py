@@ -5,30 +5,28 @@ See Note [In-place on views] in inplace.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import DTypeError
-from ..core.overriding import NOT_TAKEN
 from ..graph.modes import modes
 from ..listeners.offering import operator_of
-from ..listeners.sparse_rules import meet_sparse
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .copy_inplace import overwrite
+from .general_path import GeneralPath
 from .inplace import require_may_change, require_room, set_history, value_of, will_record
-from .listening import heard
 from .memory import may_overlap, require_apart
-from .op import Op, public_function, refuse_devices
-from .pointwise import PointwiseOp, _operand, refused
-from .tangents import carry_pointwise, levels_of, value_before
-from .way import Way, run_silently
+from .op import Given, Op, public_function, refuse_devices
+from .pointwise import PointwiseOp
+from .tangents import levels_of, value_before
+from .way import Way, arrays_of, run_silently
 
 
-class InPlace(Op):
+class InPlace(GeneralPath):
     """A pointwise op that writes its result into its first operand: `x.add_(y)`, and `x += y` for
     one that stands for that operator.
     """
@@ -72,58 +70,49 @@ class InPlace(Op):
         """
         return operator_of(self, self.operator) if self.operator else super().calling()
 
-    def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
-    ) -> Any:
-        """Check, offer to the tracer, write, record a Node, carry tangents."""
-        if modes.tracers:
-            found, operands = heard(self, operands, attributes)
-            if found is not NOT_TAKEN:
-                return found
-        given, operands = operands, tuple([_operand(operand) for operand in operands])
-        if refused(operands):
-            return meet_sparse(self.name, given, attributes)
-        if attributes:
-            attributes = self.fitting(attributes)
-        of = self.of
-        if attributes and of.is_usual(attributes):
-            assert isinstance(of.usual, PointwiseOp)
-            of, attributes = of.usual, ()
+    def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
+        """Return what writes over the first operand what other ops make, or None."""
         target: Tensor = operands[0]
         require_may_change(target)
         require_apart(target, operands)
-        of_others = of.of_other_ops(operands, attributes)
-        if of_others is not None:
-            result = of_others(value_of(target, operands[1:]), *operands[1:])
-            self._require_complex(target, result)
-            return overwrite(self.name, target, result)
-        way, tensors = of.prepared(operands, attributes, self)
-        require_room(self.name, target, way.facts.shape, way.facts.dtype)
-        if way.facts.device is not target.facts.device:
-            refuse_devices(self, operands)
-        if way.change is None:
-            before = value_of(target, operands[1:])
-            tensors, operands = _instead(target, before, tensors, operands)
-            return overwrite(self.name, target, of.made(way, tensors, operands, attributes))
-        return self._change(of, way, tensors, operands, attributes)
+        of_others = self.of.of_other_ops(operands, attributes)
+        if of_others is None:
+            return None
 
-    def _change(
-        self,
-        of: PointwiseOp,
-        way: Way,
-        tensors: Sequence[Tensor],
-        operands: Sequence[Any],
-        attributes: Sequence[Any],
-    ) -> Tensor:
-        """Write of(target, ...) into target at once, record it, and carry tangents."""
-        target: Tensor = operands[0]
-        recording = will_record(operands, target.facts)
-        special = modes.special and bool(levels_of(operands))
-        arrays, room = [tensor.array for tensor in tensors], target.array
-        kept: Sequence[Any] = operands
-        if (recording or special) and of.gradient_needs_first:
+        def change(target: Tensor, *others: Any) -> Tensor:
+            result = of_others(value_of(target, others), *others)
+            if target.facts.dtype.is_complex and not result.facts.dtype.is_complex:
+                raise DTypeError(
+                    f"In-place {self.of.name} is not supported for complex tensors. Take "
+                    f"{self.of.name}()."
+                )
+            return overwrite(self.name, target, result)
+
+        return change
+
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
+        """Return how to run, and operands and attributes as tensors.
+
+        Raises  RuntimeError for a result for which there is no room in the first
+        """
+        way, values = self.of.prepared(operands, attributes, called)
+        require_room(self.name, operands[0], way.facts.shape, way.facts.dtype)
+        if way.facts.device is not operands[0].facts.device:
+            refuse_devices(self, operands)
+        return way, values
+
+    def made(self, way: Way, values: Given) -> Any:
+        """Return the first operand, written over, recorded and with tangents."""
+        target: Tensor = values[0]
+        if way.change is None:
+            before = _with(values, value_of(target, values[1:]))
+            return overwrite(self.name, target, self.of.made(way, before))
+        recording = will_record(values, target.facts)
+        special = modes.special and bool(levels_of(values))
+        arrays, room, kept = arrays_of(values), target.array, values
+        if (recording or special) and self.of.gradient_needs_first:
             # What a gradient needs of the old value must be kept: it is about to be written over.
-            tensors, kept = _instead(target, value_before(target), tensors, operands)
+            kept = _with(values, value_before(target))
         if room.__class__ is np.ndarray:
             arrays = [
                 one.copy() if one is not room and may_overlap(one, room) else one for one in arrays
@@ -131,24 +120,12 @@ class InPlace(Op):
         run_silently(way.change, [*arrays, room])
         storage_of(target).bump()
         if recording:
-            of.record(target, way, tensors, set_history)
+            self.of.record((target,), kept, way, set_history)
         if special:
-            carry_pointwise(of, target, operands, attributes, kept)
+            self.of.carry_tangents((target,), values, way, kept)
         return target
 
-    def _require_complex(self, target: Tensor, result: Tensor) -> None:
-        if target.facts.dtype.is_complex and not result.facts.dtype.is_complex:
-            raise DTypeError(
-                f"In-place {self.of.name} is not supported for complex tensors. Take "
-                f"{self.of.name}()."
-            )
 
-
-def _instead(
-    target: Tensor, before: Tensor, tensors: Sequence[Tensor], operands: Sequence[Any]
-) -> tuple[list[Tensor], tuple[Any, ...]]:
-    """Return tensors and operands with what target was before in its place."""
-    return (
-        [before if one is target else one for one in tensors],
-        tuple([before if one is target else one for one in operands]),
-    )
+def _with(values: Given, before: Tensor) -> Given:
+    """Return values with what the first was before in its places."""
+    return tuple([before if one is values[0] else one for one in values])

@@ -8,71 +8,42 @@ from typing import Any
 
 from ..core.dtypes import WORDS, dtype_of
 from ..core.errors import NoKernelError
-from ..core.overriding import NOT_TAKEN
-from ..graph.accumulate_grad import extra_of
-from ..graph.modes import modes
-from ..listeners.sparse_rules import meet_sparse
-from ..tensor.tensor import Tensor, wrap
+from ..tensor.tensor import Tensor
 from .calls import write_short_path
-from .differentiated import is_recorded
+from .general_path import GeneralPath, as_operand_of
 from .kinds import require_tensors
-from .listening import heard
-from .op import common_device, declaring
+from .op import Given, Op, common_device, declaring
 from .outline import outlines
-from .output import write_out
-from .pointwise import _operand, refused
 from .structured_form import StructuredForm
-from .tangents import carry, levels_of
-from .way import Plan, Way, find_functions, layouts_of, may_be_kept, run_silently
+from .tangents import carry
+from .way import Plan, Way, find_functions, layouts_of, may_be_kept
 
 
-class StructuredOp(StructuredForm):
+class StructuredOp(StructuredForm, GeneralPath):
     """A structured op as it runs."""
 
-    def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
-    ) -> Any:
-        """Check, offer to the tracer, run, record a Node, carry tangents."""
-        if modes.tracers:
-            found, operands = heard(self, operands, attributes, out)
-            if found is not NOT_TAKEN:
-                return found
-        given, operands = operands, tuple([None if o is None else _operand(o) for o in operands])
-        if refused(operands) or not any(isinstance(o, Tensor) for o in operands):
-            return meet_sparse(self.name, given, attributes, out)
-        require_tensors(self.called, self.parameters, self.tensors, operands)
-        of_complex = self.complex_form(operands)
-        if of_complex is not None:
-            found = of_complex(*operands, *attributes)
-            return found if out is None else write_out(self, out, found, operands)
-        way = self._way(operands, attributes)
-        results = self._run(operands, way)
-        if out is not None:
-            return write_out(self, out, results[0], operands)
-        special = modes.special and bool(levels_of(operands))
-        if special:
-            for result in results if self.several else results[:1]:
-                extra_of(result)  # a Node that saves its output finds the tangents there
-        self.record(results, operands, way)
-        if special:
-            self.carry_tangents(results, operands, way)
-        return results[0] if len(results) == 1 else results
+    def accepted(self, operands: Given) -> Given:
+        """Return operands as the op takes them, None for what is not given."""
+        return tuple([None if o is None else as_operand_of(o) for o in operands])
 
-    def _way(self, operands: Sequence[Any], attributes: tuple[Any, ...]) -> Way:
-        """Return how to run, found before for these layouts and attributes if there is one."""
+    def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
+        """Return how to run, found before for these layouts and attributes if there is a Way, and
+        the operands.
+        """
+        require_tensors(self.called, self.parameters, self.tensors, operands)
         if not may_be_kept(operands, attributes):
-            return self._new_way(operands, attributes)
+            return self._new_way(operands, attributes), operands
         plans = operands[0].facts.plans
         key = self.key(layouts_of(operands), attributes)
         try:
             way: Way | None = plans.get(key)
         except TypeError:  # a tuple of what cannot be a key, such as slices
-            return self._new_way(operands, attributes)
+            return self._new_way(operands, attributes), operands
         if way is None:
             way = self._new_way(operands, attributes, kept=True)
             plans.remember(key, way)
             self._find_short_path(way, attributes)
-        return way
+        return way, operands
 
     def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
         """Let later calls find a Way that is kept without the general path."""
@@ -106,32 +77,11 @@ class StructuredOp(StructuredForm):
         find_functions(way, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
         return way
 
-    def _run(self, operands: Sequence[Any], way: Way) -> tuple[Tensor, ...]:
-        assert way.run is not None
-        found = run_silently(way.run, [None if o is None else o.array for o in operands])
-        if not way.more:
-            found = (found,)
-        layouts: Any = (way.facts, *way.more)
-        return tuple([wrap(a, layout) for a, layout in zip(found, layouts, strict=True)])
-
-    def record(self, results: Sequence[Tensor], operands: Sequence[Any], way: Way) -> None:
-        """Give the first result, or all of several, an edge if a gradient may flow through it."""
-        if not self.vjps or not is_recorded(operands):
-            return
-        edges = self.node_class.edges_of(operands)
-        may_pass = self.several or results[0].facts.dtype.may_have_gradient
-        if may_pass and any(edge is not None for edge in edges):
-            self.node_class().record(way, edges, operands, (), results)
-
-    def carry_tangents(self, results: Sequence[Tensor], operands: Sequence[Any], way: Way) -> None:
+    def carry_tangents(self, results: Sequence[Tensor], values: Given, way: Way) -> None:
         """Give the results the tangents that follow from those of the operands, level by level."""
-        if not self.several:
-            results, others = results[:1], results[1:]
-            if not results[0].facts.dtype.may_have_gradient:
-                return
-        else:
-            others = ()
-        carry(results, operands, partial(self.tangents, way, others))
+        results, others = (results, ()) if self.several else (results[:1], results[1:])
+        if self.several or results[0].facts.dtype.may_have_gradient:
+            carry(results, values, partial(self.tangents, way, others))
 
     def tangents(
         self,

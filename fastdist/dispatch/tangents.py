@@ -12,7 +12,6 @@ from ..graph.forward_grad import ForwardADLevel, ForwardGrad
 from ..tensor.layout import Layout, strides_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
-from .pointwise_form import PointwiseForm
 
 # Note [Tangents of views]
 # A view's tangent is the same view of its base's tangent. It is made when it is first asked for, so
@@ -227,33 +226,14 @@ def carry(
             set_tangent(result, tangent, level)
 
 
-def carry_pointwise(
-    op: PointwiseForm,
-    result: Tensor,
-    operands: Sequence[Any],
-    attributes: Sequence[Any],
-    kept: Sequence[Any] | None = None,
-) -> None:
-    """Give result its tangents: each is the sum of partial times tangent; `kept` are the operands'
-    values where an in-place op has written over them.
-    """
-    if not op.differentiable or not result.facts.dtype.may_have_gradient:
-        return
-
-    def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
-        total = _tangent(op, (*inputs, *attributes, *outs), tangents, result.facts)
-        if total is None and tangents[0] is not None and kept is not None:
-            total = zeros_like(result)
-        return (total,)
-
-    carry((result,), operands, tangents_at, kept)
-
-
-def _tangent(
-    op: PointwiseForm, given: Sequence[Any], tangents: Sequence[Tensor | None], layout: Layout
+def combined(
+    vjps: Sequence[Any], given: Sequence[Any], tangents: Sequence[Tensor | None], layout: Layout
 ) -> Tensor | None:
+    """Return the sum of what vjps make of given and the tangents, as a tangent of layout; None for
+    none.
+    """
     total: Tensor | None = None
-    for tangent, vjp in zip(tangents, op.vjps, strict=True):
+    for tangent, vjp in zip(tangents, vjps, strict=True):
         if tangent is not None and vjp is not None:
             part = vjp(*given, tangent)
             total = part if total is None else OPS["add"].public(total, part)

@@ -9,14 +9,12 @@ from ..core.device import CPU
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
-from ..listeners.sparse_rules import meet_sparse
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
 from .calls import write_short_path
-from .listening import heard
-from .op import PLAIN, declaring
+from .op import PLAIN, Given, declaring
 from .outline import outlines
 from .structured import StructuredOp
 from .tangents import carry_view
@@ -80,22 +78,12 @@ class ViewOp(StructuredOp):
         self._raw_gradient = function
         return function
 
-    def general(
-        self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
-    ) -> Any:
-        """Check, offer to the tracer, run, record a Node, carry tangents."""
-        if modes.tracers:
-            found, operands = heard(self, operands, attributes)
-            if found is not NOT_TAKEN:
-                return found
-        (input,) = operands
-        if not isinstance(input, Tensor) or input.facts.is_sparse:
-            return meet_sparse(self.name, operands, attributes)
-        way = self._way(operands, attributes)
+    def made(self, way: Way, values: Given) -> Any:
+        """Return the view, recorded and with tangents."""
+        (input,) = values
         assert way.run is not None and way.steps is not None
         result = see(way.run(input.array), way.facts, way.steps, input)
-        if input.edge is not None:
-            self.record((result,), operands, way)
+        self.record((result,), values, way)
         if modes.special:
             carry_view(result, input)
         return result

@@ -197,6 +197,11 @@ def casting(
     return lambda *arrays: run(*map(bring, arrays, wanted))
 
 
+def arrays_of(values: Sequence[Any]) -> list[Any]:
+    """Return the raw arrays of tensors; None for what is not given."""
+    return [None if one is None else one.array for one in values]
+
+
 @silent  # type: ignore[untyped-decorator]
 def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
     """Return what run makes of arrays; NumPy warns of nothing."""

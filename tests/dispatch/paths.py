@@ -14,12 +14,13 @@ import fastdist as fd
 
 @contextmanager
 def general_calls(*kinds: Any) -> Iterator[list[str]]:
-    """Yield a list of the ops of these classes that took the general path nevertheless."""
+    """Yield a list of the ops of these kinds that took the general path nevertheless."""
     went = list[str]()
 
-    def spy_on(general: Any) -> Any:
+    def spy_on(kind: Any, general: Any) -> Any:
         def spy(self: Any, *args: Any, **kwargs: Any) -> Any:
-            went.append(self.name)
+            if self.kind == kind.kind:
+                went.append(self.name)
             return general(self, *args, **kwargs)
 
         return spy
@@ -27,7 +28,7 @@ def general_calls(*kinds: Any) -> Iterator[list[str]]:
     with ExitStack() as stack:
         for kind in kinds:
             patch = stack.enter_context(pytest.MonkeyPatch.context())
-            patch.setattr(kind, "general", spy_on(kind.general))
+            patch.setattr(kind, "general", spy_on(kind, kind.general))
         yield went
 
 
