@@ -74,6 +74,12 @@ def div(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other, in floating point."""
 
 
+@div.names_node
+def _(node: Any) -> str:
+    """Return PyTorch's word for `1 / x`, which multiplies the reciprocal."""
+    return "mul" if node.has_number("input") else "div"
+
+
 @pointwise("floor_divide(input, other)", [REFUSED, REFUSED], dtype="number")
 def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return the largest integer not above input / other.

@@ -97,6 +97,7 @@ def _divided(sums: Any, by: Any) -> Any:
     homes="function functional",
     batch="first axis",
     piecewise=True,
+    node="squeeze.1",
 )
 def avg_pool1d(
     input: Tensor,
@@ -235,7 +236,7 @@ def _part_sizes(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Any:
     return int(sizes.flat[0]) if sizes.size and (sizes == sizes.flat[0]).all() else sizes
 
 
-@composite(functional=True, method=False)
+@composite(functional=True, method=False, node="squeeze.1")
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last axis, as even as can be."""
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)

@@ -195,7 +195,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
-@composite(method=False)
+@composite(method=False, node="flip")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
     if len(x.facts.shape) != 1:

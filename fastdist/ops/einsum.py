@@ -7,6 +7,7 @@ from typing import Any
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 
@@ -30,7 +31,13 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         later = set(output).union(*inputs[i:]) if i < len(inputs) else set(output)
         other, others = _single(tensor, names)
         result, letters = _contract(result, letters, other, others, later)
-    return _finish(result, letters, output)
+    found = _finish(result, letters, output)
+    summed = set().union(*inputs) - set(output)
+    if len(inputs) > 1:
+        recorded_as(node_named("view" if summed else "mul"), found, ())
+    elif summed:
+        recorded_as(node_named("sum.1"), found, ())
+    return found
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -164,7 +171,7 @@ def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
     return OPS["permute"].public(result, *[letters.index(letter) for letter in output])  # type: ignore[no-any-return]
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out=True, node="view")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
     n, m = len(a.facts.shape), len(b.facts.shape)

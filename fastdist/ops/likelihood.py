@@ -56,6 +56,12 @@ def nll_kernel(
     """Return the negative log likelihood of classes, and the sum of the weights."""
 
 
+@nll_kernel.names_node
+def _(node: Any) -> str:
+    is_of_images = node.way is not None and len(node.way.layouts[0].shape) > 2
+    return "nll_loss2d_forward" if is_of_images else "nll_loss_forward"
+
+
 @nll_kernel.plan
 def _(
     input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: int

@@ -7,6 +7,7 @@ from typing import Any, Final
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.op import declaring
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..dispatch.structured import Plan, StructuredOp
 from ..dispatch.view import view as view_op
 from ..graph.modes import modes
@@ -22,6 +23,8 @@ from .complex_numbers import conjugate
 # What a profile hears of around the product of matrices that stands for one of vectors.
 _of_vectors = object()
 # With an Ellipsis NumPy gives a 0-d view, never a scalar.
+# PyTorch's words for a vector by a matrix, and where one of them stands for a batch.
+_ROW_BY_MATRIX, _FOLDED = node_named("squeeze.4"), node_named("_unsafe_view")
 _FIRST: Final = {1: (slice(None), 0, ...), 2: (0, 0, ...)}
 
 
@@ -54,8 +57,8 @@ class MatmulOp(StructuredOp):
                 if column and len(a.facts.shape) == 2 == len(b.facts.shape):
                     result = without_axes.public(result, 2 if row else 1)
                 else:
-                    result = result.squeeze(-1 if column else -2)
-                    result = result.squeeze(-1) if row and column else result
+                    word = _ROW_BY_MATRIX if len(a.facts.shape) == len(b.facts.shape) else _FOLDED
+                    result = recorded_as(word, result.squeeze(-1 if column else -2), ())
                 if out is None:
                     return result
                 from ..dispatch.output import write_out
@@ -118,7 +121,8 @@ def _(operands: Any, attributes: Any) -> str:
 
 @matmul.names_node
 def _(node: Any) -> str:
-    return "mm" if len(node.facts.shape) == 2 else "bmm"
+    """Return PyTorch's word: it folds batches of several axes, and unfolds the products."""
+    return "mm" if len(node.facts.shape) == 2 else "_unsafe_view"
 
 
 @view_op("nowhere", known_as="squeeze")

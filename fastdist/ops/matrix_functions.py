@@ -99,7 +99,7 @@ def _require_exponent(A: Tensor) -> None:
         require_real("linalg.matrix_exp", A)
 
 
-@composite(name="matrix_exp", linalg=True)
+@composite(name="matrix_exp", linalg=True, node="linalg_matrix_exp")
 def linalg_matrix_exp(input: Tensor) -> Tensor:
     """Return the sum of input**k / k! over all k.
 
@@ -110,7 +110,7 @@ def linalg_matrix_exp(input: Tensor) -> Tensor:
     return _exponential(input)  # type: ignore[no-any-return]
 
 
-@composite()
+@composite(node="linalg_matrix_exp")
 def matrix_exp(input: Tensor) -> Tensor:
     """Return the exponential of matrices; see linalg.matrix_exp."""
     _require_exponent(input)
@@ -171,7 +171,7 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
             )
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out=True, node="view")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Return the product of matrices, in the order that takes the fewest multiplications; the first
     and the last may be vectors.
@@ -188,7 +188,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return found.squeeze(0) if row else found  # type: ignore[no-any-return]
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out=True, node="view")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Return the product of matrices; linalg.multi_dot is its successor."""
     for one in matrices:

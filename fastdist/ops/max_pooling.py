@@ -184,7 +184,8 @@ def _declare(axes: int) -> None:
         function.__doc__ = text
         top = name.startswith("max_pool") and (axes == 1 or not name.endswith("indices"))
         word = name.removesuffix("_with_indices") if name.startswith("adaptive") else name
-        composite(function=top, functional=True, method=False, known_as=word)(function)
+        node = "squeeze.1" if axes == 1 else ""
+        composite(function=top, functional=True, method=False, known_as=word, node=node)(function)
 
 
 for _axes in (1, 2, 3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.arguments import checked
 from ..dispatch.op import PLAIN
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..dispatch.view import view as view_op
 from ..graph.modes import modes
 from ..listeners.batching import one_by_one
@@ -18,6 +20,8 @@ from ..tensor.broadcast import sum_array_to
 from ..tensor.layout import Layout, Shape, count_elements
 from ..tensor.tensor import Tensor
 from .reinterpreting import view_or_dtype
+
+_COPIED = node_named("_unsafe_view")
 
 
 def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
@@ -327,11 +331,19 @@ def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
 def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
     shape = input.facts.shape
     if dim is None:
-        chosen = range(len(shape))
-        return (tuple(i for i in chosen if shape[i] == 1),)
-    dims = (dim,) if hasattr(dim, "__index__") else tuple(dim)
-    axes = {normalize_axis("squeeze", one, len(shape)) for one in dims}
-    return (tuple(sorted(i for i in axes if shape and shape[i] == 1)),)
+        return (frozenset(i for i, n in enumerate(shape) if n == 1),)
+    is_one = hasattr(dim, "__index__")
+    axes = {normalize_axis("squeeze", one, len(shape)) for one in ((dim,) if is_one else dim)}
+    gone = tuple(sorted(i for i in axes if shape and shape[i] == 1))
+    # What the axes are held in tells how they were asked for: see names_node.
+    return (gone if not is_one else range(gone[0], gone[0] + 1) if gone else range(0),)
+
+
+@squeeze.names_node
+def _(node: Any) -> str:
+    axes = () if node.way is None else node.way.attributes[0]
+    is_all = isinstance(axes, frozenset)
+    return "squeeze" if is_all else "squeeze.1" if isinstance(axes, range) else "squeeze.2"
 
 
 @squeeze.array
@@ -409,7 +421,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     return input.value.unsqueeze(normalize_axis(op.name, dim, len(input.facts.shape) + 1) + 1)
 
 
-@checked
+@partial(checked, node=node_named("t"))
 def t(input: Tensor) -> Tensor:
     """Return the transpose of a tensor with at most two axes, as a view.
 
@@ -446,5 +458,6 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     if not is_known:
         sizes = canonical_sizes("reshape", shape, layout.numel)
         if view_strides(layout, sizes) is None:
-            input = input.contiguous()
+            copied = view.public(input.contiguous(), *shape)
+            return recorded_as(_COPIED, copied, ())  # type: ignore[no-any-return]
     return view.public(input, *shape)  # type: ignore[no-any-return]

@@ -220,7 +220,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, eps: float) -> Any:
     return total
 
 
-@composite(functional=True, method=False)
+@composite(functional=True, method=False, node="mul")
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:

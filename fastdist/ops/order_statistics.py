@@ -232,7 +232,7 @@ def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> N
         raise ShapeError(f"{name}() q values must be in the range [0, 1]")
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="squeeze.4")
 def quantile(
     input: Tensor,
     q: Any,
@@ -245,7 +245,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="squeeze.4")
 def nanquantile(
     input: Tensor,
     q: Any,

@@ -43,7 +43,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     return given_out("mm", out, _product(input, mat2), (input, mat2))
 
 
-@composite(known_as="")
+@composite(known_as="", node="bmm")
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of two batches of matrices."""
     for name, tensor in (("batch1", input), ("batch2", mat2)):

@@ -273,7 +273,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:first], length, *shape[last + 1 :]))
 
 
-@composite()
+@composite(node="view")
 def ravel(input: Tensor) -> Tensor:
     """Return input as a vector; a view where possible."""
     return reshape(input, -1)

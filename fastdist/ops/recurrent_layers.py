@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.pytorch_names import recorded_as
 from ..tensor.tensor import Tensor
 from .joining import cat, stack, unbind
 from .products import linear
@@ -62,7 +63,13 @@ def _layers(cell: str, data: Any, given: tuple[Any, ...], *, is_packed: bool) ->
     rows = data.reshape(time * batch, data.facts.shape[2])
     found, h, c = _packed_layers(cell, rows, (batch,) * time, *rest)
     found = found.reshape(time, batch, found.facts.shape[1])
-    return found.transpose(0, 1) if batch_first else found, h, c
+    for one in (h, c) if cell == "lstm" else (h,):
+        recorded_as("StackBackward0", one, ())
+    if batch_first:
+        return found.transpose(0, 1), h, c
+    # The last of what PyTorch does in both directions, in an LSTM, in other layers.
+    word = "Cat" if rest[-1] else "MkldnnRnnLayer" if cell == "lstm" else "Stack"
+    return recorded_as(f"{word}Backward0", found, ()), h, c
 
 
 def _packed_layers(
@@ -147,10 +154,10 @@ def lstm_cell(
     _require_cell_shapes(input, h, w_ih, w_hh, "0")
     _require_cell_shapes(input, c, w_ih, w_hh, "1")
     _, h, c = _walk_cell("lstm", input, h, c, (w_ih, w_hh, b_ih, b_hh, None))
-    return h, c
+    return recorded_as("MulBackward0", h, ()), c
 
 
-@composite(method=False)
+@composite(method=False, node="add")
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -165,7 +172,7 @@ def gru_cell(
     return found
 
 
-@composite(method=False)
+@composite(method=False, node="tanh")
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -180,7 +187,7 @@ def rnn_tanh_cell(
     return found
 
 
-@composite(method=False)
+@composite(method=False, node="relu")
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,

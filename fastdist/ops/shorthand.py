@@ -14,6 +14,7 @@ from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..core.memory_format import contiguous_format
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..listeners.batched_tensor import Batched, most_of_all_calls, same_in_all_calls
 from ..tensor.axes import normalize_axis
 from ..tensor.layout import Shape
@@ -22,6 +23,9 @@ from .counting import searchsorted
 from .joining import cat, narrow, split
 from .norms import UNSET, std, var
 from .ranges import arange
+
+# PyTorch expands and reshapes where all are repeated as often.
+_VIEWED = node_named("view")
 
 
 @composite(node="split_with_sizes")
@@ -168,7 +172,8 @@ def repeat_interleave(
         raise ShapeError(
             f"repeat_interleave: output_size is {output_size}, the repeats add up to {len(places)}"
         )
-    return input.index_select(axis, from_array(places).to(input.facts.device))
+    found = input.index_select(axis, from_array(places).to(input.facts.device))
+    return found if isinstance(repeats, Tensor) else recorded_as(_VIEWED, found, ())
 
 
 def _repeats(repeats: Any, length: int) -> Any:

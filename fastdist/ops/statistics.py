@@ -8,6 +8,7 @@ from ..core.dtypes import WORDS, bool_, promote
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.axes import DimError, normalize_axis
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.promotion import get_default_dtype
@@ -141,7 +142,8 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
     areas, axis = _areas("trapezoid", y, x, dx, dim)
-    return areas.sum(axis) / 2  # type: ignore[no-any-return]
+    word = node_named("mul.1" if x is None else "div.1")
+    return recorded_as(word, areas.sum(axis) / 2, ())  # type: ignore[no-any-return]
 
 
 @composite(method=False)
@@ -150,10 +152,11 @@ def cumulative_trapezoid(
 ) -> Tensor:
     """Return the integrals of y up to each place along dim but the first, by trapezoids."""
     areas, axis = _areas("cumulative_trapezoid", y, x, dx, dim)
-    return areas.cumsum(axis) / 2  # type: ignore[no-any-return]
+    word = node_named("cumsum" if x is None else "div.1")
+    return recorded_as(word, areas.cumsum(axis) / 2, ())  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(takes_out=True, node="_unsafe_view")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
     ndim = max(len(input.facts.shape), len(other.facts.shape))

@@ -115,7 +115,7 @@ def _unpool(
     return scatter(empty, -1, *flat).reshape((*lead, *lengths))
 
 
-@composite(function=False, functional=True, method=False, known_as="max_unpool2d")
+@composite(function=False, functional=True, method=False, known_as="max_unpool2d", node="squeeze.1")
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,

@@ -175,7 +175,8 @@ def test_products_of_vectors_have_pytorchs_names() -> None:
         "MvBackward0": [a @ v, a.mv(v), fd.mv(a, v), fd.ones(1, 2) @ v],
         "DotBackward0": [v @ v, v.dot(v), fd.ones(1) @ v[:1]],
         "VdotBackward0": [v.vdot(v)],
-        "SqueezeBackward0": [v @ a.t(), a.expand(4, 3, 2) @ v],
+        "SqueezeBackward4": [v @ a.t()],
+        "UnsafeViewBackward0": [a.expand(4, 3, 2) @ v, v @ a.t().expand(4, 2, 3)],
     }
     for name, products in made.items():
         assert [one.grad_fn.name() for one in products if one.grad_fn] == [name] * len(products)
