@@ -30,6 +30,8 @@ class GeneralPath(Op):
 
     def general(self, operands: Given, attributes: Given, out: Any = None) -> Any:
         """Check, offer to who listens, run, record a Node, carry tangents."""
+        if out is not None:
+            attributes = self.as_out_asks(out, operands, attributes)
         if modes.tracers:
             found, operands = heard(self, operands, attributes, out)
             if found is not NOT_TAKEN:
@@ -50,6 +52,10 @@ class GeneralPath(Op):
         if written_at_once(way, out, values):
             return out
         return write_out(self, out, _run(way, values)[0], operands)
+
+    def as_out_asks(self, out: Any, operands: Given, attributes: Given) -> Given:
+        """Return the attributes of a call that writes into out."""
+        return attributes
 
     def accepted(self, operands: Given) -> Given:
         """Return operands as the op takes them, NotImplemented in the place of what it does not."""

@@ -37,15 +37,14 @@ def require_writable(target: Tensor) -> None:
         )
 
 
-def require_apart(target: Tensor, others: Iterable[Any]) -> None:
+def require_apart(target: Tensor, others: Iterable[Any], *, wholly: bool = False) -> None:
     """Raise if some elements of what is read are elements of target in other places: what is
-    written first would be read afterwards.
+    written first would be read afterwards. Wholly, they may not lie exactly as target does either.
 
-    Raises  RuntimeError. What lies exactly as target does is no trouble, and of memory with gaps
-            nobody asks, as in PyTorch
+    Raises  RuntimeError. Of memory with gaps nobody asks, as in PyTorch
     """
     for other in others:
-        if isinstance(other, Tensor) and other is not target and _overlaps_partly(target, other):
+        if isinstance(other, Tensor) and _overlaps(target, other, wholly):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 "tensor refer to a single memory location. Please clone() the tensor before "
@@ -65,7 +64,9 @@ def may_overlap(array: Any, target: Any) -> bool:
     return target.__class__ is not np.ndarray or np.may_share_memory(array, target)
 
 
-def _overlaps_partly(target: Tensor, other: Tensor) -> bool:
+def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
+    if other is target:
+        return wholly and target.facts.numel > 0
     if not shares_memory(target, other):
         return False
     one, two = target.facts, other.facts
@@ -74,7 +75,7 @@ def _overlaps_partly(target: Tensor, other: Tensor) -> bool:
     address = backend_of(one.device.type).data_ptr
     start, begin = address(target.array), address(other.array)
     if start == begin and one.nbytes == two.nbytes:
-        return one.strides != two.strides
+        return wholly or (not (one.contiguous and two.contiguous) and one.strides != two.strides)
     return bool(start < begin + two.nbytes and begin < start + one.nbytes)
 
 

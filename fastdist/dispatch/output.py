@@ -31,7 +31,6 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
             DeviceError when out cannot hold the result
     """
     if op.kind == "pointwise" and isinstance(out, Tensor):
-        require_apart(out, operands)
         is_kept = op.keeps_dtype and operands[0].facts.dtype is result.facts.dtype
         if is_kept and out.facts.dtype is not result.facts.dtype:
             raise DTypeError(
@@ -78,6 +77,7 @@ def _require_takes(name: str, out: Tensor, result: Tensor, operands: Sequence[An
     """Raise what is to be said of an out before anything is written."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
+    _require_apart(name, out, operands)
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
@@ -117,15 +117,55 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
         )
 
 
+# Note [Memory of out]
+# Results are computed apart from out, so all of them are right whatever memory it shares. PyTorch
+# writes as it goes, and refuses an out that is in part what it still reads: of what goes element by
+# element, runs along an axis, orders or moves. What is moved from another place may lie nowhere in
+# out. Reductions, products (but for what is added to them) and factors it takes.
+_APART = frozenset(
+    {
+        *("cumprod", "cumsum", "logcumsumexp", "aminmax", "max", "min", "mode", "msort", "sort"),
+        *("topk", "bernoulli", "clamp", "clip", "complex", "diff", "kron", "normalize", "outer"),
+        *("renorm", "addr", "angle", "lcm", "ldexp", "nan_to_num", "polar", "polygamma", "round"),
+        *("sgn", "sinc", "square", "normal"),
+    }
+)
+_SUM_APART = frozenset({"addbmm", "addmm", "addmv", "baddbmm"})
+_INPUT_WHOLLY = frozenset(
+    {"gather", "index_select", "kthvalue", "masked_select", "take", "take_along_dim"}
+)
+_SOURCE_WHOLLY = frozenset(
+    {"index_add", "index_copy", "index_reduce", "scatter", "scatter_add", "scatter_reduce"}
+)
+_ALL_WHOLLY = frozenset(
+    {
+        *("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack"),
+        *("vstack", "cross", "linalg.cross"),
+    }
+)
+_ANY_APART = _APART | _SUM_APART | _INPUT_WHOLLY | _SOURCE_WHOLLY | _ALL_WHOLLY
+
+
+def _require_apart(name: str, out: Tensor, operands: Sequence[Any]) -> None:
+    """Raise for an out that shares memory with what is read: see Note [Memory of out]."""
+    op = OPS.get(name)
+    if name not in _ANY_APART and (op is None or op.kind != "pointwise"):
+        return
+    for i, one in enumerate(operands[:1] if name in _SUM_APART else operands):
+        wholly = name in _ALL_WHOLLY or name in (_SOURCE_WHOLLY if i else _INPUT_WHOLLY)
+        require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
+
+
 # Note [Casting into out]
-# PyTorch casts what it computes element by element, adds or multiplies up, or lays side by side,
-# and a few factors of matrices; whatever else is given an out= asks for its result's dtype. These
-# are the exceptions on either side of "a pointwise op casts, no other does".
+# PyTorch casts what it computes element by element or lays side by side, means and deviations, and
+# a few factors of matrices; whatever else is given an out= asks for its result's dtype. These
+# are the exceptions on either side of "a pointwise op casts, no other does". Sums and products are
+# computed in out's dtype from the start (`computes_in_out` of structured_form.py).
 _CASTING = frozenset(
     {
-        *("addr", "angle", "bernoulli", "clamp", "clip", "cumprod", "cumsum", "kron"),
+        *("addr", "angle", "bernoulli", "clamp", "clip", "kron"),
         *("logsumexp", "mean", "mvlgamma", "nanmean", "nansum", "normal", "normalize", "outer"),
-        *("polygamma", "prod", "sinc", "square", "deviation", "sum", "variance", "ldexp", "lcm"),
+        *("polygamma", "sinc", "square", "deviation", "variance", "ldexp", "lcm"),
         *("max_of_all", "min_of_all", "std", "var"),
         *("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "stack", "vstack"),
         *("row_stack", "cholesky", "cholesky_inverse", "cholesky_solve", "geqrf", "lu"),

@@ -22,6 +22,18 @@ from .way import Plan, Way, find_functions, layouts_of, may_be_kept
 class StructuredOp(StructuredForm, GeneralPath):
     """A structured op as it runs."""
 
+    def as_out_asks(self, out: Any, operands: Given, attributes: Given) -> Given:
+        """Return attributes with out's dtype where the op computes in that, none is given, and it
+        is not what follows.
+        """
+        if not self.computes_in_out or not isinstance(out, Tensor):
+            return attributes
+        at, dtype = self.attributes.index("dtype"), out.facts.dtype
+        of = operands[0].facts.dtype if isinstance(operands[0], Tensor) else None
+        if attributes[at] is not None or (of is dtype and dtype.may_have_gradient):
+            return attributes
+        return (*attributes[:at], dtype, *attributes[at + 1 :])
+
     def accepted(self, operands: Given) -> Given:
         """Return operands as the op takes them, None for what is not given."""
         return tuple([None if o is None else as_operand_of(o) for o in operands])

@@ -43,7 +43,8 @@ class StructuredForm(Op):
     fresh=True promises that no vjp returns g, a view of it, or anything saved: gradients may then
     be taken over. `batch` says how `vmap` runs it, in a word of BATCH_WORDS; `@op.batches` writes
     what no word says. `has_out` says whether it takes an `out=`: by default what users call does,
-    what is a part of others does not. takes_complex=True says that the kernel takes complex numbers
+    what is a part of others does not. computes_in_out=True says that it computes in the dtype of
+    that where no dtype= is given. takes_complex=True says that the kernel takes complex numbers
     and the derivatives are right for them: those of what moves numbers are, and those that
     conjugate. piecewise=True says that its slope goes in steps: see piecewise.py.
     """
@@ -66,6 +67,7 @@ class StructuredForm(Op):
         batch: str = "",
         takes_complex: bool = False,
         piecewise: bool = False,
+        computes_in_out: bool = False,
     ) -> None:
         super().__init__(function, known_as, node, homes)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
@@ -79,6 +81,7 @@ class StructuredForm(Op):
         self.linear = linear
         self.takes_complex = takes_complex
         self.piecewise = piecewise
+        self.computes_in_out = computes_in_out
         self.by_type = tuple(
             [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
         )

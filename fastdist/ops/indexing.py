@@ -193,12 +193,13 @@ def scatter(
 
     given = value if src is None else src
     if reduce is not None:
-        return given_out("scatter", out, _met(input, dim, index, given, reduce), (input,))
+        return given_out("scatter", out, _met(input, dim, index, given, reduce), (input, given))
     if isinstance(src, Tensor) and not src.facts.shape:
         _require_source(index.facts.shape, (), input.facts.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_beside(input, given)
-    return given_out("scatter", out, scatter_src.general((input, index, given), (dim,)), (input,))
+    written = scatter_src.general((input, index, given), (dim,))
+    return given_out("scatter", out, written, (input, given))
 
 
 def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:

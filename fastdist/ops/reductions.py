@@ -74,7 +74,7 @@ def _names_by_axes(op: StructuredOp) -> None:
         return OPS[of.name].node if of is not None and of.name in _LOSSES else op.name
 
 
-@structured("reduce.sum", linear=True, takes_complex=True)
+@structured("reduce.sum", linear=True, takes_complex=True, computes_in_out=True)
 def sum(
     input: Tensor,
     dim: Dims = None,
@@ -134,7 +134,7 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     return shared.expand(input_layout.shape)
 
 
-@structured("reduce.prod", has_out=True, takes_complex=True)
+@structured("reduce.prod", has_out=True, takes_complex=True, computes_in_out=True)
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:

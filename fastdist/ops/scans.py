@@ -21,7 +21,12 @@ def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> P
 
 
 @structured(
-    "scan.cumsum", linear=True, fresh=True, homes="function method inplace", takes_complex=True
+    "scan.cumsum",
+    linear=True,
+    fresh=True,
+    homes="function method inplace",
+    takes_complex=True,
+    computes_in_out=True,
 )
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running sum along dim.
@@ -40,7 +45,13 @@ def _(g: Any, dim: int) -> Any:
     return g.flip(dim).cumsum(dim).flip(dim)
 
 
-@structured("scan.cumprod", fresh=True, homes="function method inplace", takes_complex=True)
+@structured(
+    "scan.cumprod",
+    fresh=True,
+    homes="function method inplace",
+    takes_complex=True,
+    computes_in_out=True,
+)
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running product along dim.
 
