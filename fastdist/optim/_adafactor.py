@@ -14,6 +14,7 @@ from .optimizer import Group
 
 _shrink = fused("p * keep", "p", "keep")
 _spread = fused("v + new * (g * g - v)", "v", "g", "new")
+_average = fused("v + new * (norm * norm / count - v)", "v", "norm", "new", "count")
 _weigh = fused("g / sqrt(maximum(v, least))", "u", "g", "v", "least")
 _descend = fused("p - rate * u", "p", "u", "rate")
 
@@ -103,8 +104,7 @@ def _from_factors(
 ) -> Tensor:
     """Bring the mean squares of rows and columns up to date; return the matrix that they give."""
     for means, dim in ((rows, -1), (columns, -2)):
-        square = gradient.norm(dim=dim, keepdim=True).square() / gradient.shape[dim]
-        means.lerp_(square, new)
+        _average(means, gradient.norm(dim=dim, keepdim=True), new, gradient.shape[dim])
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=least)
 
 

@@ -8,11 +8,10 @@ from itertools import groupby
 from typing import Any, ClassVar
 
 from ..core.program import Program, read_program
-from ..graph.modes import no_grad
 from ..ops.creation import zeros_like
 from ..tensor.tensor import Tensor
 from .counted import CountedOptimizer
-from .device_numbers import is_column, put, taken
+from .device_numbers import is_column, overwrite, put, taken
 from .fused import direction
 from .optimizer import Group
 from .options import checked
@@ -116,9 +115,8 @@ class ASGD(CountedOptimizer):
 
     def _next(self, group: Group, step: Any, state: dict[str, Any]) -> list[Any]:
         """Return the numbers of one step, and leave those of the next."""
-        lr, lambd, eta = group["lr"], group["lambd"], float(state["eta"].item())
-        mu = float(state["mu"].item())
-        with no_grad():
-            state["eta"].fill_(float(lr / ((1.0 + lambd * lr * step) ** group["alpha"])))
-            state["mu"].fill_(1.0 / max(1.0, float(step) - group["t0"]))
+        lr, lambd, kept = group["lr"], group["lambd"], [state["eta"], state["mu"]]
+        eta, mu = [float(one.item()) for one in kept]
+        next_eta = float(lr / ((1.0 + lambd * lr * step) ** group["alpha"]))
+        overwrite(kept, [next_eta, 1.0 / max(1.0, float(step) - group["t0"])])
         return [1.0 - lambd * eta, eta, group["weight_decay"], mu]
