@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..core.device import CPU
 from ..core.errors import out_of_memory
 from ..core.scalar import CONDITIONS
 from ..graph.modes import modes, tls
@@ -19,7 +20,7 @@ from .op import PLAIN, Op, recoded
 from .pointwise_form import PointwiseForm
 from .pointwise_way import find_way
 from .structured_form import StructuredForm
-from .way import NO_WAY, OnDevice
+from .way import NO_WAY
 
 # Note [The short path]
 # It is for operands of which nothing needs a look: plain Tensors, or numbers beside them, while no
@@ -58,7 +59,7 @@ from .way import NO_WAY, OnDevice
 NAMES: Final[dict[str, Any]] = {
     "_PLAIN": PLAIN,
     "_NO_WAY": NO_WAY,
-    "_OnDevice": OnDevice,
+    "_CPU": CPU,
     "_NUMBERS": NUMBERS,
     "_Tensor": Tensor,
     "_constant": constant,
@@ -176,9 +177,9 @@ def _writing(call: Call) -> list[str]:
     """
     target = call.target
     edges = [f"{target}.edge is not None", *_of_each(call, "{}.edge is not None", but=target)]
-    # What follows is asked of an array of the Way's device.
     refused = ["out.facts is not _way.facts"] if target == "out" else []
-    refused.append(f"(_write.__class__ is not _OnDevice and not {target}.array.flags.writeable)")
+    # No memory of a device's is read-only.
+    refused.append(f"(_way.facts.device is _CPU and not {target}.array.flags.writeable)")
     shared = (
         f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
         f" and _overlap({{0}}.array, {target}.array))"

@@ -104,11 +104,12 @@ class InPlace(GeneralPath):
     def made(self, way: Way, values: Given) -> Any:
         """Return the first operand, written over, recorded and with tangents."""
         target: Tensor = values[0]
-        if way.change is None:
-            before = _with(values, value_of(target, values[1:]))
-            return overwrite(self.name, target, self.of.made(way, before))
         recording = will_record(values, target.facts)
         special = modes.special and bool(levels_of(values))
+        if (recording or special) and way.facts.dtype is not target.facts.dtype:
+            # Its gradients are those of the result as it was before it was cast.
+            made = self.of.made(way, _with(values, value_before(target)))
+            return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target.array, values
         if (recording or special) and self.of.gradient_needs_first:
             # What a gradient needs of the old value must be kept: it is about to be written over.

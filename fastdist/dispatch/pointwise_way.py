@@ -19,10 +19,11 @@ from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout
+from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
 from .gradients import gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, OnDevice, Plan, Way, casting, noting_stream
+from .way import NO_WAY, Plan, Way, casting, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
@@ -75,9 +76,11 @@ def find_functions(
     assert plan is not None and plan.compute is not None
     device, is_cast = facts.device, any(casts)
     wanted = [(False, dtype) for dtype in casts]
-    write: Callable[..., Any] = OnDevice(op.run_body, device)
     run = None
-    if device is CPU:
+    if device is not CPU:
+        fill, body = backend_of(device.type).pointwise, op.run_body
+        write: Callable[..., Any] = lambda *given: fill(body, given[:-1], given[-1])  # noqa: E731
+    else:
         if is_cast:
             arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
         run = _tried(op, arrays, facts)
@@ -86,6 +89,20 @@ def find_functions(
     way.run = casting(run, device, wanted) if is_cast else run
     # The last is the result.
     way.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
+    if way.change is None:
+        way.change = _casting_back(way)
+
+
+def _casting_back(way: Way) -> Callable[..., Any] | None:
+    """Return what writes results over a first operand of another dtype; None if it has no room."""
+    facts, first, run = way.facts, way.layouts[0], way.run
+    assert first is not None and run is not None
+    if (facts.shape, facts.device) != (first.shape, first.device):
+        return None
+    if not can_cast(facts.dtype, first.dtype):
+        return None
+    copy_into = backend_of(facts.device.type).copy_into
+    return lambda *given: copy_into(given[-1], run(*given[:-1]))
 
 
 def keep_for_short_path(op: PointwiseForm, way: Way, *, is_cast: bool) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType
-from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small import Facts
@@ -97,16 +96,6 @@ class Way:
         assert first is not None
         if (facts.dtype, facts.shape, facts.device) == (first.dtype, first.shape, first.device):
             self.change = write
-
-
-class OnDevice:
-    """A `write` of a device's, where no memory is read-only."""
-
-    def __init__(self, body: Body, device: Device) -> None:
-        self._body, self._run = body, backend_of(device.type).pointwise
-
-    def __call__(self, *arrays: Any) -> None:
-        self._run(self._body, arrays[:-1], arrays[-1])
 
 
 # That of a call of which is not known how it runs.
