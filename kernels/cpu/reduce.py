@@ -15,6 +15,8 @@ from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
+# So many numbers deviate in float64, which takes as long.
+_FEW = 4096
 
 
 @silent
@@ -73,9 +75,14 @@ def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
 @silent
 def _deviate(x: Array, out: Array, axes: Axes, correction: float) -> None:
     n = math.prod([x.shape[axis] for axis in axes])
-    centre = np.divide(add_up(x, axes, keepdims=True), n)
-    squares = np.square(np.subtract(x, centre))
-    total = np.asarray(add_up(squares, axes))
+    if x.size <= _FEW:
+        x = x.astype(np.float64)
+    away = np.asarray(np.subtract(x, np.divide(add_up(x, axes, keepdims=True), n)))
+    # A mean in float32 is rounded, far from 0 by more than numbers deviate: what they have left.
+    rest = None if x.dtype == np.float64 else add_up(away, axes)
+    total = np.asarray(add_up(np.square(away, away), axes))
+    if rest is not None:
+        np.maximum(total - rest * (rest / n), 0.0, total)  # which keeps NaN
     np.divide(total, max(n - correction, 0.0), out=out, casting="unsafe")
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from . import long_rows
+from .centring import centred, squared_rest
 from .product import product, suits_panels
 from .silence import silent
 from .small import TERMS, Facts, Run, gradients, number, ones, row_starts, small
@@ -29,7 +30,8 @@ _SAFE: Final = 40.0
 # two terms or more is at least 0.12, and as exact as the shifted form's; at 4 it can be 3e-4 with
 # the rounding of 4. A single term's must be 0.
 _EXACT: Final = 1.0
-# A mean whose square is so many variances at most costs a normalised number 5e-7 at most.
+# A mean of a short row whose square is so many variances at most costs a normalised number 5e-7 at
+# most.
 _NEAR: Final = 64.0
 
 
@@ -148,29 +150,17 @@ def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     return (_as_rows(gradient, facts.shapes[0], found),)
 
 
-@small("normalization.layer_norm")
-def _layer_norm(facts: Facts) -> Run | None:
-    shape = facts.shapes[0]
-    if not facts.small or shape is None or shape[1] > TERMS or not facts.one_dtype:
-        return long_rows.layer_norm(facts)
-    n, eps = number(shape[1], facts.dtype), number(facts.numbers[0], facts.dtype)
-    total = _spread_sums(shape[0], shape[1], facts.dtype)
-    column, of_rows = ones(shape[1], facts.dtype), (shape[0], 1)
+@silent
+def _layer_norm_of_short_rows(facts: Facts, rows: int, length: int) -> Run:
+    """Return layer norm by sums that are in each place; they may be rounded otherwise in each."""
+    n, eps = number(length, facts.dtype), number(facts.numbers[0], facts.dtype)
+    total = _spread_sums(rows, length, facts.dtype)
+    column, of_rows = ones(length, facts.dtype), (rows, 1)
     divide, subtract, square, add, sqrt, multiply = (
         np.divide, np.subtract, np.square, np.add, np.sqrt, np.multiply,
     )  # fmt: skip
 
-    def centred(x: Any) -> tuple[Any, Any]:
-        # A mean is rounded, and may be rounded otherwise for each element of a row. Far from 0 that
-        # is more than the row's deviations may be off: so one mean for all, and what it left.
-        mean = x.dot(column).reshape(of_rows)
-        divide(mean, n, mean)
-        away = subtract(x, mean)
-        rest = away.dot(column).reshape(of_rows)
-        divide(rest, n, rest)
-        return add(mean, rest), subtract(away, rest, away)
-
-    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    def of_short_rows(x: Any, weight: Any, bias: Any) -> Any:
         mean = total(x)
         divide(mean, n, mean)
         away = subtract(x, mean)
@@ -178,7 +168,8 @@ def _layer_norm(facts: Facts) -> Run | None:
         add(divide(deviation, n, deviation), eps, deviation)
         far = max(mean.item(mean.argmax()), -mean.item(mean.argmin()))
         if not far * far <= _NEAR * deviation.item(deviation.argmin()):
-            mean, away = centred(x)
+            mean, away = centred(x, divide(x.dot(column), n), column, n)
+            mean = mean.reshape(of_rows)
             deviation = total(square(away))
             add(divide(deviation, n, deviation), eps, deviation)
         out = divide(away, sqrt(deviation, deviation), away)
@@ -187,6 +178,42 @@ def _layer_norm(facts: Facts) -> Run | None:
         if bias is not None:
             add(out, bias, out)
         return out, mean[:, :1], deviation[:, :1]
+
+    return of_short_rows
+
+
+@small("normalization.layer_norm")
+def _layer_norm(facts: Facts) -> Run | None:
+    shape = facts.shapes[0]
+    if not facts.small or shape is None or shape[1] > TERMS or not facts.one_dtype:
+        return long_rows.layer_norm(facts)
+    rows, length = shape
+    if length <= _SQUARE:
+        return _layer_norm_of_short_rows(facts, rows, length)
+    n, eps = number(length, facts.dtype), number(facts.numbers[0], facts.dtype)
+    column, wide = ones(length, facts.dtype), ones(length, facts.dtype).reshape(1, length)
+    of_rows, least = (rows, 1), squared_rest(length, 4 * float(np.finfo(facts.dtype).eps))
+    divide, subtract, add, sqrt, multiply, inner = (
+        np.divide, np.subtract, np.add, np.sqrt, np.multiply, np.vecdot,
+    )  # fmt: skip
+
+    def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+        mean = x.dot(column)
+        divide(mean, n, mean)
+        away = subtract(x, mean.reshape(of_rows).dot(wide))
+        deviation = inner(away, away)
+        rest = away.dot(column)
+        if not rest.dot(rest) <= least * deviation.item(deviation.argmin()):
+            mean, away = centred(x, mean, column, n)
+            deviation = inner(away, away)
+        add(divide(deviation, n, deviation), eps, deviation)
+        deviation = sqrt(deviation, deviation).reshape(of_rows)
+        out = divide(away, deviation.dot(wide), away)
+        if weight is not None:
+            multiply(out, weight, out)
+        if bias is not None:
+            add(out, bias, out)
+        return out, mean.reshape(of_rows), deviation
 
     return layer_norm
 

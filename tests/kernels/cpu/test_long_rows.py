@@ -321,6 +321,34 @@ def test_layer_norm_of_few_rows_is_right_to_1e_6(length: int, rows: int, about: 
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
 
 
+ALIKE: dict[str, Any] = {
+    "two numbers": lambda random, shape: random.choice([7.1, 9.3], shape),
+    "bytes": lambda random, shape: random.integers(0, 256, shape) / 255,
+    "beside a far one": lambda random, shape: np.where(
+        np.arange(shape[1]), 0.7, np.full(shape, 1e5)
+    ),
+    "far from 0": lambda random, shape: random.standard_normal(shape) * 9 + 1e7,
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("shape", [(1, 17), (3, 300), (3, 1001), (5, 7), (70, 300)], ids=str)
+def test_rows_of_numbers_that_are_rounded_in_one_direction_have_exact_deviations(
+    shape: Any, name: str
+) -> None:
+    x = ALIKE[name](np.random.default_rng(5), shape).astype(np.float32)
+    given, wide = fd.tensor(x), x.astype(np.float64)
+    expected = layer_norm(wide)
+    found = F.layer_norm(given, (shape[1],)).numpy()
+    assert np.abs(found - expected).max() < 1e-6 * np.abs(expected).max()
+    for correction in (0, 1):
+        variance = wide.var(1, ddof=correction)
+        found = given.var(1, correction=correction).numpy()
+        np.testing.assert_allclose(found, variance, rtol=1e-6)
+        found = given.t().contiguous().std(0, correction=correction).numpy()
+        np.testing.assert_allclose(found, np.sqrt(variance), rtol=2e-6)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64)], ids=str)
 @pytest.mark.parametrize("affine", [True, False], ids=["weight and bias", "neither"])
