@@ -21,8 +21,9 @@ UNSET: Any = object()
 
 def _correction(unbiased: bool, correction: Any) -> float:
     if correction is UNSET:
-        return 1.0 if unbiased else 0.0
-    return 1.0 if correction is None else float(correction)
+        return 1.0 if unbiased else 0
+    # Of an attribute that is 0.0, which might be -0.0, no Way is kept.
+    return 1.0 if correction is None else float(correction) or 0
 
 
 @composite(known_as="")

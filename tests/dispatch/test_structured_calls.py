@@ -34,6 +34,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "max(1)": lambda x: x.max(1).values,
     "var(1)": lambda x: x.var(1),
     "std(0)": lambda x: x.std(0),
+    "biased var": lambda x: x.var(1, unbiased=False),
+    "biased std": lambda x: x.std(1, correction=0.0),
     "logsumexp": lambda x: x.logsumexp(1),
     "cumsum": lambda x: x.cumsum(1),
     "norm": lambda x: x.norm(),
