@@ -83,7 +83,8 @@ def is_tensor(op_name: str, name: str, function: Callable[..., Any]) -> bool:
         meant = eval(text, names)
     except Exception as error:
         raise DeclarationError(f"{place} is {text!r}, {expected}; {error}") from error
-    if _speaks_of_tensors(meant):
+    # A text in a text is one of what is unknown here: "'Tensor'".
+    if isinstance(meant, str) or _speaks_of_tensors(meant):
         raise DeclarationError(f"{place} is {text!r}, {expected}")
     return False
 

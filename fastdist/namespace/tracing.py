@@ -94,10 +94,18 @@ def trace(input: Any) -> Any:
 
     def tracing(*args: Any, **kwargs: Any) -> Trace:
         recorder = Recorder()
-        inputs = tuple([recorder.new_value(one) for one in tensors_of((args, kwargs))])
+        inputs: list[Value] = []
+
+        def enter(one: Tensor) -> Tensor:
+            if recorder.knows(one):
+                one = one.view_as(one)  # given twice, but two tensors when the trace is called
+            inputs.append(recorder.new_value(one))
+            return one
+
+        args, kwargs = tree_map_only(Tensor, enter, (args, kwargs))
         with recording(recorder):
             outputs = recorder.seen(function(*args, **kwargs))
-        return Trace(recorder.calls, inputs, recorder.constants, outputs)
+        return Trace(recorder.calls, tuple(inputs), recorder.constants, outputs)
 
     return tracing
 

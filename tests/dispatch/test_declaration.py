@@ -89,7 +89,15 @@ def annotated(annotation: Any) -> Callable[..., Any]:
 
 @pytest.mark.parametrize(
     "annotation",
-    ["fd.Tensor", "Tensro", "Tensor|None", "None | Tensor", "Sequence[Tensor]", "fd.nn.Parameter"],
+    [
+        "fd.Tensor",
+        "'Tensor'",
+        "Tensro",
+        "Tensor|None",
+        "None | Tensor",
+        "Sequence[Tensor]",
+        "fd.nn.Parameter",
+    ],
 )
 def test_a_tensor_in_other_words_is_refused(annotation: str) -> None:
     with pytest.raises(DeclarationError, match=r"expected 'Tensor' or 'Tensor \| None' for"):

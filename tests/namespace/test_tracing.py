@@ -91,6 +91,17 @@ def test_random_numbers_are_drawn_anew() -> None:
     assert fd.equal(first, trace(fd.ones(3)))
 
 
+def test_a_tensor_that_is_given_twice_is_two_inputs() -> None:
+    x = fd.ones(2, requires_grad=True)
+    trace = fd.trace(lambda a, b, *, c: a * 2 + b * 3 + c)(x, x, c=x)
+    assert len(trace.inputs) == 3 and not trace.constants
+    given = [fd.full((2,), value, requires_grad=True) for value in (1.0, 10.0, 100.0)]
+    result = trace(*given[:2], c=given[2])
+    assert result.tolist() == [132.0, 132.0]
+    result.sum().backward()
+    assert [one.grad.tolist() for one in given] == [[2.0, 2.0], [3.0, 3.0], [1.0, 1.0]]
+
+
 def test_a_module_s_parameters_are_constants_and_its_gradients_flow() -> None:
     model = fd.nn.Sequential(fd.nn.Linear(3, 4), fd.nn.ReLU(), fd.nn.Linear(4, 1))
     trace = fd.trace(model)(fd.ones(2, 3))
