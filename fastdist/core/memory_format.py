@@ -51,6 +51,19 @@ preserve_format: Final = MemoryFormat("preserve_format")
 channels_last: Final = MemoryFormat("channels_last", (0, 2, 3, 1))
 channels_last_3d: Final = MemoryFormat("channels_last_3d", (0, 2, 3, 4, 1))
 
+
+def axes_of(given: Any) -> tuple[int, ...] | None:
+    """Return the order of axes of a format.
+
+    Raises  TypeError for what is none
+    """
+    if not isinstance(given, MemoryFormat):
+        raise TypeError(
+            f"memory_format must be a memory format such as fastdist.channels_last, not {given!r}"
+        )
+    return given.axes
+
+
 FORMATS: Final = {
     one.name: one for one in (contiguous_format, preserve_format, channels_last, channels_last_3d)
 }

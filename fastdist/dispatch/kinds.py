@@ -20,6 +20,7 @@ from ..core.device import Device
 from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError
 from ..core.generator import Generator
+from ..core.memory_format import MemoryFormat
 from ..tensor.tensor import Tensor
 
 
@@ -290,6 +291,9 @@ _KINDS: dict[str, _Kind] = {
         _INTEGER_OR_MORE, lambda v: v is None or _are_sizes(v), lambda v: v is None or _are_some(v)
     ),
     "Generator": _Kind("a Generator", lambda v: isinstance(v, Generator)),
+    "MemoryFormat": _Kind(
+        "a memory format such as fastdist.channels_last", lambda v: isinstance(v, MemoryFormat)
+    ),
     "Nested": _Kind("an integer or tuples of integers", _are_nested_integers, _are_some),
     "None": _Kind("None", lambda v: v is None),
     "Shape": _Kind("a tuple of integers", _are_integers, _is_sequence),

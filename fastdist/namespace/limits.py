@@ -10,19 +10,21 @@ from ..tensor.promotion import get_default_dtype
 
 
 class finfo:
-    """The limits of a floating dtype, the default one unless given.
+    """The limits of a floating dtype, the default one unless given; of a complex one, its parts'.
 
     `eps` is the step from 1 to the next number, `tiny` (also `smallest_normal`) the smallest
     positive number of full precision, `resolution` what decimals hold.
-    Raises  TypeError for a dtype that is not floating
+    Raises  TypeError for any other
     """
 
     def __init__(self, type: DType | None = None) -> None:
         dtype = get_default_dtype() if type is None else type
+        if isinstance(dtype, DType):
+            dtype = dtype.to_real()
         if not isinstance(dtype, DType) or not dtype.is_floating_point:
             raise DTypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                f"'torch.finfo': got {dtype!r}"
+                f"'torch.finfo': got {type if type is not None else dtype!r}"
             )
         limits = float_limits(dtype)
         self.dtype = dtype.name

@@ -165,7 +165,7 @@ class Module(StateDict):
         Raises  TypeError for a dtype that is not floating, RuntimeError for such a tensor of other
                 axes than the format orders
         """
-        memory_format: MemoryFormat = kwargs.pop("memory_format", preserve_format)
+        memory_format: MemoryFormat = kwargs.pop("memory_format", None) or preserve_format
         device, dtype, late = _parse_to(*args, **kwargs)
 
         def convert(tensor: Tensor) -> Tensor:

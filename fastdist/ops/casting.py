@@ -20,8 +20,8 @@ from .copying import to
 def _cast_to(name: str, dtype: DType) -> None:
     """Declare the method that casts to one dtype."""
 
-    def cast(input: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
-        if memory_format is preserve_format:
+    def cast(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
+        if memory_format is None or memory_format is preserve_format:
             return to(input, dtype)  # to look at each keyword would be felt
         return to(input, dtype, memory_format=memory_format)
 
@@ -46,7 +46,7 @@ def type_(
     input: Tensor,
     dtype: DType | str | None = None,
     non_blocking: bool = False,
-    memory_format: MemoryFormat = preserve_format,
+    memory_format: MemoryFormat | None = preserve_format,
 ) -> Any:
     """Return the tensor in dtype (itself if it is), or without dtype its type's name, such as
     fastdist.FloatTensor.
@@ -68,9 +68,9 @@ def type_(
 
 
 @composite(function=False, known_as="")
-def cpu(input: Tensor, memory_format: MemoryFormat = preserve_format) -> Tensor:
+def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
     """Return the tensor in main memory; itself if it is there and lies as asked."""
-    if memory_format is preserve_format:
+    if memory_format is None or memory_format is preserve_format:
         return to(input, CPU)
     return to(input, CPU, memory_format=memory_format)
 
@@ -80,7 +80,7 @@ def cuda(
     input: Tensor,
     device: Any = None,
     non_blocking: bool = False,
-    memory_format: MemoryFormat = preserve_format,
+    memory_format: MemoryFormat | None = preserve_format,
 ) -> Tensor:
     """Return the tensor on a GPU, the current one unless named; itself if it is there and lies as
     asked.

@@ -9,7 +9,7 @@ from ..core.caller_warning import warn_caller
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
-from ..core.memory_format import MemoryFormat, contiguous_format, preserve_format
+from ..core.memory_format import MemoryFormat, axes_of, contiguous_format, preserve_format
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
@@ -157,7 +157,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
     """Return a copy whose elements lie as memory_format says."""
     if memory_format is preserve_format:
         return clone.public(input)  # type: ignore[no-any-return]
-    axes = memory_format.axes
+    axes = axes_of(memory_format)
     memory_format.require_rank(len(input.facts.shape))
     if axes is None:
         return packed.public(input)  # type: ignore[no-any-return]
@@ -193,7 +193,7 @@ def to(
     device: Any = None,
     non_blocking: bool = False,
     copy: bool = False,
-    memory_format: MemoryFormat = preserve_format,
+    memory_format: MemoryFormat | None = preserve_format,
 ) -> Tensor:
     """Return the tensor in another dtype or on another device; itself if nothing changes.
 
@@ -226,7 +226,11 @@ def to(
     if wanted is not result.facts.device:
         non_blocking = bool(non_blocking or (flags and flags[0]))
         result = move.general((result,), (wanted, non_blocking))
-    if memory_format is not preserve_format and (copy or not result.is_contiguous(memory_format)):
+    if (
+        memory_format is not None
+        and memory_format is not preserve_format
+        and (copy or not result.is_contiguous(memory_format))
+    ):
         return in_format(result, memory_format)
     return clone.public(result) if copy and result is input else result
 

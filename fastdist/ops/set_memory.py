@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import DTypeError, GraphError, ShapeError
-from ..core.memory_format import FORMATS, MemoryFormat, preserve_format
+from ..core.memory_format import FORMATS, MemoryFormat, axes_of, preserve_format
 from ..devices.backend import backend_of
 from ..dispatch.inplace import require_may_change
 from ..graph.modes import tls
@@ -149,6 +149,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
 
 def _strides(shape: Shape, memory_format: MemoryFormat | None) -> Shape:
     """Return the strides of a tensor of shape that lies without gaps."""
+    if memory_format is not None:
+        axes_of(memory_format)
     order = None if memory_format is None else memory_format.order(len(shape))
     if order is None:
         return contiguous_strides(shape)

@@ -11,7 +11,14 @@ from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError, ShapeError
-from ..core.memory_format import MemoryFormat, MemoryLayout, contiguous_format, sparse_coo, strided
+from ..core.memory_format import (
+    MemoryFormat,
+    MemoryLayout,
+    axes_of,
+    contiguous_format,
+    sparse_coo,
+    strided,
+)
 from ..core.overriding import NEVER_ASKED
 from ..devices.backend import backend_of
 from .layout import Layout, Shape
@@ -215,7 +222,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
         """Return whether the elements lie in C order without gaps, or as memory_format says."""
-        axes = memory_format.axes
+        axes = axes_of(memory_format)
         if axes is None:
             return self.facts.contiguous
         return len(self.facts.shape) == len(axes) and self.facts.lies_in(axes)

@@ -136,6 +136,33 @@ def test_made_tensors_lie_as_asked() -> None:
         )
 
 
+TAKING: dict[str, Callable[[Any, Any], Any]] = {
+    "to": lambda x, given: x.to(memory_format=given),
+    "double": lambda x, given: x.double(memory_format=given),
+    "type": lambda x, given: x.type(fd.float64, memory_format=given),
+    "cpu": lambda x, given: x.cpu(memory_format=given),
+    "clone": lambda x, given: x.clone(memory_format=given),
+    "rand_like": lambda x, given: fd.rand_like(x, memory_format=given),
+    "empty": lambda x, given: fd.empty(2, 3, memory_format=given),
+    "resize_": lambda x, given: x.clone().resize_(2, 2, memory_format=given),
+    "Module.to": lambda x, given: fd.nn.Conv2d(3, 1, 1).to(memory_format=given)(x),
+    "contiguous": lambda x, given: x.contiguous(memory_format=given),
+    "is_contiguous": lambda x, given: x.is_contiguous(memory_format=given),
+}
+WITHOUT_NONE = ("contiguous", "is_contiguous")
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_what_is_no_format_is_refused_and_none_is_where_pytorch_refuses_it(name: str) -> None:
+    x = fd.ones(2, 3, 4, 5)
+    refused = [3, "channels_last", fd.strided, *([None] if name in WITHOUT_NONE else [])]
+    for given in refused:
+        with pytest.raises(TypeError, match=r"memory_format.*must be a memory format such as"):
+            TAKING[name](x, given)
+    if name not in WITHOUT_NONE:
+        TAKING[name](x, None)
+
+
 def test_other_ranks_are_refused() -> None:
     with pytest.raises(RuntimeError, match="required rank 4 tensor to use channels_last format"):
         fd.ones(2, 3).clone(memory_format=fd.channels_last)

@@ -111,6 +111,7 @@ def test_limits_of_dtypes() -> None:
     assert fd.finfo(fd.float32).max == 3.4028234663852886e38
     assert fd.finfo(fd.float16).tiny == 6.103515625e-05
     assert fd.finfo().dtype == "float32"
+    assert (fd.finfo(fd.complex128).dtype, fd.finfo(fd.complex64).bits) == ("float64", 32)
     assert (fd.iinfo(fd.uint8).min, fd.iinfo(fd.int64).bits) == (0, 64)
     assert str(fd.finfo(fd.float16)) == (
         "finfo(resolution=0.001, min=-65504, max=65504, eps=0.000976562, "
