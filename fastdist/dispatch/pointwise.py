@@ -30,6 +30,7 @@ from .kinds import ArgumentError
 from .op import OPS, Given, Op, common_device, declaring
 from .pointwise_form import SCALING, PointwiseForm
 from .pointwise_way import find_functions, keep_for_short_path, new_way
+from .pytorch_names import recorded_as
 from .tangents import carry, combined, zeros_like
 from .way import Way, layouts_of, order_of
 
@@ -163,7 +164,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         """Compute half operands beside such a factor in float32, and round once."""
         cast = OPS["cast"].public
         wide = [cast(o, half.computes_in) if isinstance(o, Tensor) else o for o in operands]
-        return cast(self.general(tuple(wide), ()), half)  # type: ignore[no-any-return]
+        found = cast(self.general(tuple(wide), ()), half)
+        return recorded_as(self.node_name, found, ())  # type: ignore[no-any-return]
 
     def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
         """Return how to run, and operands and attributes as tensors; the public function of

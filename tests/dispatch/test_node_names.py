@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import fastdist as fd
@@ -20,9 +22,41 @@ def test_the_node_of_a_call_is_called_as_pytorch_does(text: str) -> None:
     assert (type(node).__name__, node.name()) == (CALLS[text], CALLS[text])
 
 
-def test_nodes_of_one_name_and_op_are_of_one_class() -> None:
-    for call in (lambda: X @ X, lambda: X.sum(1), lambda: X[0], lambda: F.mse_loss(X, X)):
-        assert type(call().grad_fn) is type(call().grad_fn)
+def of(shape: Any, dtype: Any = None) -> Any:
+    return fd.ones(shape, dtype=dtype).requires_grad_()
+
+
+GIVEN = [of((4, 4)), of((2, 3, 3)), of((200, 200)), of(()), of((0, 3))] + [
+    of((4, 4), dtype) for dtype in (fd.float64, fd.bfloat16, fd.complex64)
+]
+OF_ONE_OP: dict[str, Any] = {
+    "mul": lambda x: [x * x, x * 2, 2 * x, fd.mul(x, x), x.clone().mul_(x)],
+    "exp": lambda x: [x.exp(), fd.exp(x), x.clone().exp_()],
+    "sum": lambda x: [x.sum(), fd.sum(x)],
+    "sum of rows": lambda x: [x.sum(-1), x.sum(-1, keepdim=True)],
+    "mm": lambda x: (
+        [x @ x, fd.mm(x, x), x @ x.detach()] if len({*x.shape}) == 1 == x.ndim - 1 else []
+    ),
+    "view": lambda x: [x.view(-1), x.reshape(-1), x.flatten()] if x.ndim > 1 else [],
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE_OP)
+def test_nodes_of_one_op_are_of_one_class_for_any_operands(name: str) -> None:
+    kinds = {type(y.grad_fn) for x in GIVEN for y in OF_ONE_OP[name](x)}
+    assert len(kinds) == 1
+    # A second call takes the short path, where the first one did not.
+    assert kinds == {type(y.grad_fn) for x in GIVEN for y in OF_ONE_OP[name](x)}
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
+def test_halves_that_a_wider_number_scales_record_what_was_called(dtype: Any) -> None:
+    x, factor = of((2,), dtype), of(())
+    for _ in range(2):
+        assert [(x * factor).grad_fn.name(), (x / factor).grad_fn.name()] == [
+            "MulBackward0",
+            "DivBackward0",
+        ]
 
 
 def test_a_node_that_nobody_has_looked_at_is_called_the_same_after_its_pass() -> None:
