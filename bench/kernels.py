@@ -102,8 +102,10 @@ def _title(name: str, backward: bool, size: int) -> str:
 
 
 def _beside(reading: Row, row: Row) -> Row:
-    """Return row with its share of the machine, and with no target if that is enough."""
-    if row.amount is None or reading.amount is None:
+    """Return row with its share of the machine, and with no target if that is enough; as it is
+    where somebody else times the cases.
+    """
+    if row.amount is None or reading.amount is None or not reading.ours_s.median:
         return row
     rates = [one.amount.value / one.ours_s.median for one in (row, reading) if one.amount]
     share = rates[0] / rates[1]
