@@ -311,6 +311,8 @@ class NodeWriter:
             ]
         if "others" in self.results:
             lines.append("others = [_one.array for _one in others]")
+        if any(one is not None and "wanted" in one.takes for one in self.of.gradients):
+            lines.append(self._says_wanted())
         for i, one in enumerate(self.of.gradients):
             if one is not None and one.together[:1] == (self.of.tensors[i],):
                 some = self._wanting_any(one.together)
@@ -334,6 +336,10 @@ class NodeWriter:
         if one.may_be_g:
             found = f"(g if _gradients[{i}] is None else {found})"
         return found if len(self.needed) == 1 else f"{found} if _e{i} is not None else None"
+
+    def _says_wanted(self) -> str:
+        wanted = "".join(f"_e{i} is not None, " for i in range(len(self.of.tensors)))
+        return f"wanted = ({wanted})"
 
     def _of_together(self, i: int, one: Gradient) -> str:
         """Return what of the gradients that are made together is the i-th input's."""
@@ -366,8 +372,7 @@ class NodeWriter:
         if "plan" in asked:
             lines.append("plan = _way.plan")
         if "wanted" in asked:
-            wanted = "".join(f"_e{i} is not None, " for i in range(len(of.tensors)))
-            lines.append(f"wanted = ({wanted})")
+            lines.append(self._says_wanted())
         results = ""
         for i, (name, gradient) in enumerate(zip(of.tensors, of.gradients, strict=True)):
             if gradient is None:

@@ -164,7 +164,7 @@ class StructuredForm(Op):
             together = [n for n in self.tensors if self.vjps.get(n, (None,))[0] is function]
             gradients.append(
                 Gradient(
-                    ("g", *[n for n in ("out", "others", *self.tensors) if n in needs]),
+                    ("g", *[n for n in ("out", "others", *self.tensors, "wanted") if n in needs]),
                     needs,
                     frozenset(needs),
                     tuple(together) if len(together) > 1 else (),

@@ -35,28 +35,30 @@ def _normal(input: Any, eps: float) -> Any:
     return away * ((away * away).mean(1, True) + eps).rsqrt()
 
 
-@layer_norm_rows.vjp("input")
-def _(g: Any, input: Any, weight: Any, eps: float, others: Any) -> Any:
+@layer_norm_rows.vjp("input", "weight", "bias")
+def _(g: Any, input: Any, weight: Any, eps: float, others: Any, wanted: Any) -> Any:
+    by_input = by_weight = None
+    by_bias = g.sum(0) if wanted[2] else None
     if not (tls.grad or modes.special):
-        return layer_norm_gradient.public(g, input, weight, *others)
-    away = input - input.mean(1, True)
-    scale = ((away * away).mean(1, True) + eps).rsqrt()
-    return _slope(g if weight is None else g * weight, away * scale, scale)
+        if wanted[0]:
+            by_input = layer_norm_gradient.public(g, input, weight, *others)
+        if wanted[1]:
+            mean, deviation = others
+            by_weight = (g * ((input - mean) / deviation)).sum(0)
+        return by_input, by_weight, by_bias
+    if wanted[0] or wanted[1]:
+        away = input - input.mean(1, True)
+        scale = ((away * away).mean(1, True) + eps).rsqrt()
+        normal = away * scale
+        if wanted[0]:
+            by_input = _slope(g if weight is None else g * weight, normal, scale)
+        if wanted[1]:
+            by_weight = (g * normal).sum(0)
+    return by_input, by_weight, by_bias
 
 
 def _slope(g: Any, normal: Any, scale: Any) -> Any:
     return (g - g.mean(1, True) - normal * (g * normal).mean(1, True)) * scale
-
-
-@layer_norm_rows.vjp("weight", "bias")
-def _(g: Any, input: Any, eps: float, others: Any, wanted: Any) -> Any:
-    by_bias = g.sum(0) if wanted[2] else None
-    if not wanted[1]:
-        return None, by_bias
-    if tls.grad or modes.special:
-        return (g * _normal(input, eps)).sum(0), by_bias
-    mean, deviation = others
-    return (g * ((input - mean) / deviation)).sum(0), by_bias
 
 
 @layer_norm_rows.jvp

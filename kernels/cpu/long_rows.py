@@ -28,6 +28,12 @@ Launch = Callable[..., None]
 
 # So many numbers of one row are added up by themselves, whoever else adds up others meanwhile.
 _PART: Final = 1 << 15
+# So many rows are added up in turn, by one thread: so many terms a float32 adds at most.
+_BAND: Final = 32
+# Rows of so many bytes at most give all gradients of layer norm in one pass: 1e6 float32 in rows
+# of 100 take 960 us there and back, 1070 in a pass more. In rows of 1000 it pays up to 500 of them
+# (193 us and 226), not for 1000, when both wait for memory (one core of an AMD EPYC, Zen 4).
+_ONE_PASS_BYTES: Final = 2048
 _DTYPES: Final = ("float32", "float64")
 # Rows of so many bytes at most are reduced eight at a time; longer ones are as soon read alone.
 _SHORT_BYTES: Final = 512
@@ -339,30 +345,66 @@ def layer_norm(facts: Facts) -> Run | None:
     return many_rows
 
 
-@silent
 def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
-    """Return the gradients of layer norm by its input, and by weight and bias together."""
+    """Return the gradients of layer norm by its input, weight and bias, made together."""
     if not _is_layer_norm(facts):
         return None
-    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
-    along, down = loop_of("layer_norm_gradient", dtype), loop_of("normal_columns", dtype)
-    one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
+    (rows, n), dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
+    alone = loop_of("layer_norm_gradient", dtype)
+    in_one_pass = n * dtype.itemsize <= _ONE_PASS_BYTES
+    with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
-    def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
-        made = empty(shape, dtype)
-        weight = one if weight is None else gapless(weight)
-        along((gapless(g), gapless(x), weight, *map(gapless, others), made), *shape)
+    def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
+        given, made = (gapless(g), gapless(x), *map(gapless, others)), None
+        if wanted[0]:
+            made = empty((rows, n), dtype)
+            given = (*given, one if weight is None else gapless(weight), made)
+        if wanted[1] or wanted[2]:
+            return made, *with_parameters(given)
+        alone(given, rows, n)
+        return made, None, None
+
+    return by_all, None, None
+
+
+# Each takes g, x, means and deviations, and weight and where to write the gradient by x if that is
+# wanted; it returns those by weight and bias.
+WithParameters = Callable[[tuple[Array, ...]], tuple[Array, Array]]
+
+
+def _added_in_bands(rows: int, n: int, dtype: Any) -> WithParameters:
+    bands = -(-rows // _BAND)
+    of_bands = (n,) if bands == 1 else (bands, n)
+    everything, down = loop_of("layer_norm_gradients", dtype), loop_of("normal_bands", dtype)
+    join, large, empty = loop_of("both_columns", dtype), maker_of(of_bands, dtype), np.empty
+
+    def make(given: tuple[Array, ...]) -> tuple[Array, Array]:
+        totals = large(of_bands, dtype), large(of_bands, dtype)
+        (everything if len(given) > 4 else down)((*given, *totals), bands, n, rows, _BAND)
+        if bands == 1:
+            return totals
+        made = empty(n, dtype), empty(n, dtype)
+        join((*totals, *made), bands, n, 1.0)
         return made
 
-    def by_parameters(g: Array, others: Any, x: Array) -> tuple[Array, Array]:
-        by_weight, by_bias = np.empty(shape[1], dtype), np.empty(shape[1], dtype)
-        mean, deviation = others
-        scale = np.divide(dtype.type(1), deviation)
-        given = gapless(g), gapless(x), gapless(mean), gapless(scale)
-        down((*given, by_weight, by_bias), *shape, 1.0)
-        return by_weight, by_bias
+    return make
 
-    return by_input, by_parameters, None
+
+@silent
+def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
+    alone, down = loop_of("layer_norm_gradient", dtype), loop_of("normal_columns", dtype)
+    empty, divide, one = np.empty, np.divide, dtype.type(1)
+
+    def make(given: tuple[Array, ...]) -> tuple[Array, Array]:
+        if len(given) > 4:
+            alone(given, rows, n)
+        g, x, mean, deviation = given[:4]
+        made = empty(n, dtype), empty(n, dtype)
+        down((g, x, mean, divide(one, deviation), *made), rows, n, 1.0)
+        return made
+
+    return make
 
 
 def rms_norm(facts: Facts) -> Run | None:

@@ -29,6 +29,7 @@ from .machine import intrinsic
 from .row_numbers import BYTES, CONTRACT, I32, I64, VECTORS, WIDE, Numbers, evaluate
 from .row_steps import (
     KERNELS,
+    Add,
     Columns,
     First,
     Give,
@@ -120,7 +121,8 @@ def _build_rows(
     a, b = (word(words, 8 * i, WIDE) for i in (3, 4))
     size = ir.Constant(I64, 4 if isinstance(element, ir.FloatType) else 8)
     eight = ir.Constant(I64, 8)
-    steps = {"rows": builder.mul(n, size), "columns": None, "numbers": size}
+    whole = builder.mul(n, size)
+    steps = {"rows": whole, "bands": whole, "columns": None, "numbers": size}
     # See Note [Reading array objects] in iteration.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):
@@ -129,6 +131,13 @@ def _build_rows(
     if isinstance(row, Short):
         ShortRowCode(builder, row, element, bases, n, a).build(first, count)
         return
+    band = None
+    if row.has_bands:
+        every, band = (builder.fptosi(number, I64) for number in (a, b))
+        last = builder.mul(builder.add(first, count), band)
+        last = builder.select(builder.icmp_signed("<", last, every), last, every)
+        first = builder.mul(first, band)
+        count = builder.sub(last, first)
     numbers = {"n": builder.sitofp(n, WIDE), "a": a, "b": b}
     ahead = None
     if _AHEAD:
@@ -139,27 +148,35 @@ def _build_rows(
     def places(i: Any) -> dict[str, Any]:
         found = {}
         for (name, kind), base in zip(row.operands, bases, strict=True):
-            step = steps.get(kind, eight)
-            found[name] = base if step is None else builder.add(base, builder.mul(i, step))
+            step, at = steps.get(kind, eight), builder.udiv(i, band) if kind == "bands" else i
+            found[name] = base if step is None else builder.add(base, builder.mul(at, step))
         return found
 
     codes = [_Code(builder, row, element, numbers, n, ahead) for _ in range(row.streams)]
     if row.streams > 1:
         _build_streams(builder, row, codes, first, count, places)
         return
-    (code,) = codes
-    last, most = builder.add(first, count), ir.Constant(I64, _BLOCK)
+    _build_blocks(builder, row, codes[0], first, builder.add(first, count), band, places)
+
+
+def _build_blocks(
+    builder: Any, row: Row, code: _Code, first: Any, last: Any, band: Any, places: Any
+) -> None:
+    """Build the loops over the rows from first to last, block by block."""
+    most = ir.Constant(I64, _BLOCK)
     in_rows = sum(kind == "rows" for _, kind in row.operands)
-    together = _NEAREST_BYTES // (max(in_rows, 2) * (4 if isinstance(element, ir.FloatType) else 8))
-    fit = builder.sdiv(ir.Constant(I64, together), n)
+    together = _NEAREST_BYTES // (max(in_rows, 2) * code.size)
+    fit = builder.sdiv(ir.Constant(I64, together), code.n)
     block = builder.select(builder.icmp_signed("<", fit, most), fit, most)
-    one = ir.Constant(I64, 1)
+    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
     block = builder.select(builder.icmp_signed(">", block, one), block, one)
     with _cgutils.for_range_slice(builder, first, last, block, I64) as (begin, _):
         end = builder.add(begin, block)
         end = builder.select(builder.icmp_signed("<", end, last), end, last)
         for group in loops_of(row.steps):
             with _cgutils.for_range_slice(builder, begin, end, one, I64) as (i, _):
+                if band is not None:
+                    code.joins = builder.icmp_signed("!=", builder.urem(i, band), zero)
                 _take([code], group, [places(i)], builder.sub(i, begin))
 
 
@@ -194,7 +211,7 @@ def _take(
     """Build one group of loops_of, for a row of each code, which are at a place of their block."""
     for code, there in zip(codes, places, strict=True):
         code.begin(there, at)
-    if isinstance(steps[0], Reduce | Map):
+    if isinstance(steps[0], Reduce | Map | Add):
         _build_loop([_Loop(code, steps) for code in codes])
     else:
         for code in codes:
@@ -208,7 +225,7 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
     group: list[Step] = []
     made: set[str] = set()
     for step in steps:
-        waits = isinstance(step, Reduce | Map) and bool(made & _words(step.text))
+        waits = isinstance(step, Reduce | Map | Add) and bool(made & _words(step.text))
         apart = group and (isinstance(group[-1], If) or _sort_of(step) != _sort_of(group[0]))
         if group and (waits or apart):
             yield group
@@ -221,7 +238,7 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
 
 
 def _sort_of(step: Step) -> str:
-    if isinstance(step, Reduce | Map):
+    if isinstance(step, Reduce | Map | Add):
         return "loop"
     return "place" if isinstance(step, Pick | Put) else "number"
 
@@ -253,6 +270,8 @@ class _Code:
         }
         # Of the row that is taken: where its operands are, its place in the block, what is at hand.
         self.places: dict[str, Any] = {}
+        # Whether its band has rows before it.
+        self.joins: Any = None
         # Operands that a loop has gone through before: they are in cache.
         self.read: set[str] = set()
         self._at: Any = None
@@ -410,6 +429,9 @@ class _Loop:
         rows = {name for name in words if code.kinds.get(name) == "rows"}
         self.fresh = rows - code.read
         code.read |= rows | {step.to for step in steps if isinstance(step, Map)}
+        if any(isinstance(step, Add) for step in steps):
+            none, all_lanes = ir.Constant(I64, 0), ir.Constant(I64, self.lanes)
+            self.joins = many.first(self.builder.select(code.joins, all_lanes, none))
         self.sums: dict[str, Any] = {}
         self.wides: dict[str, Any] = {}
         for step in self.reduces:
@@ -445,6 +467,11 @@ class _Loop:
             if isinstance(step, Map):
                 self.many.store(value, self._address(step.to, at), mask)
                 found[step.to] = value
+            elif isinstance(step, Add):
+                address = self._address(step.to, at)
+                joins = self.joins if mask is None else build.and_(self.joins, mask)
+                so_far = self.many.load(address, joins)
+                self.many.store(build.fadd(so_far, value, flags=CONTRACT), address, mask)
             elif isinstance(step, Reduce):
                 cell = self.sums[step.name][i]
                 self.builder.store(self._joined(step, build.load(cell), value, mask), cell)

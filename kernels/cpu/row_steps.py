@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 # How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
-# place in each row; or one number a column.
-Kind = Literal["rows", "columns", "numbers", "wide", "places", "totals"]
+# place in each row; as one row for a band of rows; or one number a column.
+Kind = Literal["rows", "columns", "numbers", "wide", "places", "bands", "totals"]
 
 
 class Reduce(NamedTuple):
@@ -31,6 +31,15 @@ class Reduce(NamedTuple):
 
 class Map(NamedTuple):
     """text's values go to an operand of kind "rows"."""
+
+    to: str
+    text: str
+
+
+class Add(NamedTuple):
+    """text's values are added to those of the other rows of the band, in an operand of kind
+    "bands"; those of its first row take the place of what was there.
+    """
 
     to: str
     text: str
@@ -81,18 +90,24 @@ class Put(NamedTuple):
     text: str
 
 
-Step = Reduce | Map | Let | Give | Pick | First | If | Put
+Step = Reduce | Map | Add | Let | Give | Pick | First | If | Put
 
 
 class Row(NamedTuple):
     """A kernel: its operands in order, and its steps. Texts may also name `n`, the row's length,
-    and `a` and `b`, two numbers that a call brings.
+    and `a` and `b`, two numbers that a call brings. Of one with bands these are the number of rows
+    and how many make a band, and the rows that it is called for are bands.
     """
 
     operands: tuple[tuple[str, Kind], ...]
     steps: tuple[Step, ...]
     # How many rows are taken at a time, far apart from each other.
     streams: int = 1
+
+    @property
+    def has_bands(self) -> bool:
+        """Whether rows are added up in bands."""
+        return any(kind == "bands" for _, kind in self.operands)
 
 
 class Columns(NamedTuple):
@@ -154,6 +169,27 @@ _LOG_TOTAL = (
 _IS_BEST = "logical_or(x == best, logical_and(isnan(x), isnan(best)))"
 _SHARES = (Map("out", "exp(x - top)"), Reduce("total", "sum", "out"))
 
+# Of layer norm's gradients.
+_OF_NORMAL = "g x mean:numbers deviation:numbers"
+_BANDS = "by_weight:bands by_bias:bands"
+_NORMAL_SCALE = Let("scale", "T(1) / deviation")
+_NORMAL = "((x - mean) * scale)"
+_DOWN = (Add("by_weight", f"g * {_NORMAL}"), Add("by_bias", "g"))
+
+
+def _slope(*others: Step) -> tuple[Step, ...]:
+    """Return the steps to the gradient by x, with others where a row is read first."""
+    return (
+        _NORMAL_SCALE,
+        Reduce("total", "sum", "g * weight"),
+        Reduce("product", "sum", f"g * weight * {_NORMAL}"),
+        *others,
+        Let("even", "total / n"),
+        Let("along", "product / n"),
+        Map("out", f"(g * weight - even - {_NORMAL} * along) * scale"),
+    )
+
+
 _ONE_NUMBER: tuple[tuple[str, Kind], ...] = (("x", "rows"), ("out", "numbers"))
 
 KERNELS: dict[str, Row | Columns | Short] = {
@@ -165,6 +201,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "normal_columns": columns(
         "g x mean:numbers scale:numbers", by_weight="g * ((x - mean) * scale)", by_bias="g"
     ),
+    "both_columns": columns("x y", of_x="x", of_y="y"),
     "sum": row("x total:wide", Reduce("all", "sum", "x"), Give("total", "all")),
     "squares": row("x total:wide", Reduce("all", "sum", "square(x)"), Give("total", "all")),
     "sum_of_rows": row("x out:numbers", Reduce("all", "sum", "x"), Give("out", "all * a")),
@@ -245,15 +282,9 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Give("mean", "centre + off"),
         Give("deviation", "size"),
     ),
-    "layer_norm_gradient": row(
-        "g x weight:columns mean:numbers deviation:numbers out",
-        Let("scale", "T(1) / deviation"),
-        Reduce("total", "sum", "g * weight"),
-        Reduce("product", "sum", "g * weight * ((x - mean) * scale)"),
-        Let("even", "total / n"),
-        Let("along", "product / n"),
-        Map("out", "(g * weight - even - ((x - mean) * scale) * along) * scale"),
-    ),
+    "layer_norm_gradient": row(f"{_OF_NORMAL} weight:columns out", *_slope()),
+    "layer_norm_gradients": row(f"{_OF_NORMAL} weight:columns out {_BANDS}", *_slope(*_DOWN)),
+    "normal_bands": row(f"{_OF_NORMAL} {_BANDS}", _NORMAL_SCALE, *_DOWN),
     "rms_norm": row(
         "x weight:columns out scale:numbers",
         Reduce("squares", "sum", "square(x)"),

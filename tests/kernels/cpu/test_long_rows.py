@@ -350,7 +350,7 @@ def test_rows_of_numbers_that_are_rounded_in_one_direction_have_exact_deviations
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64)], ids=str)
+@pytest.mark.parametrize("shape", [(700, 33), (17, 300), (70, 64), (40, 700)], ids=str)
 @pytest.mark.parametrize("affine", [True, False], ids=["weight and bias", "neither"])
 def test_layer_norm_and_its_gradients_are_the_formulas(
     dtype: Any, shape: tuple[int, int], affine: bool
@@ -361,8 +361,8 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
     facts = facts_of((eps,), x, weight, bias)
     run, gradients = long_rows.layer_norm(facts), long_rows.layer_norm_gradient(facts)
     assert run is not None and gradients is not None
-    by_input, by_parameters, _ = gradients
-    assert by_input is not None and by_parameters is not None
+    by_all, *_ = gradients
+    assert by_all is not None
     wide = x.astype(np.float64)
     mean, deviation = wide.mean(1, keepdims=True), np.sqrt(wide.var(1, keepdims=True) + eps)
     normal, scaled = (wide - mean) / deviation, g if weight is None else g * weight.astype(float)
@@ -372,28 +372,45 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
     out, *others = run(x, weight, bias)
     for found, true in zip((out, *others), (expected, mean, deviation), strict=True):
         close(found, true, dtype, 3)
-    close(by_input(g, others, x, weight), slope, dtype, 10)
-    by_weight, by_bias = by_parameters(g, others, x)
+    by_input, by_weight, by_bias = by_all(g, others, x, weight, (True, True, True))
+    close(by_input, slope, dtype, 10)
     close(by_weight, (g * normal).sum(0), dtype, 10)
     close(by_bias, g.astype(float).sum(0), dtype)
 
 
 @pytest.mark.parametrize("asking", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
 @pytest.mark.parametrize("rows", [7, 300])
+@pytest.mark.parametrize("length", [100, 700])
 def test_layer_norm_gives_gradients_to_those_alone_who_ask(
-    rows: int, asking: tuple[int, ...]
+    length: int, rows: int, asking: tuple[int, ...]
 ) -> None:
-    shapes = [(rows, 100), (100,), (100,)]
+    shapes = [(rows, length), (length,), (length,)]
     g, *arrays = (sample(shape, np.float32, i) for i, shape in enumerate([shapes[0], *shapes]))
     found = []
     for who in (asking, (0, 1, 2)):
         x, weight, bias = (fd.tensor(a, requires_grad=i in who) for i, a in enumerate(arrays))
-        F.layer_norm(x, (100,), weight, bias).backward(fd.tensor(g))
+        F.layer_norm(x, (length,), weight, bias).backward(fd.tensor(g))
         found.append([x.grad, weight.grad, bias.grad])
     for i, (one, of_all) in enumerate(zip(*found, strict=True)):
         assert (one is not None) == (i in asking)
         if one is not None:
             assert fd.equal(one, of_all)
+
+
+@pytest.mark.parametrize("length", [100, 700])
+def test_gradients_of_layer_norm_have_the_same_bits_on_any_number_of_threads(length: int) -> None:
+    shapes = [(300_000 // length, length), (length,), (length,)]
+    g, *arrays = (sample(shape, np.float32, i) for i, shape in enumerate([shapes[0], *shapes]))
+    threads, found = fd.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            fd.set_num_threads(count)
+            x, weight, bias = (fd.tensor(a, requires_grad=True) for a in arrays)
+            F.layer_norm(x, (length,), weight, bias).backward(fd.tensor(g))
+            found.append([x.grad, weight.grad, bias.grad])
+    finally:
+        fd.set_num_threads(threads)
+    assert all(fd.equal(one, two) for one, two in zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
