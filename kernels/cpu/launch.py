@@ -29,6 +29,7 @@ from .held_interrupt import interrupt_held
 from .iteration import OVERLAP
 from .iteration import run as run_loop
 from .row_loops import run as run_rows
+from .row_loops import run_told
 
 Array = Any
 
@@ -135,21 +136,32 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     two_shares = 2 * share
 
     def launch(operands: tuple[Array, ...], rows: int, n: int, a: float, b: float) -> None:
+        by_address(id(operands), rows, n, a, b)
+
+    def by_address(operands: int, rows: int, n: int, a: float, b: float) -> None:
         if rows * n < two_shares or rows < 2 or pool.threads < 2 or pool.orphaned:
-            run(address, id(operands), rows, n, a, b, 1, 0)
+            run(address, operands, rows, n, a, b, 1, 0)
             return
         enter = pool.address or _open_pool()
         threads = min(pool.threads, rows, rows * n // share)
         with pool.lock:
-            run(address, id(operands), rows, n, a, b, threads, enter)
+            run(address, operands, rows, n, a, b, threads, enter)
 
-    def bound(rows: int, n: int, a: float, b: float) -> Callable[[tuple[Array, ...]], None]:
-        """Return the launch of so many rows, which looks for threads only if they may pay."""
+    def told(rows: int, n: int, a: float, b: float) -> tuple[Callable[[int, int], None], Array]:
+        """Return a function that runs over so many rows, and what it is told: it is given the
+        addresses of that and of the tuple of operands. It looks for threads only if they may pay.
+        """
+        words = np.array([address, rows, n, 0, 0])
+        words[3:].view(np.float64)[:] = a, b
         if rows * n < two_shares or rows < 2:
-            return lambda operands: run(address, id(operands), rows, n, a, b, 1, 0)
-        return lambda operands: launch(operands, rows, n, a, b)
+            return _told_runner(), words
 
-    launch.bound = bound  # type: ignore[attr-defined]
+        def on_threads(told: int, operands: int) -> None:
+            by_address(operands, rows, n, a, b)
+
+        return on_threads, words
+
+    launch.told = told  # type: ignore[attr-defined]
 
     def alone(operands: tuple[Array, ...], rows: int, n: int) -> None:
         run(address, id(operands), rows, n, 0.0, 0.0, 1, 0)
@@ -190,6 +202,11 @@ def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
 @functools.cache
 def _row_runner() -> Callable[..., None]:
     return entry_point(run_rows, (*[_WORD] * 4, _NUMBER, _NUMBER, _WORD, _WORD))
+
+
+@functools.cache
+def _told_runner() -> Callable[[int, int], None]:
+    return entry_point(run_told, (_WORD, _WORD))
 
 
 @functools.cache

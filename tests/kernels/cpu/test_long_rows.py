@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,26 @@ def test_short_rows_are_reduced_several_at_a_time_to_the_same_bits(name: str, dt
     # Each row alone has the bits that it has among others.
     np.testing.assert_array_equal(call(fd.tensor(x[500:1500])).numpy(), found[0][500:1500])
     np.testing.assert_allclose(found[0], value(x.astype(np.float64)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_sums_first_calls_may_come_from_several_threads_at_once() -> None:
+    x, dtype = sample((64, 300), np.float32, 0), np.dtype(np.float32)
+    expected = long_rows.result_by("sum_of_rows", (64,), dtype, 64, 300, 1.0)(x)
+    found: list[bool] = []
+    for _ in range(20):
+        fresh, begin = long_rows.result_by("sum_of_rows", (64,), dtype, 64, 300, 1.0), Barrier(4)
+
+        def run(make: Any = fresh, begin: Barrier = begin) -> None:
+            begin.wait(60)
+            found.extend(np.array_equal(make(x), expected) for _ in range(50))
+
+        threads = [Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 20 * 4 * 50
+    assert all(found)
 
 
 @pytest.mark.parametrize("name", [*ROWS, "all"])
