@@ -81,9 +81,11 @@ def _require_order(name: str, input: Tensor) -> None:
 
 
 def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
-    _require_order(name, input)
     if not input.facts.numel:
-        return full((), float("nan"), dtype=input.facts.dtype, device=input.facts.device)
+        # Of whole numbers it is what NaN becomes in them, as in PyTorch.
+        nothing = full((), float("nan"), device=input.facts.device)
+        return nothing.to(input.facts.dtype)
+    _require_order(name, input)
     flat = input.reshape(-1)
     value = _median_along(name, flat.detach(), 0, False, skips_nan=skips_nan)[0]
     if not input.facts.dtype.is_floating_point:

@@ -155,13 +155,16 @@ def _most(dtype: DType) -> float:
 
 
 def fits(values: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether an integer dtype holds values, a finite number or an array of them.
+    """Return whether an integer dtype holds values, a finite number or an array of them: as PyTorch
+    asks, of fractions before they are cut off.
 
-    Note    negative numbers wrap around in uint8, as in PyTorch
+    Note    negative integers wrap around in uint8, as in PyTorch; what has a fraction does not
     """
-    limits = np.iinfo(dtype)
-    low = -limits.max if dtype.kind == "u" else limits.min
-    return bool(np.all((values > low - 1) & (values < limits.max + 1)))
+    limits, given = np.iinfo(dtype), getattr(values, "dtype", None)
+    is_whole = isinstance(values, int) if given is None else given.kind != "f"
+    low = -limits.max if dtype.kind == "u" and is_whole else limits.min
+    # In floating dtypes the greatest integer may be rounded up, to one that is too large.
+    return bool(np.all((values >= low) & (values <= limits.max) & (values < limits.max + 1)))
 
 
 _PYTHON = frozenset({int, float, bool})

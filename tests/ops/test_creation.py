@@ -368,3 +368,25 @@ def test_linspace_is_pytorch_s_to_the_last_bit(
 def test_a_range_that_its_dtype_does_not_hold_is_refused(call: Any, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "held", "refused"),
+    [
+        (fd.uint8, [-255, 0.5, 254.9, 255.0], [-256, -0.5, -1.5, 255.5, 256]),
+        (fd.int8, [-128, -127.9, 127.0], [-128.5, 127.5, -129]),
+        (fd.int64, [-(2**63), -(2.0**63), 2**63 - 1], [2.0**63, float("nan")]),
+    ],
+)
+def test_a_fraction_is_held_against_the_limits_before_it_is_cut_off(
+    dtype: Any, held: list[Any], refused: list[Any]
+) -> None:
+    into = [lambda v: fd.full((2,), v, dtype=dtype), lambda v: fd.zeros(2, dtype=dtype).fill_(v)]
+    into.append(lambda v: fd.tensor([v], dtype=dtype))
+    for write in into:
+        for value in held:
+            wrapped = int(value) % 256 if dtype is fd.uint8 else int(value)
+            assert write(value)[0].item() == wrapped
+        for value in refused:
+            with pytest.raises(RuntimeError, match="without overflow"):
+                write(value)

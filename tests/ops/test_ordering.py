@@ -55,3 +55,16 @@ def test_unique_puts_a_nan_of_bfloat16_last() -> None:
 def test_what_pytorch_refuses_is_refused_in_its_words(call: Callable[[], Any], text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+def test_the_median_of_nothing_is_nan_and_of_whole_numbers_what_that_becomes(name: str) -> None:
+    median = getattr(fd, name)
+    for dtype in (fd.float32, fd.float16, fd.float64):
+        found = median(fd.empty(0, 3, dtype=dtype))
+        assert found.dtype is dtype and found.isnan().item()
+    for dtype in (fd.uint8, fd.int32, fd.int64, fd.bool):
+        found = median(fd.empty(0, dtype=dtype))
+        assert found.dtype is dtype and found.shape == ()
+    with pytest.raises(IndexError, match="non-zero size"):
+        median(fd.empty(0, 3, dtype=fd.int64), 0)
