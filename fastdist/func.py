@@ -1,10 +1,9 @@
 """Derivatives as functions of functions: grad(f), vjp, jvp, jacrev, jacfwd, hessian.
 
 Arguments and results may be tensors or trees of them: lists, tuples, dicts and whatever
-`utils._pytree` was told of. What is returned has a
-graph where it depends on tensors that required grad before; rows and columns of Jacobians are
-computed one after another. Inside of a function that vmap is given, tensors are batches: what is
-differentiated is the tensor of all calls, of which each depends on its own part alone.
+`utils._pytree` was told of. What is returned has a graph where it depends on tensors that required
+grad before. Inside of a function that vmap is given, tensors are batches: what is differentiated is
+the tensor of all calls, of which each depends on its own part alone.
 
 A function should not write what follows from its arguments into a tensor from outside of it, as
 `captured.mul_(x)` does: PyTorch raises; here, backwards, that tensor keeps the call's graph and
@@ -17,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .autograd.batches_back import pulled_together
 from .autograd.differentiate import grad as _gradients
 from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
@@ -24,13 +24,24 @@ from .graph.differentiated import differentiating
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
 from .listeners.batch_loop import loop, warn_of_loop
-from .listeners.batched_tensor import base_of, batched, level_of, levels, rebatched
+from .listeners.batched_tensor import (
+    NeedsNumbers,
+    TakesNoBatch,
+    base_of,
+    batched,
+    level_of,
+    levels,
+    rebatched,
+    value_at,
+)
+from .listeners.batching import open_level
 from .namespace.vmap import vmap
 from .nn.batch_norm import _BatchNorm
 from .nn.module import Module
 from .nn.utils.stateless import functional_call
 from .ops.creation import ones_like, zeros, zeros_like
-from .ops.joining import stack
+from .ops.joining import cat, stack
+from .ops.ranges import eye
 from .tensor.pytree import tree_flatten
 from .tensor.tensor import Tensor
 
@@ -187,9 +198,8 @@ def jacrev(
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of func with respect to the arguments argnums,
-    a row after another: for each result and argument a tensor of shape (*result, *argument).
-
-    Note    chunk_size changes nothing
+    all rows at once, or chunk_size at a time: for each result and argument a tensor of shape
+    (*result, *argument).
     """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -200,13 +210,10 @@ def jacrev(
             ys, like = _flat(value)
             blocks = []
             for y in ys:
-                rows = [_pulled([y], xs, [unit]) for unit in _units(y)]
+                rows = _rows(y, xs, chunk_size)
                 blocks.append(
                     build(
-                        [
-                            _stacked([row[k] for row in rows], x).reshape(*y.shape, *x.shape)
-                            for k, x in enumerate(xs)
-                        ]
+                        [one.reshape(*y.shape, *x.shape) for one, x in zip(rows, xs, strict=True)]
                     )
                 )
         result = like(blocks)
@@ -222,10 +229,8 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian as jacrev's does, a column after another, in
-    forward mode.
-
-    Note    randomness changes nothing
+    """Return a function that computes the Jacobian as jacrev's does, all columns at once, in
+    forward mode; randomness is vmap's.
     """
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -238,25 +243,22 @@ def jacfwd(
                 given[i] = one
             return func(*given, **kwargs)
 
-        columns: list[list[list[Any]]] = []
-        like: Build = tuple
+        columns: list[list[Any]] = []
         ys: list[Any] = []
+        like: Build = tuple
         aux: Any = None
         for k, x in enumerate(xs):
-            columns.append([])
-            for unit in _units(x):
-                ts = [unit if j == k else zeros_like(o) for j, o in enumerate(xs)]
-                value, tangent, *rest = jvp(inner, tuple(xs), tuple(ts), has_aux=has_aux)
-                ys, like = _flat(value)
-                aux = rest[0] if rest else None
-                columns[-1].append(_flat(tangent)[0])
+            if x.numel():
+                found, ys, like, aux = _columns(inner, xs, k, has_aux, randomness)
+                columns.append(found)
+            else:
+                columns.append([])
         blocks = []
         for j, y in enumerate(ys):
             block = [
-                _stacked([column[j] for column in of], y)
-                .reshape(x.numel(), y.numel())
-                .t()
-                .reshape(*y.shape, *x.shape)
+                of[j].reshape(x.numel(), y.numel()).t().reshape(*y.shape, *x.shape)
+                if of
+                else zeros(*y.shape, *x.shape, dtype=y.dtype, device=y.device)
                 for of, x in zip(columns, xs, strict=True)
             ]
             blocks.append(_of_argnums(build(block), argnums))
@@ -364,7 +366,9 @@ def _split(value: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 def _pulled(ys: list[Any], xs: list[Any], cotangents: list[Any]) -> list[Any]:
     depth, level = level_of(xs), level_of(cotangents)
     if level > depth:
-        # The graph is of no batch of this level: what goes back through it goes one by one.
+        together = pulled_together(ys, xs, cotangents, depth)
+        if together is not None:
+            return together
         warn_of_loop("backward")
         columns = loop(lambda *gs: tuple(_pulled(ys, xs, list(gs))), cotangents, level)
         return [batched(one, level) for one in columns]
@@ -379,6 +383,64 @@ def _pulled(ys: list[Any], xs: list[Any], cotangents: list[Any]) -> list[Any]:
     )
     pulled = [zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
     return [rebatched(g, depth) for g in pulled]
+
+
+def _columns(
+    func: Callable[..., Any], xs: list[Any], k: int, has_aux: bool, randomness: str
+) -> tuple[list[Any], list[Any], Build, Any]:
+    """Return the columns by the k-th of xs of the Jacobians of what func returns, along a first
+    axis; its results, what builds the like of them, and what else it returned.
+    """
+    units, zero = _units(xs[k]), [zeros_like(x) for x in xs]
+
+    def push(unit: Any) -> tuple[Any, Any, Any]:
+        ts = (*zero[:k], unit, *zero[k + 1 :])
+        value, tangent, *rest = jvp(func, tuple(xs), ts, has_aux=has_aux)
+        return value, tangent, rest[0] if rest else None
+
+    size = len(units)
+    with open_level(size, randomness) as level:
+        try:
+            value, tangent, aux = push(batched(units, level))
+        except (NeedsNumbers, TakesNoBatch):
+            pass  # func looks at numbers: see Note [Batches that go back]
+        else:
+            columns = [value_at(one, level, size=size) for one in _flat(tangent)[0]]
+            ys, like = _flat(value)
+            aux, of_call = _flat(aux)
+            first = [_first(one, level) for one in ys], of_call([_first(one, level) for one in aux])
+            return columns, first[0], like, first[1]
+    each = [push(unit) for unit in units]
+    stacked = [stack(list(one)) for one in zip(*[_flat(t)[0] for _, t, _ in each], strict=True)]
+    ys, like = _flat(each[-1][0])
+    return stacked, ys, like, each[-1][2]
+
+
+def _first(one: Any, level: int) -> Any:
+    """Return what the first call of a level made, which they all did."""
+    value = value_at(one, level)
+    return one if value is one else value[0]
+
+
+def _rows(y: Any, xs: list[Any], chunk_size: int | None) -> list[Any]:
+    """Return the rows of y's Jacobians by xs, along a first axis."""
+    count = y.numel()
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+    if not count:
+        return [zeros(0, dtype=x.dtype, device=x.device) for x in xs]
+    parts = []
+    for some in _units(y).split(chunk_size or count):
+        size = len(some)
+        with open_level(size, "same") as level:
+            found: Any = pulled_together([y], xs, [batched(some, level)], level - 1)
+            if found is not None:
+                found = [value_at(one, level, size=size) for one in found]
+        if found is None:
+            each = [_pulled([y], xs, [unit]) for unit in some]
+            found = [stack(list(column)) for column in zip(*each, strict=True)]
+        parts.append(found)
+    return parts[0] if len(parts) == 1 else [cat(list(one), 0) for one in zip(*parts, strict=True)]
 
 
 def _cotangent(given: Any, y: Any, depth: int) -> Any:
@@ -432,20 +494,11 @@ def _leads_out(result: Any, own: set[int]) -> bool:
     return False
 
 
-def _units(like: Any) -> list[Any]:
+def _units(like: Any) -> Any:
     """Return the tensors of like's shape that are 1 at one element, and 0 else."""
-    found = []
-    for i in range(like.numel()):
-        unit: Any = zeros(like.numel(), dtype=like.dtype, device=like.device)
-        unit[i] = 1.0
-        found.append(unit.reshape(like.shape))
-    return found
-
-
-def _stacked(rows: list[Any], like: Any) -> Any:
-    if rows:
-        return stack(rows)
-    return zeros(0, dtype=like.dtype, device=like.device)
+    n = like.numel()
+    found: Any = eye(n, dtype=like.dtype, device=like.device)
+    return found.reshape(n, *like.shape)
 
 
 explain_missing(__name__)

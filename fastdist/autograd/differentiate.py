@@ -10,6 +10,7 @@ from ..listeners.offering import offering_to_modes
 from ..ops.creation import zeros_like
 from ..ops.joining import stack
 from ..tensor.tensor import Tensor
+from .batches_back import passed_at_once, release
 
 Tensors = Tensor | Sequence[Tensor]
 Gradients = Tensor | Sequence[Tensor | None] | None
@@ -52,8 +53,8 @@ def grad(
 
     Note    an unused input gives None with allow_unused, zeros with materialize_grads;
             is_grads_batched takes grad_outputs with a first axis more, and gives gradients with
-            one, made by one pass after another; only_inputs is there for old programs and means
-            nothing: no `.grad` is ever touched
+            one, made by one pass where all on the way takes batches; only_inputs is there for old
+            programs and means nothing: no `.grad` is ever touched
     Raises  RuntimeError for an input that does not require grad, or that (unless allowed) nothing
             depends on
     """
@@ -94,6 +95,11 @@ def _batched(
         )
     count = len(given[0])
     keep = create_graph if retain_graph is None else retain_graph
+    at_once = passed_at_once(roots, wanted, given, create_graph=create_graph, allow=allow_unused)
+    if at_once is not None:
+        if not keep:
+            release(roots)
+        return at_once
     passes = []
     for i in range(count):
         retained = keep or i < count - 1

@@ -11,7 +11,15 @@ from ..core.generator import default_generator_of
 from ..core.overriding import NOT_TAKEN, values_of
 from ..tensor.pytree import tree_map
 from ..tensor.tensor import Tensor
-from .batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
+from .batched_tensor import (
+    Batched,
+    NeedsNumbers,
+    TakesNoBatch,
+    batched,
+    level_of,
+    levels,
+    value_at,
+)
 
 # Functions that draw a tensor of a given shape; all other draws are made of these, or of arrays.
 _DRAWS = frozenset(
@@ -122,15 +130,15 @@ def over_batch(
 
 
 def _refuse(name: str, given: Sequence[Any]) -> None:
-    """Raise RuntimeError for what no batch can be given to."""
+    """Raise TakesNoBatch for what no batch can be given to."""
     if name in _REFUSED:
-        raise RuntimeError(
+        raise TakesNoBatch(
             f"vmap: {name} has no batching rule, for it speaks of places in memory; use slices, "
             "unfold or diagonal"
         )
     one_mask = name == "masked_select" and not level_of(given[1:])
     if name in _OF_ANY_LENGTH and not one_mask:
-        raise RuntimeError(
+        raise TakesNoBatch(
             "vmap: We do not support batching operators that can output dynamic shape. Attempted "
             f"to vmap over aten::{name}; mask with where() instead"
         )

@@ -16,6 +16,10 @@ class NeedsNumbers(RuntimeError):
     """What was called reads the numbers of one tensor, and so runs on no batch."""
 
 
+class TakesNoBatch(RuntimeError):
+    """What was called has no meaning for a batch: its result's shape hangs on numbers."""
+
+
 class Batched(Tensor):
     """The tensors value[0], value[1] ... of the calls of one level of `vmap`; its layout is that of
     each of them. Its value may be a Batched of an outer level; graphs and tangents are the value's.

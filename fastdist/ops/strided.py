@@ -8,8 +8,9 @@ import numpy as np
 
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.differentiated import has_tangents
 from ..dispatch.view import view as view_op
-from ..listeners.batched_tensor import Batched, of_all_calls
+from ..listeners.batched_tensor import Batched, NeedsNumbers, of_all_calls
 from ..listeners.batching import along_axes
 from ..tensor.axes import normalize_axis
 from ..tensor.layout import Layout, Shape
@@ -100,6 +101,8 @@ def _places(shape: Shape, strides: Shape, start: int) -> Any:
 @strided.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     value = operands[0].value
+    if has_tangents((value,)):
+        raise NeedsNumbers("vmap: as_strided: tangents lie in memory as they please")
     size, stride, start = attributes
     ndim = len(value.facts.shape)
     n, step = (part[-ndim] for part in _layout_in_memory(value))

@@ -1,0 +1,96 @@
+"""Batches of gradients that go back through a graph of no batch, at once: rows of Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.errors import TransformError
+from ..engine import backward as engine
+from ..graph.node import node_of
+from ..listeners.batched_tensor import (
+    NeedsNumbers,
+    TakesNoBatch,
+    base_of,
+    batched,
+    level_of,
+    rebatched,
+    value_at,
+)
+from ..listeners.batching import open_level
+from ..ops.creation import zeros_like
+
+# Note [Batches that go back]
+# The graph of a function that is no batch can be passed by a batch of cotangents: its derivatives
+# are written with ops, and ops run on batches. What only raw numbers pass (a Node written by hand,
+# a call of another worker, a thread that works for a GPU) says so, and goes back one by one.
+_ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
+
+
+def pulled_together(
+    ys: list[Any], xs: list[Any], cotangents: list[Any], depth: int
+) -> list[Any] | None:
+    """Return the products of a batch of cotangents, of more levels than the graph's, with the
+    Jacobian; None where something on the way takes one at a time. See Note [Batches that go back].
+    """
+    ys, xs = [base_of(y, depth) for y in ys], [base_of(x, depth) for x in xs]
+    pairs = [(y, _lifted(g, depth)) for y, g in zip(ys, cotangents, strict=True)]
+    pairs = [(y, g) for y, g in pairs if y.requires_grad]
+    if not pairs:
+        return [rebatched(zeros_like(x), depth) for x in xs]
+    roots, given = [y for y, _ in pairs], [g for _, g in pairs]
+    try:
+        found = engine.grad(roots, xs, given, None, True, True)
+    except _ONE_BY_ONE:
+        return None
+    pulled = [zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
+    return [_lowered(g, depth) for g in pulled]
+
+
+def _lifted(given: Any, depth: int) -> Any:
+    """Return a batch of levels above depth of tensors of all calls below."""
+    if level_of((given,)) <= depth:
+        return base_of(given, depth)
+    return batched(_lifted(given.value, depth).movedim(depth, 0), given.level)
+
+
+def _lowered(found: Any, depth: int) -> Any:
+    """Return what was lifted as the batch of batches that it was."""
+    level = level_of((found,))
+    if level <= depth:
+        return rebatched(found, depth)
+    return batched(_lowered(found.value.movedim(0, depth), depth), level)
+
+
+def passed_at_once(
+    roots: Sequence[Any],
+    inputs: Sequence[Any],
+    gradients: Sequence[Any],
+    *,
+    create_graph: bool,
+    allow: bool,
+) -> tuple[Any, ...] | None:
+    """Return gradients for each entry of the first axis of the roots' gradients, along a first
+    axis; None where something on the way takes one at a time. The graph is kept.
+    """
+    size = len(gradients[0])
+    with open_level(size, "same") as level:
+        given = [batched(g, level) for g in gradients]
+        try:
+            found = engine.grad(roots, inputs, given, True, True, allow)
+        except _ONE_BY_ONE:
+            return None
+        values = [None if g is None else value_at(g, level, size=size) for g in found]
+    return tuple([v if v is None or create_graph else v.detach() for v in values])
+
+
+def release(roots: Sequence[Any]) -> None:
+    """Let the Nodes below roots forget what they saved, as a pass that keeps nothing does."""
+    waiting = [node_of(root.edge) for root in roots]
+    seen = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        node.release()
+        below = {node_of(edge) for edge in node.edges if edge is not None} - seen
+        seen |= below
+        waiting += below
