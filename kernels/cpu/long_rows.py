@@ -19,7 +19,7 @@ import numpy as np
 from fastdist.core.blas import read_cpu
 
 from .memory import maker_of
-from .row_steps import APART
+from .row_steps import PAIRED
 from .silence import silent
 from .small import LIMIT, TERMS, Facts, Run, ones
 
@@ -42,6 +42,9 @@ _AT_A_TIME: Final = 8
 # A Zen 5 asks for them ahead instead (see row_code), and was not measured in streams.
 _FAR_BYTES: Final = 1 << (62 if read_cpu().family == 26 else 24)
 _MANY_ROWS: Final = 64
+# Of fewer bytes rows are read two at a time, if there are some.
+_NEAR_BYTES: Final = 1 << 24
+_SOME_ROWS: Final = 16
 _OF_SHORT_ROWS: Final = {
     "sum_of_rows": "sum_of_short_rows",
     "top": "top_of_short_rows",
@@ -169,8 +172,12 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
         return lambda x: array(make(x), dtype).reshape(final)
     if rows >= _AT_A_TIME and n * dtype.itemsize <= _SHORT_BYTES:
         name = _OF_SHORT_ROWS.get(name, name)
-    elif rows >= _MANY_ROWS and name in APART:
-        name = _apart(facts, name)
+    elif name in PAIRED and rows >= _SOME_ROWS:
+        far = _apart(facts, name)
+        if far != name and rows >= _MANY_ROWS:
+            name = far
+        elif rows * n * dtype.itemsize < _NEAR_BYTES:
+            name = f"{name}_paired"
     return result_by(name, final, dtype, rows, n, a)
 
 

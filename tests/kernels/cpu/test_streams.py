@@ -12,7 +12,7 @@ import pytest
 import fastdist as fd
 from fastdist.kernels.cpu import long_rows
 from fastdist.kernels.cpu.row_code import row_loop
-from fastdist.kernels.cpu.row_steps import APART, KERNELS, Row
+from fastdist.kernels.cpu.row_steps import APART, KERNELS, PAIRED, Row
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: x.sum(1),
@@ -40,14 +40,17 @@ def test_rows_have_the_same_bits_in_any_number_of_streams(
     name: str, shape: tuple[int, int], dtype: str
 ) -> None:
     x, made = sample(shape, dtype), []
-    for loop in (name, f"{name}_apart"):
+    ways = [loop for loop in (name, f"{name}_apart", f"{name}_paired") if loop in KERNELS]
+    assert len(ways) == 2 + (name in PAIRED)
+    for loop in ways:
         kernel = KERNELS[loop]
         assert isinstance(kernel, Row)
         outs = [np.full(shape[0], 7, dtype if k == "numbers" else "f8") for _, k in kernel.operands]
         row_loop(loop, dtype)((x, *outs[1:]), *shape, 0.5, 0.0)
         made.append(np.stack(outs))
-    assert KERNELS[f"{name}_apart"].streams > 1  # type: ignore[union-attr]
-    np.testing.assert_array_equal(*made)
+        assert (kernel.streams > 1) == (loop != name)
+    for one in made[1:]:
+        np.testing.assert_array_equal(one, made[0])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
