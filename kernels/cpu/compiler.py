@@ -50,6 +50,7 @@ _INLINED: Final = tuple(
         "parts",
         "vectors",
         "row_code",
+        "along_row_code",
         "row_numbers",
         "column_code",
         "short_row_code",

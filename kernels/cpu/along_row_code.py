@@ -1,0 +1,366 @@
+"""What is done along a row, or along one row of each of several streams, as LLVM's code.
+
+The steps of row_steps come in groups: loops over the row, in vectors, and what is done with the
+numbers of a row. See row_code for which rows there are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils
+
+from .row_numbers import BYTES, CONTRACT, I32, I64, VECTORS, WIDE, Numbers, evaluate
+from .row_steps import Add, First, Give, If, Let, Map, Pick, Put, Reduce, Row, Step
+
+_cgutils: Any = cgutils  # untyped
+_TURNS: Final = 32
+# Rows of a block at most: see Note [Blocks of rows] in row_code.py.
+BLOCK: Final = 16
+
+
+def take(
+    codes: Sequence[RowCode], steps: list[Step], places: Sequence[dict[str, Any]], at: Any
+) -> None:
+    """Build one group of loops_of, for a row of each code, which are at a place of their block."""
+    for code, there in zip(codes, places, strict=True):
+        code.begin(there, at)
+    if isinstance(steps[0], Reduce | Map | Add):
+        _build_loop([_Loop(code, steps) for code in codes])
+    else:
+        for code in codes:
+            code.take(steps)
+
+
+def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
+    """Yield steps in groups: those that share a loop over the row, those of its numbers, of which
+    LLVM makes vectors for several rows, and those of places, of which it cannot.
+    """
+    group: list[Step] = []
+    made: set[str] = set()
+    for step in steps:
+        waits = isinstance(step, Reduce | Map | Add) and bool(made & _words(step.text))
+        apart = group and (isinstance(group[-1], If) or _sort_of(step) != _sort_of(group[0]))
+        if group and (waits or apart):
+            yield group
+            group, made = [], set()
+        group.append(step)
+        if isinstance(step, Reduce):
+            made.add(step.name)
+    if group:
+        yield group
+
+
+def _sort_of(step: Step) -> str:
+    if isinstance(step, Reduce | Map | Add):
+        return "loop"
+    return "place" if isinstance(step, Pick | Put) else "number"
+
+
+def _words(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+
+
+class RowCode:
+    """The code of one row on its way: builder stands inside the loop over rows."""
+
+    def __init__(
+        self, builder: Any, row: Row, element: Any, numbers: dict[str, Any], n: Any, ahead: Any
+    ) -> None:
+        self.builder, self.n, self.ahead = builder, n, ahead
+        self.size = 4 if isinstance(element, ir.FloatType) else 8
+        self.lanes = BYTES // self.size
+        self.element = element
+        self.many = Numbers(builder, element, self.lanes)
+        self.one = Numbers(builder, WIDE, 0)
+        self.kinds = dict(row.operands)
+        self.names = [*self.kinds, *numbers]
+        made = [step.name for step in row.steps if isinstance(step, Reduce | Let | Pick | First)]
+        self.names += made
+        self._of_all = numbers
+        # A number of each row of the block. Not where the loop is: that would take more each time.
+        self._of_rows = {
+            name: _cgutils.alloca_once(builder, ir.ArrayType(WIDE, BLOCK)) for name in made
+        }
+        # Of the row that is taken: where its operands are, its place in the block, what is at hand.
+        self.places: dict[str, Any] = {}
+        # Whether its band has rows before it.
+        self.joins: Any = None
+        # Operands that a loop has gone through before: they are in cache.
+        self.read: set[str] = set()
+        self._at: Any = None
+        self._numbers: dict[str, Any] = {}
+        self._spread: dict[str, Any] = {}
+
+    def begin(self, places: dict[str, Any], at: Any) -> None:
+        """Go to the row at a place of the block."""
+        self.places, self._at = places, at
+        self._numbers, self._spread = dict(self._of_all), {}
+
+    def take(self, steps: list[Step]) -> None:
+        """Build a group of loops_of that is none over the row."""
+        for step in steps:
+            if isinstance(step, If):
+                with self.builder.if_then(self._number(step.text), likely=False):
+                    for group in loops_of(step.steps):
+                        take([self], group, [self.places], self._at)
+                # Of what was read before, some may be new.
+                self._numbers = dict(self._of_all)
+            elif isinstance(step, Let):
+                value = self._number(step.text)
+                self.keep(step.name, self._rounded(value) if step.rounded else value)
+            elif isinstance(step, Give):
+                kind = WIDE if self.kinds[step.to] == "wide" else self.element
+                self._store(self._number(step.text), self.places[step.to], kind)
+            elif isinstance(step, First):
+                self.keep(step.name, self._rounded(self._first(self.places[step.row])))
+            elif isinstance(step, Pick):
+                self.keep(step.name, self._load(self._place(step.row, step.place), self.element))
+            elif isinstance(step, Put):
+                self._store(self._number(step.text), self._place(step.to, step.place), self.element)
+
+    def keep(self, name: str, value: Any) -> None:
+        """Keep a number of the row."""
+        self._numbers[name] = value
+        self.builder.store(value, self._cell(name))
+
+    def _first(self, address: Any) -> Any:
+        build, lanes = self.builder, ir.Constant(I64, self.lanes)
+        count = build.select(build.icmp_signed("<", self.n, lanes), self.n, lanes)
+        value = self.many.load(address, self.many.first(count))
+        if self.size == 4:
+            value = build.fpext(value, ir.VectorType(WIDE, self.lanes))
+        part = build.fdiv(ir.Constant(WIDE, 1.0), build.sitofp(count, WIDE))
+        return build.fmul(halved(build, value, build.fadd), part)
+
+    def _rounded(self, value: Any) -> Any:
+        if self.element == WIDE:
+            return value
+        return self.builder.fpext(self.builder.fptrunc(value, self.element), WIDE)
+
+    def _cell(self, name: str) -> Any:
+        zero = ir.Constant(I64, 0)
+        return self.builder.gep(self._of_rows[name], [zero, self._at])
+
+    def _place(self, row: str, place: str) -> Any:
+        pointer = self.builder.inttoptr(self.places[place], I64.as_pointer())
+        at = self.builder.mul(self.builder.load(pointer), ir.Constant(I64, self.size))
+        return self.builder.add(self.places[row], at)
+
+    def _load(self, address: Any, kind: Any) -> Any:
+        value = self.builder.load(self.builder.inttoptr(address, kind.as_pointer()))
+        return value if kind == WIDE else self.builder.fpext(value, WIDE)
+
+    def _store(self, value: Any, address: Any, kind: Any) -> None:
+        value = value if kind == WIDE else self.builder.fptrunc(value, kind)
+        self.builder.store(value, self.builder.inttoptr(address, kind.as_pointer()))
+
+    def _number(self, text: str) -> Any:
+        return evaluate(self.one, text, self.number, self.names)
+
+    def number(self, name: str) -> Any:
+        """Return a number of the row, or of all rows."""
+        if name not in self._numbers:
+            if name in self._of_rows:
+                self._numbers[name] = self.builder.load(self._cell(name))
+            else:
+                kind = WIDE if self.kinds[name] == "wide" else self.element
+                self._numbers[name] = self._load(self.places[name], kind)
+        return self._numbers[name]
+
+    def spread(self, name: str) -> Any:
+        """Return a number of the row in all lanes; asked for where the loop has not begun."""
+        if name not in self._spread:
+            value = self.number(name)
+            value = value if self.size == 8 else self.builder.fptrunc(value, self.element)
+            self._spread[name] = self.many.splat(value)
+        return self._spread[name]
+
+
+def _build_loop(loops: Sequence[_Loop]) -> None:
+    """Build a loop over a row of each, for the same steps, and the numbers that they reduce to."""
+    one = loops[0]
+    build, n, zero = one.builder, one.code.n, ir.Constant(I64, 0)
+    turn = VECTORS * one.lanes
+    whole = build.and_(n, ir.Constant(I64, -turn))
+    if one.wides:
+        block = ir.Constant(I64, turn * _TURNS)
+        with _cgutils.for_range_slice(build, zero, whole, block, I64) as (begin, _):
+            end = build.add(begin, block)
+            end = build.select(build.icmp_signed("<", end, whole), end, whole)
+            _build_turns(loops, begin, end, turn)
+            # What is less than a block is folded together with the rest.
+            with build.if_then(build.icmp_signed("==", build.sub(end, begin), block)):
+                for loop in loops:
+                    loop.fold()
+    else:
+        _build_turns(loops, zero, whole, turn)
+    _build_rest(loops, whole)
+    for loop in loops:
+        loop.end()
+
+
+def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> None:
+    build, step = loops[0].builder, ir.Constant(I64, turn)
+    with _cgutils.for_range_slice(build, begin, end, step, I64) as (at, _):
+        for i in range(VECTORS):
+            place = build.add(at, ir.Constant(I64, i * loops[0].lanes))
+            for loop in loops:
+                loop.take(i, place, None)
+            if len(loops) > 1:
+                # Nothing, but no load is moved to its other side: LLVM would take the vectors of a
+                # stream together.
+                build.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
+
+
+def _build_rest(loops: Sequence[_Loop], begin: Any) -> None:
+    """Take what is less than a turn: vector by vector, the last one with a mask."""
+    build, n, lanes = loops[0].builder, loops[0].code.n, loops[0].lanes
+    end = build.and_(n, ir.Constant(I64, -lanes))
+    with _cgutils.for_range_slice(build, begin, end, ir.Constant(I64, lanes), I64) as (at, _):
+        for loop in loops:
+            loop.take(0, at, None)
+    with build.if_then(build.icmp_signed("<", end, n)):
+        for loop in loops:
+            loop.take(1, end, build.sub(n, end))
+
+
+class _Loop:
+    """What is done along a row in one loop, which _build_loop builds, for all of its steps."""
+
+    def __init__(self, code: RowCode, steps: list[Step]) -> None:
+        self.code, self.steps = code, steps
+        self.builder, self.many = code.builder, code.many
+        self.reduces = [step for step in steps if isinstance(step, Reduce)]
+        many, self.lanes = code.many, code.lanes
+        self.wide = ir.VectorType(WIDE, self.lanes)
+        starts = {
+            "sum": many.constant(0.0),
+            "top": many.constant(-math.inf),
+            "nan": many.whole(0),
+        }
+        words = {word for step in steps for word in _words(step.text)}  # type: ignore[union-attr]
+        for name in sorted(words):
+            is_row = code.kinds.get(name) in ("rows", "columns")
+            if name in code.names and not is_row and name not in {s.name for s in self.reduces}:
+                code.spread(name)
+        rows = {name for name in words if code.kinds.get(name) == "rows"}
+        self.fresh = rows - code.read
+        code.read |= rows | {step.to for step in steps if isinstance(step, Map)}
+        if any(isinstance(step, Add) for step in steps):
+            none, all_lanes = ir.Constant(I64, 0), ir.Constant(I64, self.lanes)
+            self.joins = many.first(self.builder.select(code.joins, all_lanes, none))
+        self.sums: dict[str, Any] = {}
+        self.wides: dict[str, Any] = {}
+        for step in self.reduces:
+            cells = [
+                _cgutils.alloca_once(self.builder, starts[step.how].type) for _ in range(VECTORS)
+            ]
+            for cell in cells:
+                self.builder.store(starts[step.how], cell)
+            self.sums[step.name] = cells
+            if step.how == "sum" and code.size == 4:
+                wide = _cgutils.alloca_once(self.builder, self.wide)
+                self.builder.store(ir.Constant(self.wide, [0.0] * self.lanes), wide)
+                self.wides[step.name] = wide
+
+    def take(self, i: int, at: Any, left: Any) -> None:
+        """Build all steps for one vector, of which only the first `left` lanes count if given."""
+        code, build = self.code, self.builder
+        mask = None if left is None else self.many.first(left)
+        found: dict[str, Any] = {}
+
+        def find(name: str) -> Any:
+            if name not in found:
+                if code.kinds.get(name) in ("rows", "columns"):
+                    found[name] = self.many.load(self._address(name, at), mask)
+                    if code.ahead is not None and mask is None and name in self.fresh:
+                        self.many.prefetch(self._address(name, at), code.ahead)
+                else:
+                    found[name] = code.spread(name)
+            return found[name]
+
+        for step in self.steps:
+            value = evaluate(self.many, step.text, find, code.names)  # type: ignore[union-attr]
+            if isinstance(step, Map):
+                self.many.store(value, self._address(step.to, at), mask)
+                found[step.to] = value
+            elif isinstance(step, Add):
+                address = self._address(step.to, at)
+                joins = self.joins if mask is None else build.and_(self.joins, mask)
+                so_far = self.many.load(address, joins)
+                self.many.store(build.fadd(so_far, value, flags=CONTRACT), address, mask)
+            elif isinstance(step, Reduce):
+                cell = self.sums[step.name][i]
+                self.builder.store(self._joined(step, build.load(cell), value, mask), cell)
+
+    def _joined(self, step: Reduce, so_far: Any, value: Any, mask: Any) -> Any:
+        build = self.builder
+        if step.how == "sum":
+            total = build.fadd(so_far, value, flags=CONTRACT)
+        elif step.how == "top":
+            # Where value is NaN, what was there stays.
+            total = self.many.greater(value, so_far)
+        else:
+            # NaN has greater bits than inf; a mask for each vector would take longer.
+            total = self._larger(self.many.magnitude(value), so_far)
+        return total if mask is None else build.select(mask, total, so_far)
+
+    def _larger(self, a: Any, b: Any) -> Any:
+        """Return the larger one of whole numbers."""
+        return self.builder.select(self.builder.icmp_signed(">", a, b), a, b)
+
+    def fold(self) -> None:
+        """Add the accumulators of sums to their totals, and begin anew."""
+        build = self.builder
+        for name, wide in self.wides.items():
+            a, b, c, d = (build.load(cell) for cell in self.sums[name])
+            part = build.fadd(build.fadd(a, b), build.fadd(c, d))
+            build.store(build.fadd(build.load(wide), build.fpext(part, self.wide)), wide)
+            for cell in self.sums[name]:
+                build.store(self.many.constant(0.0), cell)
+
+    def end(self) -> None:
+        """Keep the numbers that the steps reduce to."""
+        self.fold()
+        for step in self.reduces:
+            self.code.keep(step.name, self._total(step))
+
+    def _total(self, step: Reduce) -> Any:
+        """Return the number of a reduction from its accumulators, halves upon halves."""
+        build = self.builder
+        join = {
+            "sum": build.fadd,
+            "top": self.many.greater,
+            "nan": self._larger,
+        }[step.how]
+        if step.name in self.wides:
+            value = build.load(self.wides[step.name])
+        else:
+            a, b, c, d = (build.load(cell) for cell in self.sums[step.name])
+            value = join(join(a, b), join(c, d))
+        value = halved(build, value, join)
+        if step.how == "nan":
+            is_nan = build.icmp_signed(">", value, self.many.infinite_bits)
+            return build.uitofp(is_nan, WIDE)
+        is_narrow = step.how == "top" and self.code.size == 4
+        return build.fpext(value, WIDE) if is_narrow else value
+
+    def _address(self, name: str, at: Any) -> Any:
+        return self.builder.add(
+            self.code.places[name], self.builder.mul(at, ir.Constant(I64, self.code.size))
+        )
+
+
+def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
+    """Return what join makes of all lanes of a vector, halves upon halves."""
+    n = value.type.count
+    while n > 1:
+        n //= 2
+        lower = ir.Constant(ir.VectorType(I32, n), list(range(n)))
+        upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
+        value = join(*[build.shuffle_vector(value, value, half) for half in (lower, upper)])
+    return build.extract_element(value, ir.Constant(I32, 0))
