@@ -1,7 +1,8 @@
 """Derivatives of functions: products with Jacobians and Hessians, and the matrices themselves.
 
-Functions take the arguments of torch.autograd.functional. `vectorize` is accepted where PyTorch has
-it only in the form that changes no value: rows are computed one after another.
+Functions take the arguments of torch.autograd.functional. With `vectorize` rows are made in one
+pass, where all on the way back takes batches; columns of the strategy "forward-mode" are made one
+after another.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from ..graph.differentiated import differentiating
 from ..graph.modes import enable_grad
 from ..ops.basic_index import basic_index
 from ..ops.creation import zeros, zeros_like
+from ..ops.ranges import eye
 from ..tensor.tensor import Tensor
+from .batches_back import passed_at_once
 from .differentiate import grad
 from .forward_ad import dual_level, make_dual, unpack_dual
 
@@ -80,7 +83,8 @@ def jacobian(
     """Return the Jacobian: for each output and each input a tensor of shape (*output, *input).
 
     Note    a single output or input gives its tensors without the tuple around
-    Raises  ValueError for a strategy other than reverse-mode and forward-mode
+    Raises  ValueError for a strategy other than reverse-mode and forward-mode, RuntimeError for
+            both strict and vectorize
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError(
@@ -89,9 +93,16 @@ def jacobian(
             f'than inputs, "forward-mode" tends to be more performant. Got {strategy!r}'
         )
     given, single_in = _many(inputs, "inputs")
-    rows = _forward_jacobian if strategy == "forward-mode" else _reverse_jacobian
+    if vectorize and strict:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+            "supported together. Please either set `strict=False` or `vectorize=False`."
+        )
     with enable_grad():
-        found, single_out = rows(func, given, create_graph, strict)
+        if strategy == "forward-mode":
+            found, single_out = _forward_jacobian(func, given, create_graph, strict)
+        else:
+            found, single_out = _reverse_jacobian(func, given, create_graph, strict, vectorize)
     if not create_graph:
         found = [[block.detach() for block in row] for row in found]
     nested = tuple([row[0] if single_in else tuple(row) for row in found])
@@ -168,13 +179,23 @@ def vhp(
 
 
 def _reverse_jacobian(
-    func: Callable[..., Any], given: tuple[Tensor, ...], create_graph: bool, strict: bool
+    func: Callable[..., Any],
+    given: tuple[Tensor, ...],
+    create_graph: bool,
+    strict: bool,
+    vectorize: bool,
 ) -> tuple[list[list[Any]], bool]:
     xs = _fresh(given, create_graph)
     with differentiating(xs):
         ys, single = _many(func(*xs), "outputs")
     blocks = []
     for y in ys:
+        if vectorize and y.requires_grad and y.numel():
+            units: Any = eye(y.numel(), dtype=y.dtype, device=y.device).reshape(-1, *y.shape)
+            found = passed_at_once([y], xs, [units], create_graph=create_graph, allow=True)
+            if found is not None:
+                blocks.append([_block(g, (*y.shape, *x.shape), x) for g, x in zip(found, xs)])
+                continue
         rows: list[list[Tensor]] = [[] for _ in xs]
         for i in range(y.numel()):
             unit = _unit(y, i)
@@ -210,6 +231,12 @@ def _forward_jacobian(
             row.append(flat.t().reshape(*y.shape, *x.shape))
         blocks.append(row)
     return blocks, single
+
+
+def _block(rows: Tensor | None, shape: tuple[int, ...], like: Tensor) -> Any:
+    return (
+        zeros(*shape, dtype=like.dtype, device=like.device) if rows is None else rows.reshape(shape)
+    )
 
 
 def _stacked(rows: Sequence[Tensor], shape: tuple[int, ...], like: Tensor) -> Tensor:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from fastdist.autograd.functional import hessian as hessian_of
+from fastdist.autograd.functional import jacobian
 from fastdist.func import hessian, jacfwd, jacrev, jvp, vjp, vmap
 from tests.ops.cases import Case, as_tensors
 from tests.ops.test_table import DIFFERENTIABLE, differentiated
@@ -149,6 +151,30 @@ def test_batched_gradients_are_made_in_one_pass_that_frees_or_keeps_the_graph(
     else:
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             fd.autograd.grad(y, x, gs[0])
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_vectorized_jacobians_take_one_pass(create_graph: bool) -> None:
+    def both(x: Any, w: Any) -> Any:
+        return wave(x) * w, fd.ones(2, dtype=fd.float64), w.sum()
+
+    w = fd.ones(3, dtype=fd.float64)
+    expected = jacobian(both, (X, w), create_graph)
+    passes.clear()
+    found = jacobian(both, (X, w), create_graph, vectorize=True)
+    assert len(passes) == 1
+    for one, other in zip(found, expected, strict=True):
+        close(list(one), list(other))
+        assert one[0].requires_grad is other[0].requires_grad
+
+
+def test_a_vectorized_hessian_is_the_same_and_strict_ones_are_refused() -> None:
+    def total(x: Any) -> Any:
+        return wave(x).sum()
+
+    close(hessian_of(total, X, vectorize=True), hessian_of(total, X))
+    with pytest.raises(RuntimeError, match="`strict=True` and `vectorized=True` are not supported"):
+        jacobian(wave, X, strict=True, vectorize=True)
 
 
 def test_tangents_of_a_view_by_strides_are_those_of_each_call() -> None:
