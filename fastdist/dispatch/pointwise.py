@@ -28,17 +28,13 @@ from .derive import REFUSED, ZERO
 from .general_path import GeneralPath
 from .kinds import ArgumentError
 from .op import OPS, Given, Op, common_device, declaring
-from .pointwise_form import SCALING, PointwiseForm
+from .pointwise_form import PointwiseForm
 from .pointwise_way import find_functions, keep_for_short_path, new_way
 from .pytorch_names import recorded_as
 from .tangents import carry, combined, zeros_like
 from .way import Way, layouts_of, order_of
 
-# Numbers of these names scale an operand: they say nothing about the result's dtype.
-FACTORS = frozenset({"alpha", "value"})
-# What PyTorch computes of two of Python's numbers alone, too.
 _ANY_NUMBER = (bool, int, float, complex)
-_OF_NUMBERS = frozenset({"add", "sub", "mul", "div", "floor_divide"})
 
 
 class PointwiseOp(PointwiseForm, GeneralPath):
@@ -61,9 +57,9 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         if not numbers:
             return self._meeting(operands)
         named = list(zip(self.number_names, numbers, strict=True))
-        found = self._meeting([*operands, *[n for name, n in named if name not in FACTORS]])
+        found = self._meeting([*operands, *[n for name, n in named if name not in self.factors]])
         for name, number in named if self.dtype != "first" else ():
-            is_flag = isinstance(number, bool) and self.name in ("add", "sub", "rsub")
+            is_flag = isinstance(number, bool) and name in self.factors & self.held_names
             if is_flag and found is not bool_:
                 raise DTypeError(
                     f"Boolean alpha only supported for Boolean results.: {self.called} got "
@@ -91,8 +87,11 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             )
         if self.dtype == "floating" and not found.may_have_gradient:
             return get_default_dtype()
-        if self.dtype in ("number", "whole"):
-            refuse_bool(self.name, found, operands)
+        if self.dtype in ("number", "whole") and found is bool_:
+            raise DTypeError(
+                f"{self.called} of bool tensors has no meaning; use logical_* or bitwise_* ops, or "
+                "cast with .to(fastdist.int64)"
+            )
         if self.dtype == "counted" and found is bool_:
             return int64
         if self.dtype in ("integral", "whole") and found.may_have_gradient:
@@ -142,7 +141,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
     def accepted(self, operands: Given) -> Given:
         """Return operands as the op takes them; of Python's numbers alone tensors."""
         found = super().accepted(operands)
-        if self.name in _OF_NUMBERS and all(isinstance(o, _ANY_NUMBER) for o in found):
+        if self.may_have_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
             return tuple([_alone(number) for number in found])
         return found
 
@@ -151,11 +150,11 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         numbers, and where half operands meet a wider tensor without axes that scales them; or None.
         """
         of_complex = super().of_other_ops(operands, attributes)
-        if of_complex is not None or self.name not in SCALING:
+        if of_complex is not None or not self.scaled_by:
             return of_complex
-        # PyTorch rounds a dividend without axes.
-        scaling = operands if self.name == "mul" else operands[1:]
-        if not any(isinstance(o, Tensor) and is_rounded_by_half(o) for o in scaling):
+        named = zip(self.tensors, operands, strict=True)
+        scaling = [o for name, o in named if name in self.scaled_by and isinstance(o, Tensor)]
+        if not any(is_rounded_by_half(o) for o in scaling):
             return None
         compute = self.compute_dtype(operands, attributes)
         return partial(self._scaled, compute) if compute.is_half else None
@@ -256,28 +255,6 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             return (total,)
 
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
-
-
-_NO_BOOL = {
-    "sub": "Subtraction, the `-` operator, with {} is not supported",
-    "rsub": "Subtraction, the `-` operator, with {} is not supported",
-    "neg": "Negation, the `-` operator, on {} is not supported",
-    "relu": "Boolean inputs not supported for relu",
-}
-
-
-def refuse_bool(name: str, found: DType, operands: Sequence[Any]) -> None:
-    """Raise DTypeError if operands of an arithmetic op meet in bool; for a difference, if one is
-    bool.
-    """
-    if found is not bool_ and name not in ("sub", "rsub"):
-        return
-    dtypes = [o.facts.dtype if isinstance(o, Tensor) else dtype_of_number(o) for o in operands]
-    if bool_ not in dtypes:
-        return
-    what = "two bool tensors" if dtypes == [bool_, bool_] else "a bool tensor"
-    text = _NO_BOOL.get(name, "{} has no " + name).format(what)
-    raise DTypeError(f"{text}; use logical_* or bitwise_* ops, or cast with .to(fastdist.int64)")
 
 
 def _alone(number: Any) -> Tensor:

@@ -20,12 +20,9 @@ from .op import Op
 # Note [Numbers beside half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
 # PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only what is compared with
-# elements or stands among them is rounded first. These are the ops that take a number in place of a
-# tensor as it is; the others round it.
-_QUOTIENTS = frozenset({"floor_divide", "floored_divide", "trunc_divide"})
-SCALING = frozenset({"mul", "div"}) | _QUOTIENTS
-_KEEPING = SCALING | {"lerp", "pow", "xlogy"}
-_BOUNDS = frozenset({"lower", "upper"})
+# elements or stands among them is rounded first. `exact` names what is kept: where it is not said
+# the op's own numbers, and for a few ops a number in the place of a tensor. A tensor without axes
+# of a wider dtype is kept where it is one of those that the op is `scaled_by`.
 
 
 # What the dtype of a result follows from.
@@ -44,6 +41,7 @@ DTYPE_RULES: Final = {
 # Where a number may stand in the place of a tensor.
 NUMBER_RULES: Final = {
     "anywhere": "in the place of any operand",
+    "everywhere": "in the place of all of them, too, as in add(2, 3)",
     "not first": "in the place of the second, as in lt(x, 2)",
     "last": "in the place of the last, as in lerp(x, y, 0.5)",
     "nowhere": "in none, as in atan2(x, y)",
@@ -56,7 +54,9 @@ class PointwiseForm(Op):
     `dtype` is a word of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True says that
     the body stands for complex numbers too, and that its partials are holomorphic, or conj. `held`
     names the attributes that must be such as the dtype holds, though a half type's are computed
-    with in float32. piecewise=True says that its slope goes in steps: see piecewise.py. Texts are
+    with in float32; `factors` those that scale an operand and say nothing about the result's dtype;
+    `exact` and `scaled_by` speak of half types, see Note [Numbers beside half types].
+    piecewise=True says that its slope goes in steps: see piecewise.py. Texts are
     read when they are first needed: a program needs few of them.
     """
 
@@ -75,25 +75,27 @@ class PointwiseForm(Op):
         numbers: str = "anywhere",
         takes_complex: bool = False,
         held: str = "",
+        factors: str = "",
+        exact: str | None = None,
+        scaled_by: str = "",
         piecewise: bool = False,
         homes: str | None = None,
     ) -> None:
         super().__init__(function, known_as, node, homes)
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
         count = len(self.tensors)
-        leading = {"anywhere": 0, "not first": 1, "last": count - 1, "nowhere": count}[numbers]
+        leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
+        self.may_have_numbers_alone = numbers == "everywhere"
         # The operands in whose place no number may stand: no short path makes tensors of them.
         self.tensors_only = frozenset(self.tensors[:leading])
         self.number_names = self.attributes
-        # See Note [Numbers beside half types].
-        kept = self.tensors if self.name in _KEEPING else ()
-        self.exact_names = frozenset({*self.number_names, *kept}) - _BOUNDS
-        if self.name in _QUOTIENTS:
-            self.exact_names -= {"input"}  # a dividend is rounded
         self.body_names = (*self.tensors, *self.number_names)
-        self.held_names = frozenset(held.split())
-        for name in self.held_names:
-            require_word(f"{self.name}: a name in held=", name, self.number_names)
+        self.held_names = self._named("held", held, self.number_names)
+        self.factors = self._named("factors", factors, self.number_names)
+        # See Note [Numbers beside half types].
+        exact = " ".join(self.number_names) if exact is None else exact
+        self.exact_names = self._named("exact", exact, self.body_names)
+        self.scaled_by = self._named("scaled_by", scaled_by, self.tensors)
         self._text, self._text_names = body, self.body_names
         self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
@@ -113,6 +115,11 @@ class PointwiseForm(Op):
         # The op itself also of one with its numbers at their defaults: both have its Nodes.
         self.whole = self
         self.usual: PointwiseForm | None = self._with_defaults()
+
+    def _named(self, word: str, text: str, known: Sequence[str]) -> frozenset[str]:
+        for name in text.split():
+            require_word(f"{self.name}: a name in {word}=", name, known)
+        return frozenset(text.split())
 
     def _with_defaults(self) -> PointwiseForm | None:
         """Return this op with its numbers at their defaults, of which numbers are

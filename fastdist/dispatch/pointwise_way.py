@@ -33,7 +33,9 @@ def find_way(op: PointwiseForm, layout: Layout) -> Way:
     """Return how op runs on operands that are all of a layout that it has not met yet; NO_WAY where
     the general path must look.
     """
-    if not layout.ordinary or op.refusals or CONDITIONS.intersection(op.tensors):
+    if not layout.ordinary or op.looks_at_operands or CONDITIONS.intersection(op.tensors):
+        return NO_WAY
+    if any(tell([layout.dtype] * len(op.tensors)) for tell in op.refusals):
         return NO_WAY
     if op.dtype in _ONE_DTYPE:
         facts = layout

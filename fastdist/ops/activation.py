@@ -13,7 +13,7 @@ from typing import Any
 from ..core.dtypes import WORDS, DType, float_limits
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
-from .refusals import floating_only, no_bool
+from .refusals import floating_only, no_bool, no_bool_operand
 
 
 @pointwise(
@@ -25,6 +25,9 @@ from .refusals import floating_only, no_bool
 )
 def relu(input: Tensor) -> Tensor:
     """Return max(input, 0); the gradient at 0 is 0."""
+
+
+relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
 
 
 @pointwise(
@@ -133,6 +136,7 @@ def prelu_kernel(input: Tensor, weight: Tensor) -> Tensor:
     ["where(input > T(0), g, g * (alpha * exp(where(input > T(0), T(0), input))))"],
     dtype="number",
     homes="activation activation_",
+    factors="alpha",
 )
 def elu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input) - 1) elsewhere."""
@@ -165,6 +169,7 @@ selu.refusal(floating_only("elu_cpu"))
     ["where(input > T(0), g, g * exp(where(input > T(0), T(0), input) / alpha))"],
     dtype="number",
     homes="function activation activation_",
+    factors="alpha",
 )
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere."""

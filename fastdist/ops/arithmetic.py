@@ -10,12 +10,19 @@ from ..dispatch.pointwise import REFUSED, ZERO, pointwise
 from ..tensor.constants import require_held
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
-from .refusals import floating_only, no_bool
+from .refusals import floating_only, no_bool, no_bool_operand
 
 _RATIO = "where(input == T(0), T(0), g * (out / input))"
 
 
-@pointwise("input + alpha * other", ["T(1)", "alpha"], takes_complex=True, held="alpha")
+@pointwise(
+    "input + alpha * other",
+    ["T(1)", "alpha"],
+    numbers="everywhere",
+    takes_complex=True,
+    held="alpha",
+    factors="alpha",
+)
 def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input + alpha * other.
 
@@ -27,14 +34,20 @@ def add(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     "input - alpha * other",
     ["T(1)", "-alpha"],
     dtype="number",
+    numbers="everywhere",
     takes_complex=True,
     held="alpha",
+    factors="alpha",
 )
 def sub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return input - alpha * other.
 
     Raises  RuntimeError for two bool tensors: use logical_xor
     """
+
+
+_DIFFERENCE = no_bool_operand("Subtraction, the `-` operator, with {} is not supported")
+sub.refusal(_DIFFERENCE)
 
 
 @sub.names_node
@@ -51,12 +64,23 @@ def _(node: Any) -> str:
     takes_complex=True,
     homes="function",
     held="alpha",
+    factors="alpha",
 )
 def rsub(input: Tensor, other: Tensor, *, alpha: complex = 1) -> Tensor:
     """Return other - alpha * input."""
 
 
-@pointwise("input * other", ["other", "input"], takes_complex=True)
+rsub.refusal(_DIFFERENCE)
+
+
+@pointwise(
+    "input * other",
+    ["other", "input"],
+    numbers="everywhere",
+    takes_complex=True,
+    exact="input other",
+    scaled_by="input other",
+)
 def mul(input: Tensor, other: Tensor) -> Tensor:
     """Return input * other.
 
@@ -68,7 +92,10 @@ def mul(input: Tensor, other: Tensor) -> Tensor:
     "input / other",
     ["reciprocal(other)", "-(g * ((input / other) / other))"],
     dtype="floating",
+    numbers="everywhere",
     takes_complex=True,
+    exact="input other",
+    scaled_by="other",
 )
 def div(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other, in floating point."""
@@ -80,7 +107,14 @@ def _(node: Any) -> str:
     return "mul" if node.has_number("input") else "div"
 
 
-@pointwise("floor_divide(input, other)", [REFUSED, REFUSED], dtype="number")
+@pointwise(
+    "floor_divide(input, other)",
+    [REFUSED, REFUSED],
+    dtype="number",
+    numbers="everywhere",
+    exact="other",
+    scaled_by="other",
+)
 def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return the largest integer not above input / other.
 
@@ -95,6 +129,8 @@ def floor_divide(input: Tensor, other: Tensor) -> Tensor:
     homes="nowhere",
     known_as="div",
     node="div.2",
+    exact="other",
+    scaled_by="other",
 )
 def floored_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return what floor_divide does, with gradients of 0, as of a step."""
@@ -107,6 +143,8 @@ def floored_divide(input: Tensor, other: Tensor) -> Tensor:
     homes="nowhere",
     known_as="div",
     node="div.2",
+    exact="other",
+    scaled_by="other",
 )
 def trunc_divide(input: Tensor, other: Tensor) -> Tensor:
     """Return input / other without its fraction, for floating tensors."""
@@ -151,6 +189,7 @@ def _(node: Any) -> str:
         "where(logical_and(input == T(0), isfinite(out)), T(0), g * (out * log(input)))",
     ],
     takes_complex=True,
+    exact="input exponent",
 )
 def pow(input: Tensor, exponent: Tensor) -> Tensor:
     """Return input to the power of exponent.
@@ -182,6 +221,9 @@ def _(node: Any) -> str:
 @pointwise("neg(input)", ["T(-1)"], dtype="number", takes_complex=True)
 def neg(input: Tensor) -> Tensor:
     """Return -input."""
+
+
+neg.refusal(no_bool_operand("Negation, the `-` operator, on {} is not supported"))
 
 
 @pointwise("abs(input)", ["sign(input)"])
@@ -238,6 +280,7 @@ hypot.refusal(floating_only("hypot_cpu"))
     ["T(1)", "value * tensor2", "value * tensor1"],
     numbers="nowhere",
     takes_complex=True,
+    factors="value",
 )
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
     """Return input + value * tensor1 * tensor2.
@@ -257,6 +300,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     ["T(1)", "value / tensor2", "-(g * (value * ((tensor1 / tensor2) / tensor2)))"],
     numbers="nowhere",
     takes_complex=True,
+    factors="value",
 )
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: complex = 1) -> Tensor:
     """Return input + value * tensor1 / tensor2.
@@ -281,6 +325,7 @@ def _(dtypes: Sequence[DType]) -> str | None:
     ["T(1) - weight", "weight", "end - input"],
     dtype="number",
     numbers="last",
+    exact="input end weight",
 )
 def lerp(input: Tensor, end: Tensor, weight: Tensor) -> Tensor:
     """Return the point at weight between input (0) and end (1).

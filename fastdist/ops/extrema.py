@@ -72,6 +72,7 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
 )
 def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     """Return input, but no less than lower and no more than upper."""
@@ -83,6 +84,7 @@ def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
 )
 def clamp_above(input: Tensor, lower: float) -> Tensor:
     """Return input, but no less than lower."""
@@ -94,6 +96,7 @@ def clamp_above(input: Tensor, lower: float) -> Tensor:
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
+    exact="",  # bounds are rounded, as what they are compared with
 )
 def clamp_below(input: Tensor, upper: float) -> Tensor:
     """Return input, but no more than upper."""

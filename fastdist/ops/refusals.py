@@ -39,6 +39,20 @@ def no_bool(kernel: str) -> Callable[[Sequence[DType]], str | None]:
     return tell
 
 
+def no_bool_operand(words: str) -> Callable[[Sequence[DType]], str | None]:
+    """Return a refusal of operands one of which is bool, in PyTorch's words: `{}` is what it is."""
+
+    def tell(dtypes: Sequence[DType]) -> str | None:
+        if bool_ not in dtypes:
+            return None
+        what = words.format(
+            "two bool tensors" if list(dtypes) == [bool_, bool_] else "a bool tensor"
+        )
+        return f"{what}; use logical_* or bitwise_* ops, or cast with .to(fastdist.int64)."
+
+    return tell
+
+
 def require_floating_inputs(kernel: str, *tensors: Tensor) -> None:
     """Raise NotImplementedError for integers where PyTorch's kernel has floating numbers alone."""
     for tensor in tensors:

@@ -90,6 +90,7 @@ logaddexp2.refusal(floating_only("logaddexp2_cpu"))
         "g * (input / other)",
     ],
     dtype="floating",
+    exact="input other",
 )
 def xlogy(input: Tensor, other: Tensor) -> Tensor:
     """Return input * log(other), and 0 where input is 0 unless other is NaN."""
