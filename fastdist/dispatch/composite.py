@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from ..core.overriding import NOT_TAKEN, offer
 from ..listeners.autocast import casting
 from .arguments import checked
-from .op import Op
+from .declaration import require_word
+from .op import OUT_WORDS, Op
 from .output import with_out_parameter, written_parts
 from .pytorch_names import node_named
 
@@ -50,7 +51,7 @@ def composite(
     functional: bool = False,
     linalg: bool = False,
     fft: bool = False,
-    takes_out: bool = False,
+    takes_out: bool | str = False,
     early: bool = True,
     known_as: str | None = None,
     node: str = "",
@@ -60,7 +61,8 @@ def composite(
     name.
 
     early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
-    takes_out=True gives it an `out=`, into which its result is written, or a tuple of them;
+    takes_out=True gives it an `out=`, into which its result is written, or a tuple of them, and so
+    does a word of OUT_WORDS, which says of which dtype that may be: "same" if none does;
     of_one is the op that it is of a tensor alone: the other arguments are not looked at then;
     known_as and node say what PyTorch calls it: see pytorch_names.py
     """
@@ -81,7 +83,9 @@ def composite(
             of_one=None if of_one is None else of_one.public,
         )
         if takes_out:
-            made = _with_out(known, made)
+            said = takes_out if isinstance(takes_out, str) else "kind" if fft else "same"
+            require_word(f"{known}: takes_out=", said, OUT_WORDS)
+            made = _with_out(known, made, said)
         only = not room
         COMPOSITES[known] = Composite(
             known, made, function and only, method and only, inplace, functional, room
@@ -91,8 +95,8 @@ def composite(
     return declare
 
 
-def _with_out(name: str, call: F) -> F:
-    """Return call with an `out=`."""
+def _with_out(name: str, call: F, word: str) -> F:
+    """Return call with an `out=`, of which a word of OUT_WORDS says what it takes."""
 
     @wraps(call)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -100,7 +104,7 @@ def _with_out(name: str, call: F) -> F:
             found = offer(public, args, {**kwargs, "out": out})
             if found is not NOT_TAKEN:
                 return found
-        return written_parts(name, out, call(*args, **kwargs), (*args, *kwargs.values()))
+        return written_parts(name, out, call(*args, **kwargs), (*args, *kwargs.values()), word)
 
     public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
     call.offered_as = public  # type: ignore[attr-defined]

@@ -34,6 +34,13 @@ HOMES: Final = {
 }
 
 
+# Of which dtype an `out=` may be.
+OUT_WORDS: Final = {
+    "same": "an out= is of the result's dtype",
+    "cast": "the result is cast into an out= of any dtype",
+    "truth": "as same, but numbers of uint8 may tell the truth, too",
+    "kind": "the result is cast into an out= of its kind, complex or real",
+}
 # Operands, or attributes, of a call.
 Given = tuple[Any, ...]
 
@@ -44,8 +51,8 @@ class Op:
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
     returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's words for
-    what it does, see pytorch_names.py. `homes` says where users find it, in words of HOMES; where
-    it says nothing, those of its kind hold.
+    what it does, see pytorch_names.py; `out` says of which dtype an `out=` may be. `homes` says
+    where users find it, in words of HOMES; where it says nothing, those of its kind hold.
     """
 
     kind = "op"
@@ -58,6 +65,7 @@ class Op:
         known_as: str = "",
         node: str = "",
         homes: str | None = None,
+        out: str = "same",
     ) -> None:
         self.name = function.__name__
         if homes is not None:
@@ -76,6 +84,8 @@ class Op:
         self.returns = str(annotations.get("return"))
         self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
         self.has_out = True
+        require_word(f"{self.name}: out=", out, OUT_WORDS)
+        self.out = out
         # The function that users call for this op, if that is not its public one: as that it is
         # offered to who takes calls over.
         self.offered_as: Callable[..., Any] | None = None

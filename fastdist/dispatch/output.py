@@ -19,7 +19,7 @@ from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .memory import require_apart, require_writable, shares_memory
-from .op import OPS, Op
+from .op import Op
 from .tangents import levels_of
 from .way import Way, arrays_of, run_silently
 
@@ -37,7 +37,7 @@ def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
                 f"Found dtype {out.facts.dtype.name} but expected {result.facts.dtype.name}: "
                 f"{op.name} writes into an out of its result's dtype"
             )
-    return _write(op.name, out, result, operands)
+    return _write(op.name, out, result, operands, op.out)
 
 
 def written_at_once(way: Way, out: Any, values: Sequence[Any]) -> bool:
@@ -60,12 +60,12 @@ def written_at_once(way: Way, out: Any, values: Sequence[Any]) -> bool:
     return True
 
 
-def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
+def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any], word: str) -> Tensor:
     recorder = listener() if modes.tracers else None
     if recorder is not None:
-        given = (name, out, result, operands)
+        given = (name, out, result, operands, word)
         return traced(recorder, "copy_", _write, given)  # type: ignore[no-any-return]
-    _require_takes(name, out, result, operands)
+    _require_takes(name, out, result, operands, word)
     if out.facts.shape != result.facts.shape:
         _resize(out, result.facts.shape)
     backend_of(out.facts.device.type).copy_into(out.array, result.array)
@@ -73,7 +73,9 @@ def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> T
     return out
 
 
-def _require_takes(name: str, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
+def _require_takes(
+    name: str, out: Tensor, result: Tensor, operands: Sequence[Any], word: str
+) -> None:
     """Raise what is to be said of an out before anything is written."""
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
@@ -96,7 +98,7 @@ def _require_takes(name: str, out: Tensor, result: Tensor, operands: Sequence[An
             f"{name} gives its result on {result.facts.device}, out is on {out.facts.device}; give "
             f"an out on {result.facts.device}, or move what {name} returns with .to(device)"
         )
-    _require_cast(name, out, result)
+    _require_cast(name, out, result, word)
     if out.facts.shape != result.facts.shape:
         _require_resizable(name, out, result.facts.shape)
     else:
@@ -158,42 +160,23 @@ def _require_apart(name: str, out: Tensor, operands: Sequence[Any]) -> None:
 
 # Note [Casting into out]
 # PyTorch casts what it computes element by element or lays side by side, means and deviations, and
-# a few factors of matrices; whatever else is given an out= asks for its result's dtype. These
-# are the exceptions on either side of "a pointwise op casts, no other does". Sums and products are
-# computed in out's dtype from the start (`computes_in_out` of structured_form.py).
-_CASTING = frozenset(
-    {
-        *("addr", "angle", "bernoulli", "clamp", "clip", "kron"),
-        *("logsumexp", "mean", "mvlgamma", "nanmean", "nansum", "normal", "normalize", "outer"),
-        *("polygamma", "sinc", "square", "deviation", "variance", "ldexp", "lcm"),
-        *("max_of_all", "min_of_all", "std", "var"),
-        *("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "stack", "vstack"),
-        *("row_stack", "cholesky", "cholesky_inverse", "cholesky_solve", "geqrf", "lu"),
-        *(f"linalg.{name}" for name in ("cond", "eig", "eigvals", "householder_product", "lstsq")),
-        *(f"linalg.{name}" for name in ("matrix_rank", "pinv", "tensorinv", "tensorsolve")),
-    }
-)
-_KEEPING = frozenset(
-    {
-        *("complex", "heaviside", "isneginf", "isposinf", "nan_to_num", "polar", "signbit"),
-        *("logsigmoid", "where"),
-    }
-)
+# a few factors of matrices; whatever else is given an out= asks for its result's dtype. So a
+# pointwise op is a "cast" unless it says otherwise, all else the "same" (OUT_WORDS in op.py). None
+# casts down a kind. Sums and products are computed in out's dtype from the start
+# (`computes_in_out` of structured_form.py).
 
 
-def _require_cast(name: str, out: Tensor, result: Tensor) -> None:
+def _require_cast(name: str, out: Tensor, result: Tensor, word: str) -> None:
     """Raise DTypeError for an out of a dtype into which the result is not cast.
 
     See Note [Casting into out].
     """
     into, of = out.facts.dtype, result.facts.dtype
-    if name in ("all", "any") and into in (bool_, uint8):
+    if word == "truth" and into in (bool_, uint8):
         return
-    op = OPS.get(name)
-    casts = op is not None and op.kind == "pointwise" and name not in _KEEPING
-    if name.startswith("fft."):
+    if word == "kind":
         _require_kind(name, out, result)
-    elif not casts and name not in _CASTING:
+    elif word != "cast":
         _require_dtype(name, out, result)
     if not can_cast(of, into):
         raise DTypeError(
@@ -261,9 +244,13 @@ def _resize(out: Tensor, shape: Shape) -> None:
     out.facts = layout_of(out.array, device)
 
 
-def given_out(name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any]) -> Tensor:
-    """Return result, or out with result written into it: what a composite does with its out=."""
-    return result if out is None else _write(name, out, result, operands)
+def given_out(
+    name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any], word: str = "same"
+) -> Tensor:
+    """Return result, or out with result written into it: what a composite does with its out=, of
+    which a word of OUT_WORDS says what it takes.
+    """
+    return result if out is None else _write(name, out, result, operands, word)
 
 
 def with_out_parameter(function: Callable[..., Any]) -> inspect.Signature:
@@ -273,12 +260,14 @@ def with_out_parameter(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=[*signature.parameters.values(), out])
 
 
-def written_parts(name: str, out: Any, result: Any, operands: Sequence[Any]) -> Any:
+def written_parts(
+    name: str, out: Any, result: Any, operands: Sequence[Any], word: str = "same"
+) -> Any:
     """Return result, a tensor or a tuple of them, or what `out`, as many, holds after writing."""
     if out is None:
         return result
     if not isinstance(result, tuple):
-        return _write(name, out, result, operands)
+        return _write(name, out, result, operands, word)
     if not isinstance(out, tuple | list) or len(out) != len(result):
         raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):
@@ -287,6 +276,6 @@ def written_parts(name: str, out: Any, result: Any, operands: Sequence[Any]) -> 
     if not modes.tracers:
         # None is written where another one is refused.
         for one, part in zip(out, result, strict=True):
-            _require_takes(name, one, part, operands)
-    parts = [_write(name, o, r, operands) for o, r in zip(out, result, strict=True)]
+            _require_takes(name, one, part, operands, word)
+    parts = [_write(name, o, r, operands, word) for o, r in zip(out, result, strict=True)]
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

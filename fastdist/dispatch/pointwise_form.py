@@ -79,9 +79,10 @@ class PointwiseForm(Op):
         exact: str | None = None,
         scaled_by: str = "",
         piecewise: bool = False,
+        out: str = "cast",
         homes: str | None = None,
     ) -> None:
-        super().__init__(function, known_as, node, homes)
+        super().__init__(function, known_as, node, homes, out)
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
         count = len(self.tensors)
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)

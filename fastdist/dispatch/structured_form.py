@@ -59,6 +59,7 @@ class StructuredForm(Op):
         *,
         linear: bool = False,
         has_out: bool | None = None,
+        out: str = "same",
         fresh: bool = False,
         known_as: str = "",
         node: str = "",
@@ -69,7 +70,7 @@ class StructuredForm(Op):
         piecewise: bool = False,
         computes_in_out: bool = False,
     ) -> None:
-        super().__init__(function, known_as, node, homes)
+        super().__init__(function, known_as, node, homes, out)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
         self.batching = batch
         self.has_out = homes != "nowhere" if has_out is None else has_out

@@ -47,6 +47,7 @@ def sigmoid(input: Tensor) -> Tensor:
     dtype="floating",
     homes="functional",
     known_as="log_sigmoid",
+    out="same",
 )
 def logsigmoid(input: Tensor) -> Tensor:
     """Return log(sigmoid(input)) without underflow."""

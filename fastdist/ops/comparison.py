@@ -51,17 +51,21 @@ def isfinite(input: Tensor) -> Tensor:
     """Return whether input is neither an infinity nor NaN."""
 
 
-@pointwise("logical_and(isinf(input), input > T(0))", dtype="bool", homes="function method")
+@pointwise(
+    "logical_and(isinf(input), input > T(0))", dtype="bool", homes="function method", out="same"
+)
 def isposinf(input: Tensor) -> Tensor:
     """Return whether input is +inf."""
 
 
-@pointwise("logical_and(isinf(input), input < T(0))", dtype="bool", homes="function method")
+@pointwise(
+    "logical_and(isinf(input), input < T(0))", dtype="bool", homes="function method", out="same"
+)
 def isneginf(input: Tensor) -> Tensor:
     """Return whether input is -inf."""
 
 
-@pointwise("signbit(input)", dtype="bool", homes="function method")
+@pointwise("signbit(input)", dtype="bool", homes="function method", out="same")
 def signbit(input: Tensor) -> Tensor:
     """Return whether input carries a minus sign, as -0.0 does."""
 

@@ -126,6 +126,7 @@ def clamp_below_tensor(input: Tensor, bound: Tensor) -> Tensor:
     "where(input == T(0), values, maximum(sign(input), T(0)))",
     [REFUSED, REFUSED],
     numbers="nowhere",
+    out="same",
 )
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """Return 0 below zero, 1 above it, and values at zero."""

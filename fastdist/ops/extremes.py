@@ -141,12 +141,12 @@ def _of_all(op: StructuredOp) -> None:
         return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
 
 
-@structured("reduce.amax", fresh=True, homes="nowhere", known_as="max.1", has_out=True)
+@structured("reduce.amax", fresh=True, homes="nowhere", known_as="max.1", has_out=True, out="cast")
 def max_of_all(input: Tensor) -> Tensor:
     """Return the largest element; all that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True, homes="nowhere", known_as="min.1", has_out=True)
+@structured("reduce.amin", fresh=True, homes="nowhere", known_as="min.1", has_out=True, out="cast")
 def min_of_all(input: Tensor) -> Tensor:
     """Return the smallest element; all that tie share the gradient."""
 

@@ -123,7 +123,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         _carry(result, given, axis)
     if key is not None and device is CPU and all(_is_usual(t.facts, dtype) for t in given):
         given[0].facts.plans.remember(key, (result.facts, axis))
-    return given_out("cat", out, result, given)
+    return given_out("cat", out, result, given, "cast")
 
 
 def _is_usual(layout: Layout, dtype: DType) -> bool:
@@ -398,7 +398,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _views_at(input, places, UnbindBackward0)
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out="cast")
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
     given = [tensor.reshape(1) if not tensor.facts.shape else tensor for tensor in tensors]
@@ -407,7 +407,7 @@ def hstack(tensors: Any) -> Tensor:
     return cat(given, 0 if len(given[0].facts.shape) == 1 else 1)
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out="cast")
 def vstack(tensors: Any) -> Tensor:
     """Return tensors below each other; a vector is a row."""
     return cat([t.reshape(1, -1) if len(t.facts.shape) < 2 else t for t in tensors], 0)

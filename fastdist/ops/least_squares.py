@@ -131,7 +131,7 @@ def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> T
     return found  # type: ignore[no-any-return]
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out="cast")
 def pinv(
     input: Tensor,
     rcond: Any = None,
@@ -155,7 +155,7 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     return _pinv(input, None, rcond, False, None)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out="cast")
 def matrix_rank(
     input: Tensor,
     tol: Any = None,
@@ -188,7 +188,7 @@ def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@composite(linalg=True, takes_out=True, node="linalg_lstsq")
+@composite(linalg=True, takes_out="cast", node="linalg_lstsq")
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:

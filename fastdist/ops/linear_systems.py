@@ -337,7 +337,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     return return_types.linalg_lu(*_unpacked(compact, rows))
 
 
-@composite(name="lu", takes_out=True, known_as="_lu_with_info")
+@composite(name="lu", takes_out="cast", known_as="_lu_with_info")
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
     found = _factor("lu", A, pivot)
@@ -416,7 +416,7 @@ def _require_square_parts(name: str, where: str, shape: Shape, split: int) -> No
         )
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out="cast")
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """Return the inverse of input seen as a matrix whose rows are its first ind axes.
 
@@ -431,7 +431,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     return inverted("inv", matrix).reshape(*shape[ind:], *shape[:ind])
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out="cast")
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     """Return the X of tensordot(input, X, X.ndim) = other; dims are axes of input to be its
     last.

@@ -133,7 +133,7 @@ def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Ten
     return linalg_vector_norm(input, 2, dim, keepdim)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out="cast")
 def cond(input: Tensor, p: Any = None) -> Tensor:
     """Return the condition number: the norm of input times that of its inverse; for None and 2 the
     largest singular value over the smallest, for -2 the other way round.

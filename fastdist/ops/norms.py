@@ -42,11 +42,11 @@ def var(
     number = _correction(unbiased, correction)
     if input.facts.dtype.is_complex:
         found = sum(OPS["variance"].public(part, dim, number, keepdim) for part in _parts(input))
-        return given_out("var", out, found, (input,))
+        return given_out("var", out, found, (input,), "cast")
     return OPS["variance"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 
-@structured("reduce.std", fresh=True, homes="nowhere", known_as="std", has_out=True)
+@structured("reduce.std", fresh=True, homes="nowhere", known_as="std", has_out=True, out="cast")
 def deviation(input: Tensor, dim: Any, correction: float, keepdim: bool) -> Tensor:
     """Return the square root of the variance over dim."""
 
@@ -98,7 +98,7 @@ def std(
         parts = [OPS["deviation"].public(part, dim, number, keepdim) for part in _parts(input)]
         # As a norm, which has a slope of 0 where nothing deviates.
         found = OPS["vector_norm"].public(COMPOSITES["stack"].call(parts), 2.0, 0)
-        return given_out("std", out, found, (input,))
+        return given_out("std", out, found, (input,), "cast")
     return OPS["deviation"].public(input, dim, number, keepdim, out=out)  # type: ignore[no-any-return]
 
 

@@ -86,7 +86,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of each element of one vector with each of another."""
     _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
     product = input.unsqueeze(1) * vec2
-    return given_out("outer", out, product, (input, vec2))
+    return given_out("outer", out, product, (input, vec2), "cast")
 
 
 @composite()
@@ -162,7 +162,7 @@ def addr(
             )
     product = scaled(alpha, outer(vec1, vec2))
     total = _added(beta, input, product)
-    return given_out("addr", out, total, (input, vec1, vec2))
+    return given_out("addr", out, total, (input, vec1, vec2), "cast")
 
 
 @composite(inplace=True, node="baddbmm")

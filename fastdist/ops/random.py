@@ -371,7 +371,7 @@ def randint_like(
     return _integers(source, low, high, input.facts.shape, *how, like=order)
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out="cast")
 def normal(
     mean: Any,
     std: Any = 1.0,
@@ -427,7 +427,7 @@ def bernoulli(
     wide = dtype.computes_in
     drawn: Any = rand(input.facts.shape, generator=generator, dtype=wide, device=where)
     kept = (input if out is None else out).facts.dtype
-    return given_out("bernoulli", out, (drawn < chance).to(kept), ())
+    return given_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
 
 
 @composite(function=False)

@@ -104,7 +104,7 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     return kept(g, input_layout, dim, keepdim).expand(input_layout.shape)
 
 
-@structured("reduce.mean", linear=True, fresh=True, takes_complex=True)
+@structured("reduce.mean", linear=True, fresh=True, takes_complex=True, out="cast")
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -183,7 +183,7 @@ def _logical(name: str, input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return reducing_plan(name, input, dim, keepdim, dtype)
 
 
-@structured("reduce.all", takes_complex=True)
+@structured("reduce.all", takes_complex=True, out="truth")
 def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether all elements over dim are not 0; true of nothing."""
 
@@ -193,7 +193,7 @@ def _(input: Tensor, dim: Any, keepdim: bool) -> Plan:
     return _logical("all", input, dim, keepdim)
 
 
-@structured("reduce.any", takes_complex=True)
+@structured("reduce.any", takes_complex=True, out="truth")
 def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether any element over dim is not 0; false of nothing."""
 
@@ -229,7 +229,7 @@ def require_floating(name: str, input: Tensor) -> DType:
     return dtype
 
 
-@structured("reduce.var", fresh=True, homes="nowhere", known_as="var", has_out=True)
+@structured("reduce.var", fresh=True, homes="nowhere", known_as="var", has_out=True, out="cast")
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
     """Return squared deviations from the mean over dim, divided by their number - correction."""
 
@@ -259,7 +259,7 @@ def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> A
     return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
 
 
-@structured("reduce.logsumexp", fresh=True)
+@structured("reduce.logsumexp", fresh=True, out="cast")
 def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow."""
 

@@ -146,7 +146,7 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, dtype, extra_outputs=more)
 
 
-@composite(takes_out=True)
+@composite(takes_out="cast")
 def geqrf(input: Tensor) -> return_types.geqrf:
     """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
     householder_product takes them.
@@ -183,7 +183,7 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     return vectors, triangular.public(common, tau.unsqueeze(-1) * vectors.mH, True, True)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(linalg=True, takes_out="cast")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """Return the first columns of the product of reflections I - tau[i] * v[i] @ v[i].H; v[i] is
     column i of input below the diagonal, with a 1 on it.

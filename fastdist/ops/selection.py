@@ -18,6 +18,7 @@ from ..tensor.tensor import Tensor
     [None, "where(condition, g, T(0))", "where(condition, T(0), g)"],
     takes_complex=True,
     homes="function",
+    out="same",
 )
 def where(condition: Tensor, input: Tensor, other: Tensor) -> Tensor:
     """Return input where condition holds, other elsewhere."""

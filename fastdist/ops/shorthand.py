@@ -63,13 +63,13 @@ _with_mean("std_mean", std)
 _with_mean("var_mean", var)
 
 
-@composite(takes_out=True, node="nansum")
+@composite(takes_out="cast", node="nansum")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the sum over dim of what is not NaN."""
     return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
 
 
-@composite(takes_out=True)
+@composite(takes_out="cast")
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the mean over dim of what is not NaN.
 
@@ -303,13 +303,13 @@ def atleast_3d(*tensors: Any) -> Any:
     return _at_least(tensors, 3)
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out="cast")
 def dstack(tensors: Any) -> Tensor:
     """Return tensors behind each other along the third axis."""
     return cat([_at_least((one,), 3) for one in tensors], 2)
 
 
-@composite(method=False, takes_out=True)
+@composite(method=False, takes_out="cast")
 def column_stack(tensors: Any) -> Tensor:
     """Return tensors side by side; a vector is a column."""
     given = [one.reshape(-1, 1) if len(one.facts.shape) < 2 else one for one in tensors]

@@ -18,7 +18,7 @@ def normalize(
 ) -> Tensor:
     """Return input divided by its norm along dim, which counts as eps at least."""
     result: Any = input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    return given_out("normalize", out, result, (input,))
+    return given_out("normalize", out, result, (input,), "cast")
 
 
 @composite(functional=True, method=False)

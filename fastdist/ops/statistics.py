@@ -156,7 +156,7 @@ def cumulative_trapezoid(
     return recorded_as(word, areas.cumsum(axis) / 2, ())  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True, node="_unsafe_view")
+@composite(takes_out="cast", node="_unsafe_view")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
     ndim = max(len(input.facts.shape), len(other.facts.shape))

@@ -185,13 +185,13 @@ def cholesky_ex(
     )
 
 
-@composite(takes_out=True)
+@composite(takes_out="cast")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """Return Cholesky's factor; linalg.cholesky is its successor."""
     return _cholesky("cholesky", input, upper, True)[0]
 
 
-@composite(takes_out=True)
+@composite(takes_out="cast")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """Return the X of A @ X = input, of which input2 is Cholesky's factor.
 
@@ -214,7 +214,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return triangular.public(factor.mH, below, True, False)  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(takes_out="cast")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Return the inverse of the matrix of which input is Cholesky's factor.
 

@@ -60,7 +60,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
         rounded = _ops["round"].public(input * scale) / scale
     else:
         rounded = _ops["round"].public(input / scale) * scale
-    return given_out("round", out, rounded, (input,))
+    return given_out("round", out, rounded, (input,), "cast")
 
 
 @composite(method=False, known_as="")
@@ -101,7 +101,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -
         result = _ops["clamp_above"].public(input, min)
     else:
         result = _ops["clamp_between"].public(input, min, max)
-    return given_out("clamp", out, result, (input, min, max))
+    return given_out("clamp", out, result, (input, min, max), "cast")
 
 
 def _counted_alike(bound: Any, other: Any) -> Any:
@@ -244,7 +244,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         whole = other.to(int64)
         half = _ops["floor_divide"].public(whole, 2)
         wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
-        return given_out("ldexp", out, wide.to(dtype), (input, other))
+        return given_out("ldexp", out, wide.to(dtype), (input, other), "cast")
     power = _ops["pow"].public(2.0, other)
     return _ops["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
 
@@ -274,7 +274,7 @@ def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     divisor = _ops["gcd"].public(input, other)
     safe = _ops["where"].public(divisor == 0, 1, divisor)
     result = _ops["abs"].public(_ops["floor_divide"].public(input, safe) * other)
-    return given_out("lcm", out, result, (input, other))
+    return given_out("lcm", out, result, (input, other), "cast")
 
 
 @composite(inplace=True)
