@@ -414,6 +414,7 @@ def _structured_lines(op: StructuredForm, more: int, general: str, target: str) 
         for name in op.tensors
     ]
     is_view = op.kind == "view"
+    usual = [f"{name} is _default_{name}" for name in op.attributes]
     return lines_of(
         Call(
             op.tensors,
@@ -422,8 +423,8 @@ def _structured_lines(op: StructuredForm, more: int, general: str, target: str) 
             op.recording if op.may_record and not target else None,
             optional=op.optional,
             unusual=("out.__class__ not in _PLAIN",) if target else (),
-            key=tuple(op.key_text),
-            usual=None if is_view else op.usual_text,
+            key=(*op.attributes, *[f"{name}.__class__" for name in op.attributes]),
+            usual=None if is_view or op.defaults is None else tuple(usual),
             more=more,
             seen=is_view,
             target=target,

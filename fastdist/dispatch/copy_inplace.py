@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from ..core.device import CPU
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
-from ..graph.forward_grad import ForwardADLevel
 from ..graph.modes import modes
 from ..graph.node import Node, node_of
 from ..graph.recording import begin_node
@@ -42,7 +42,7 @@ from .kinds import ArgumentError
 from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .pytorch_names import node_named
-from .tangents import levels_of, set_tangent, tangent_of, zeros_like
+from .tangents import carry, fitted, zeros_like
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -119,7 +119,6 @@ def _overwrite(
             f"{list(broadcast_shapes('copy_', [src.facts.shape, layout.shape]))}"
         )
     recording = will_record((self, src), layout)
-    carried = _tangents_after(self, src) if modes.special else ()
     _write(self, src, room, non_blocking=non_blocking)
     storage_of(self).bump()
     if recording:
@@ -127,9 +126,14 @@ def _overwrite(
         if called:
             node._called = called
         set_history(self, node)
-    for tangent, level in carried:
-        set_tangent(self, tangent, level)
+    if modes.special and layout.dtype.may_have_gradient:
+        carry((self,), (self, src), partial(_tangent_of_copy, layout))
     return self
+
+
+def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[Tensor]:
+    """Return the source's tangent as that of what it was written into."""
+    return (zeros_like(outs[0]) if tangents[1] is None else fitted(tangents[1], layout),)
 
 
 def _number(value: Any, layout: Layout) -> Tensor:
@@ -154,22 +158,6 @@ def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> Non
     ):
         array = array.copy()
     backend_of(where.type).copy_into(room, array)
-
-
-def _tangents_after(target: Tensor, src: Tensor) -> list[tuple[Tensor, ForwardADLevel]]:
-    after: list[tuple[Tensor, ForwardADLevel]] = []
-    if not target.facts.dtype.may_have_gradient:
-        return after
-    for level in levels_of((target, src)):
-        tangent = tangent_of(src, level)
-        if tangent is None:
-            tangent = zeros_like(target)
-        elif tangent.facts.shape != target.facts.shape:
-            tangent = OPS["expand"].public(tangent, target.facts.shape)
-        if tangent.facts.dtype is not target.facts.dtype:
-            tangent = OPS["cast"].public(tangent, target.facts.dtype)
-        after.append((tangent, level))
-    return after
 
 
 class CopyBackwards(Node):

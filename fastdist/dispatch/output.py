@@ -19,7 +19,7 @@ from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
 from .memory import require_apart, require_writable, shares_memory
-from .op import Op
+from .op import OPS, Op
 from .tangents import levels_of
 from .way import Way, arrays_of, run_silently
 

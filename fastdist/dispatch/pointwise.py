@@ -242,14 +242,14 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         if not self.differentiable or not way.facts.dtype.may_have_gradient:
             return
         (result,), count = results, len(self.tensors)
-        vjps = self.vjps
-        if len(values) < len(self.body_names):  # the numbers are at their defaults
-            assert self.usual is not None
-            vjps = self.usual.vjps
+        # Numbers at their defaults are parts of another body.
+        of = self if len(values) == len(self.body_names) else self.usual
+        assert of is not None
         numbers = [number_of(number) for number in values[count:]]
+        numbers += [None] * (len(self.whole.number_names) - len(numbers))
 
         def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
-            total = combined(vjps, (*inputs, *numbers, *outs), tangents, result.facts)
+            total = combined(of.derivatives, (*inputs, *numbers, *outs), tangents, result.facts)
             if total is None and tangents[0] is not None and kept is not None:
                 total = zeros_like(result)
             return (total,)

@@ -10,7 +10,6 @@ from typing import Any, Final
 from ..core import scalar
 from ..core.errors import DeclarationError
 from ..core.scalar import Body
-from ..kernels.cpu.pointwise import PointwiseKernel, kernel_for
 from .declaration import defaults_of, require_word
 from .derive import REFUSED, adjoint_of, gradient_of, refusing, tensor_expression, with_defaults
 from .gradients import in_used_order
@@ -186,12 +185,6 @@ class PointwiseForm(Op):
         return tuple([None if b is None else adjoint_of(b) for b in self.gradient_bodies])
 
     @cached_property
-    def adjoints(self) -> tuple[Any, ...]:
-        """The derivatives for complex numbers, where g is a gradient."""
-        names = (*self.whole.body_names, "out", "g")
-        return self._expressions([b and Body.of(b.tree, names) for b in self.adjoint_bodies])
-
-    @cached_property
     def gradient_needs_first(self) -> bool:
         """Whether a gradient asks for the first operand, whose old value an in-place op writes
         over.
@@ -199,23 +192,21 @@ class PointwiseForm(Op):
         return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
 
     @cached_property
-    def vjps(self) -> tuple[Any, ...]:
-        """One function of (inputs and numbers, out, g) per input; with a tangent as g they are the
-        jvp.
+    def derivatives(self) -> tuple[Any, ...]:
+        """One function of (inputs, the whole op's numbers, out, g) per input; with a tangent as g
+        they are the jvp.
         """
         return self._expressions(self.gradient_bodies)
 
     @cached_property
-    def derivatives(self) -> tuple[Any, ...]:
-        """The vjps as functions of the whole op's names, of which Nodes have all."""
-        if self.whole is self:
-            return self.vjps
-        names = (*self.whole.body_names, "out", "g")
-        return self._expressions([b and Body.of(b.tree, names) for b in self.gradient_bodies])
+    def adjoints(self) -> tuple[Any, ...]:
+        """The derivatives for complex numbers, where g is a gradient."""
+        return self._expressions(self.adjoint_bodies)
 
     def _expressions(self, bodies: Sequence[Body | None]) -> tuple[Any, ...]:
+        names = (*self.whole.body_names, "out", "g")
         pairs = zip(self.refusing, bodies, strict=True)
-        return tuple([refuse or (body and tensor_expression(body)) for refuse, body in pairs])
+        return tuple([r or (b and tensor_expression(Body.of(b.tree, names))) for r, b in pairs])
 
     @cached_property
     def refusing(self) -> tuple[Callable[..., Any] | None, ...]:
@@ -277,7 +268,7 @@ class PointwiseForm(Op):
             attributes=(),
             numbers=self.number_names,
             gradients=tuple(gradients),
-            derivatives=lambda: self.vjps,
+            derivatives=lambda: self.derivatives,
             fresh=fresh,
             tell_node=self.tell_node,
             piecewise=self.piecewise,
@@ -287,9 +278,3 @@ class PointwiseForm(Op):
     def node_class(self) -> type[OpNode]:
         """The Node class that records this op, made at its first recorded call."""
         return node_class(self.recording) if self.whole is self else self.whole.node_class
-
-    def gradient_kernel(self, i: int) -> PointwiseKernel:
-        """Return the CPU kernel of the gradient by input i, over the names its body uses."""
-        body = self.gradient_bodies[i]
-        assert body is not None
-        return kernel_for(in_used_order(body))

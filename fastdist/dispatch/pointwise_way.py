@@ -23,7 +23,7 @@ from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
 from .gradients import gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, Plan, Way, casting, noting_stream
+from .way import NO_WAY, Plan, Way, casting, filling, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
@@ -87,7 +87,7 @@ def find_functions(
             arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
         run = _tried(op, arrays, facts)
         write = _writing(op, facts, plan.compute)
-    run = run or _on_device(op.run_body, facts, order)
+    run = run or filling(way, op.run_body, device, order)
     way.run = casting(run, device, wanted) if is_cast else run
     # The last is the result.
     way.writes_by(casting(write, device, [*wanted, (False, None)]) if is_cast else write)
@@ -125,21 +125,6 @@ def keep_for_short_path(op: PointwiseForm, way: Way, *, is_cast: bool) -> None:
         first.plans.remember((op, *others), way)
 
 
-def _on_device(
-    body: Body,
-    facts: Layout,
-    order: Sequence[int] | None = None,
-    *,
-    of_any_layout: bool = False,
-) -> Callable[..., Any]:
-    """Return what makes a result of facts' shape on its device, in C order or another order of the
-    axes; numbers beside arrays go by value.
-    """
-    result, index = Result(facts.shape, facts.dtype.numpy, facts.shape, order), facts.device.index
-    backend = backend_of(facts.device.type)
-    return backend.making(body, [result], index=index, of_any_layout=of_any_layout)
-
-
 def _writing(op: PointwiseForm, facts: Layout, compute: DType) -> Callable[..., Any]:
     """Return what writes into memory of facts' shape and dtype."""
     kernel, is_half = kernel_for(op.run_body), compute.is_half
@@ -167,10 +152,6 @@ def _large(loop: Callable[..., None], layout: Layout) -> Callable[..., Any]:
     return run
 
 
-def _of_halves(run: Callable[..., None], layout: Layout) -> Callable[..., Any] | None:
-    return _large(run, layout) if layout.contiguous else None
-
-
 @silent  # type: ignore[untyped-decorator]
 def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
     """Return small for inputs without axes, of which NumPy makes scalars."""
@@ -182,7 +163,7 @@ def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
 def _tried(op: PointwiseForm, arrays: Any, facts: Layout) -> Callable[..., Any] | None:
     kernel = kernel_for(op.run_body)
     if is_half([facts.dtype.numpy, *[array.dtype for array in arrays]]):
-        return _of_halves(kernel.run, facts)
+        return _large(kernel.run, facts) if facts.contiguous else None
     if facts.numel > kernel.limit:
         return _large(kernel.run_large, facts) if facts.contiguous else None
     run = kernel.small if facts.shape else _wrapped(kernel.small)
@@ -211,7 +192,7 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
             found.append(None)
             continue
         if is_uniform:
-            made = _uniform(op, i, body, facts, target)
+            made = _uniform(body, facts, target)
         else:
             made = _general(in_used_order(body), facts, target, op.exact_names)
         wanted = op.whole.taken(i)
@@ -232,7 +213,8 @@ def _general(
     if body.text == "g":
         return gather or general
     # The layouts of what was saved, and of g, may be others at each call.
-    make = _on_device(body, facts, of_any_layout=True)
+    result, index = Result(facts.shape, facts.dtype.numpy, facts.shape), facts.device.index
+    make = backend_of(facts.device.type).making(body, [result], index=index, of_any_layout=True)
     values = [place for place, name in enumerate(body.names) if name not in CONDITIONS]
     dtype = facts.dtype.numpy
 
@@ -257,23 +239,14 @@ def _gathering(facts: Layout, target: Layout) -> Callable[[Any], Any]:
 
 
 @silent  # type: ignore[untyped-decorator]
-def _uniform(
-    op: PointwiseForm, i: int, body: Body, facts: Layout, target: Layout
-) -> Callable[..., Any]:
+def _uniform(body: Body, facts: Layout, target: Layout) -> Callable[..., Any]:
     """Return the gradient of plain arrays of one dtype: one call of NumPy's, or a compiled loop."""
     if body.text == "g":
         return lambda g: gathered(g, target)
-    kernel = op.gradient_kernel(i)
-    small: Callable[..., Any] = kernel.small
-    large: Callable[..., Any] = _large(kernel.compute, facts)
-    if target is facts:
-        if facts.tiny:
-            return small
-        return large
+    kernel = kernel_for(in_used_order(body))
+    make: Callable[..., Any] = kernel.small if facts.tiny else _large(kernel.compute, facts)
     # The gradient of an operand that was broadcast must be summed.
-    if facts.tiny:
-        return lambda *operands: gathered(small(*operands), target)
-    return lambda *operands: gathered(large(*operands), target)
+    return make if target is facts else lambda *operands: gathered(make(*operands), target)
 
 
 @functools.cache

@@ -46,11 +46,10 @@ class StructuredOp(StructuredForm, GeneralPath):
         if not may_be_kept(operands, attributes):
             return self._new_way(operands, attributes), operands
         plans = operands[0].facts.plans
-        key = self.key(layouts_of(operands), attributes)
-        try:
-            way: Way | None = plans.get(key)
-        except TypeError:  # a tuple of what cannot be a key, such as slices
-            return self._new_way(operands, attributes), operands
+        # The short path's key. 1, 1.0 and True are equal, and not the same.
+        classes = [attribute.__class__ for attribute in attributes]
+        key = (self, *layouts_of(operands[1:]), *attributes, *classes)
+        way: Way | None = plans.get(key)
         if way is None:
             way = self._new_way(operands, attributes, kept=True)
             plans.remember(key, way)
@@ -59,20 +58,13 @@ class StructuredOp(StructuredForm, GeneralPath):
 
     def _find_short_path(self, way: Way, attributes: tuple[Any, ...]) -> None:
         """Let later calls find a Way that is kept without the general path."""
-        first = way.layouts[0]
-        if first is not None and self._is_usual(way.layouts, attributes):
-            first.ways[self] = way
+        first, *others = way.layouts
+        if first is not None and self.defaults is not None:
+            given, usual = (*others, *attributes), (*[first] * len(others), *self.defaults)
+            if all(one is other for one, other in zip(given, usual, strict=True)):
+                first.ways[self] = way
         if not self.several:
             write_short_path(self, self, len(way.more))
-
-    def _is_usual(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> bool:
-        """Return whether all operands are of one layout, and all attributes at their defaults."""
-        usual, first = self.defaults, layouts[0]
-        return (
-            usual is not None
-            and all(layout is first for layout in layouts)
-            and all(one is default for one, default in zip(attributes, usual, strict=True))
-        )
 
     def _new_way(
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False

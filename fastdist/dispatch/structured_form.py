@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, Final, Self
@@ -12,11 +12,6 @@ from .declaration import defaults_of, parameter_names, require_parameters, requi
 from .node_writer import Gradient, OpNode, Recording, node_class
 from .op import Op
 from .way import Plan
-
-# Attributes with these annotations take no two equal values that are not the same.
-_ANY_NUMBER = frozenset(
-    [kind + more for kind in ("float", "str", "DType") for more in ("", " | None")]
-)
 
 # How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
 BATCH_WORDS: Final = {
@@ -83,9 +78,6 @@ class StructuredForm(Op):
         self.takes_complex = takes_complex
         self.piecewise = piecewise
         self.computes_in_out = computes_in_out
-        self.by_type = tuple(
-            [function.__annotations__[name] not in _ANY_NUMBER for name in self.attributes]
-        )
         self._plan: Callable[..., Plan] | None = None
         # Input -> its vjp, and the names of what that takes.
         self.vjps: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
@@ -193,33 +185,9 @@ class StructuredForm(Op):
         return node_class(self.recording)
 
     @property
-    def key_text(self) -> list[str]:
-        """The attributes' part of a key, as expressions of their names."""
-        parts = []
-        for name, by_type in zip(self.attributes, self.by_type, strict=True):
-            parts += [name, f"{name}.__class__"] if by_type else [name]
-        return parts
-
-    @property
     def defaults(self) -> tuple[Any, ...] | None:
         """The attributes' defaults, None if one has none."""
         given = defaults_of(self.declared)
         if not given.keys() >= set(self.attributes):
             return None
         return tuple([given[name] for name in self.attributes])
-
-    @property
-    def usual_text(self) -> tuple[str, ...] | None:
-        """The conditions that all attributes are at their defaults; None if one has none."""
-        if self.defaults is None:
-            return None
-        return tuple([f"{name} is _default_{name}" for name in self.attributes])
-
-    def key(self, layouts: Sequence[Any], attributes: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return what a Way is found by: op, layouts but the first, attributes and the types of
-        those where 1, 1.0 and True are not the same.
-        """
-        parts: list[Any] = [self, *layouts[1:]]
-        for value, by_type in zip(attributes, self.by_type, strict=True):
-            parts += [value, value.__class__] if by_type else [value]
-        return tuple(parts)

@@ -227,21 +227,27 @@ def carry(
 
 
 def combined(
-    vjps: Sequence[Any], given: Sequence[Any], tangents: Sequence[Tensor | None], layout: Layout
+    derivatives: Sequence[Any],
+    given: Sequence[Any],
+    tangents: Sequence[Tensor | None],
+    layout: Layout,
 ) -> Tensor | None:
-    """Return the sum of what vjps make of given and the tangents, as a tangent of layout; None for
-    none.
-    """
+    """Return the sum of what derivatives make of given and the tangents, in layout; or None."""
     total: Tensor | None = None
-    for tangent, vjp in zip(tangents, vjps, strict=True):
-        if tangent is not None and vjp is not None:
-            part = vjp(*given, tangent)
+    for tangent, derivative in zip(tangents, derivatives, strict=True):
+        if tangent is not None and derivative is not None:
+            part = derivative(*given, tangent)
             total = part if total is None else OPS["add"].public(total, part)
-    if total is not None and total.facts.shape != layout.shape:
-        total = OPS["expand"].public(total, layout.shape)
-    if total is not None and total.facts.dtype is not layout.dtype:
-        total = OPS["cast"].public(total, layout.dtype)
-    return total
+    return None if total is None else fitted(total, layout)
+
+
+def fitted(tangent: Tensor, layout: Layout) -> Tensor:
+    """Return tangent in the shape and dtype of layout."""
+    if tangent.facts.shape != layout.shape:
+        tangent = OPS["expand"].public(tangent, layout.shape)
+    if tangent.facts.dtype is not layout.dtype:
+        tangent = OPS["cast"].public(tangent, layout.dtype)
+    return tangent
 
 
 def value_before(target: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType
+from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small import Facts
@@ -254,7 +255,7 @@ def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:
 
 
 def filling(
-    way: Way, kernel: str, device: Device, order: Sequence[int] | None = None
+    way: Way, kernel: str | Body, device: Device, order: Sequence[int] | None = None
 ) -> Callable[..., Any]:
     """Return the function that lets the device's kernel fill new memory."""
     plan = way.plan
