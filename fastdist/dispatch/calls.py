@@ -338,7 +338,9 @@ def _short_path(
 
 def _forms(op: PointwiseForm, general: str, target: str) -> list[str]:
     """Return the short paths of op: with its numbers at their defaults, and of any others."""
-    lines = [general] if op.looks_at_numbers else _pointwise_lines(op, general, target=target)
+    # A refusal may speak of the op's numbers, which no short path looks at.
+    looks = bool(op.attributes) and op.looks_at_operands
+    lines = [general] if looks else _pointwise_lines(op, general, target=target)
     if op.usual is None or op.usual is op:
         return lines
     usual = _pointwise_lines(op.usual, general, op="_usual", target=target)

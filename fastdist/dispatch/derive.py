@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core import scalar
-from ..core.dtypes import DType, bool_
+from ..core.dtypes import bool_
 from ..core.errors import NoDerivativeError
 from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.constants import NUMBERS, as_operand, constant
@@ -185,9 +185,7 @@ def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
     floating = next((dtype for dtype in dtypes if dtype.is_floating_point), None)
     if bool_ not in dtypes or floating is None:
         return args
-    return tuple([_cast_bool(arg, floating) for arg in args])
-
-
-def _cast_bool(arg: Any, dtype: DType) -> Any:
-    is_bool = isinstance(arg, Tensor) and arg.facts.dtype is bool_
-    return OPS["cast"].public(arg, dtype) if is_bool else arg
+    cast = OPS["cast"].public
+    are_bool = [isinstance(arg, Tensor) and arg.facts.dtype is bool_ for arg in args]
+    pairs = zip(args, are_bool, strict=True)
+    return tuple([cast(arg, floating) if is_bool else arg for arg, is_bool in pairs])

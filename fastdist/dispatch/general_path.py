@@ -65,8 +65,12 @@ class GeneralPath(Op):
         """Return what makes the result of operands with other ops, where the op has no kernel for
         them; or None.
         """
-        of_complex = self.complex_form(operands)
-        return None if of_complex is None else lambda *given: of_complex(*given, *attributes)
+        of_complex = self.of_complex
+        if of_complex is None or not any(
+            isinstance(o, Tensor) and o.facts.dtype.is_complex for o in operands
+        ):
+            return None
+        return lambda *given: of_complex(*given, *attributes)
 
     def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
         """Check a call of `called`, and return how it runs, and on which values."""

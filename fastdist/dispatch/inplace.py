@@ -20,7 +20,7 @@ from .differentiated import is_recorded
 from .memory import each_place_once, may_write, require_writable
 from .op import OPS, PLAIN
 from .saved import SavedView
-from .tangents import levels_of, value_before
+from .tangents import levels_of, value_before, view_of
 from .view import replay, replay_array
 
 # Note [In-place on views]
@@ -207,9 +207,7 @@ class CopySlices(Node):
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same as Tensors."""
         result = OPS["packed"].public(g)
-        part = result
-        for op, attributes in self.steps:
-            part = op.general((part,), attributes)
+        part = view_of(result, self.steps)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
         if first is None or each_place_once(part.array, part.facts) is not part.array:
             part.zero_()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -155,13 +155,6 @@ class Op:
         return require_attributes(
             self.called, self.parameters, self.attributes, attributes, self.fitted
         )
-
-    def complex_form(self, operands: Sequence[Any]) -> Callable[..., Any] | None:
-        """Return what the op of operands is if they are complex and it is another; or None."""
-        if self.of_complex is None:
-            return None
-        are_complex = [isinstance(o, Tensor) and o.facts.dtype.is_complex for o in operands]
-        return self.of_complex if any(are_complex) else None
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None

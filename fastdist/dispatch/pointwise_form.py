@@ -143,11 +143,6 @@ class PointwiseForm(Op):
         """Whether a refusal speaks of more than dtypes."""
         return any(tell.__code__.co_argcount == 2 for tell in self.refusals)
 
-    @property
-    def looks_at_numbers(self) -> bool:
-        """Whether a refusal may speak of the op's numbers, which no short path looks at."""
-        return bool(self.attributes) and self.looks_at_operands
-
     def is_usual(self, numbers: Sequence[Any]) -> bool:
         """Return whether numbers are the op's defaults: `usual` is then the shorter form of it."""
         if self.usual is None:

@@ -99,12 +99,13 @@ def tangent_of(operand: Any, level: ForwardADLevel) -> Tensor | None:
         return None
     tangent = tangent_of(root[0], level)
     if tangent is not None:
-        tangent = _view_of(tangent, root[1])
+        tangent = view_of(tangent, root[1])
         _store(operand, tangent, level)
     return tangent
 
 
-def _view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
+def view_of(tensor: Tensor, steps: Iterable[Any]) -> Tensor:
+    """Return the view that steps make of tensor, recorded."""
     for op, attributes in steps:
         tensor = op.general((tensor,), attributes)
     return tensor
@@ -130,7 +131,7 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
         base, steps = root
         old = tangent_of(base, level)
         whole = zeros_like(base) if old is None else OPS["clone"].public(old)
-        _view_of(whole, steps).copy_(tangent)
+        view_of(whole, steps).copy_(tangent)
         tensor, tangent = base, whole
     _store(tensor, tangent, level)
     _forget_in_views(tensor, level)
