@@ -150,16 +150,26 @@ def solve(a: Array, b: Array, out: Array, info: Array) -> None:
             np.copyto(found, np.linalg.solve(one, right))
         except _Failed:
             found.fill(np.nan)
-    for index in np.ndindex(info.shape):
-        info[index] = np.linalg.slogdet(a[index])[0] == 0
+    with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
+        for index in np.ndindex(info.shape):
+            info[index] = np.linalg.slogdet(a[index])[0] == 0
     _find_zero_pivots(a, info)
 
 
 def _find_zero_pivots(x: Array, info: Array) -> None:
-    """Let info that says of a matrix that it is singular say where."""
+    """Let info that says of a matrix that it is singular say where. See Note [Lost NaN]."""
     for index in map(tuple, np.argwhere(info)):
         diagonal = np.diagonal(_factored(x[index])[0])
         info[index] = 1 + int(np.argmax(diagonal == 0)) if (diagonal == 0).any() else len(diagonal)
+    info[_have_nan(x)] = 0
+
+
+# Note [Lost NaN] OpenBLAS's getrf takes a NaN for a pivot that does not divide: what stands below
+# may come out as an exact 0, and with it the determinant, and the matrix as a singular one. One
+# that holds NaN is neither: all that is computed of it is NaN, as in PyTorch.
+def _have_nan(x: Array) -> Any:
+    """Return which matrices hold NaN."""
+    return np.isnan(x).any((-2, -1))
 
 
 def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
@@ -174,7 +184,7 @@ def _factored(x: Array) -> tuple[Array, Array, int]:
     if not x.size:
         return x, np.zeros(0, np.int32), 0
     found, pivots, info = _scipys("lapack", "getrf", x.dtype)(x)
-    return found, pivots + 1, info
+    return found, pivots + 1, 0 if info and _have_nan(x) else info
 
 
 def permutation(pivots: Array, out: Array) -> None:
@@ -187,14 +197,18 @@ def permutation(pivots: Array, out: Array) -> None:
 
 def determinant(x: Array, out: Array) -> None:
     """Write the determinant of x into out."""
-    with np.errstate(invalid="ignore"):  # NumPy's own function: @silent does not reach it
+    with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
         np.copyto(out, np.linalg.det(x))
+    if not out.all():
+        np.copyto(out, np.nan, where=(out == 0) & _have_nan(x))  # see Note [Lost NaN]
 
 
 def log_determinant(x: Array, out: Array, sign: Array) -> None:
     """Write the logarithm of the determinant's size into out, and its sign."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):
         sign[...], out[...] = np.linalg.slogdet(x)
+    if not sign.all():
+        np.copyto(out, np.nan, where=(sign == 0) & _have_nan(x))
 
 
 def eigh(x: Array, out: Array, vectors: Array, info: Array, upper: bool) -> None:

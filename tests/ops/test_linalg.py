@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from tests.ops.differences import jvp, vjp
 ZERO = fd.zeros(3, 3)
 ONE = fd.eye(3)
 PAIR = fd.stack([ONE, -ONE])
+LOST = math.nan
 NAN = fd.full((3, 3), float("nan"))
 REFUSED: list[tuple[Callable[[], Any], str]] = [
     (
@@ -149,6 +151,23 @@ def test_info_tells_of_each_matrix_and_the_others_are_as_alone() -> None:
     found, info = LA.inv_ex(fd.stack([2 * ONE, ZERO, ONE]))
     assert info.tolist() == [0, 1, 0] and info.dtype is fd.int32
     assert fd.equal(found[0], ONE / 2) and fd.equal(found[2], ONE) and found[1].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.complex64])
+def test_a_matrix_that_holds_nan_is_not_taken_for_a_singular_one(dtype: Any) -> None:
+    # Matrices of which OpenBLAS's factors have a pivot of 0.
+    rows = [[[LOST, 1, 2], [1, 1, 2], [0, 1, 1]], [[0, 1, 2], [0, 0, LOST], [0, 2, -1]]]
+    lost = fd.tensor(rows, dtype=dtype)
+    given = fd.cat([lost, fd.eye(3, dtype=dtype)[None], fd.zeros(1, 3, 3, dtype=dtype)])
+    is_nan = fd.tensor([True, True, False, False])
+    assert LA.det(given).isnan().equal(is_nan)
+    assert LA.slogdet(given)[1].isnan().equal(is_nan)
+    assert LA.slogdet(given)[1][3] == -math.inf
+    assert LA.inv(given[:3]).isnan().any(-1).any(-1).equal(is_nan[:3])
+    assert LA.solve(given[:3], fd.ones(3, 1, dtype=dtype)).isnan().any(-2)[:, 0].equal(is_nan[:3])
+    assert LA.lu_factor(given[:3])[0].isnan().any(-1).any(-1).equal(is_nan[:3])
+    for found in (LA.inv_ex(given), LA.lu_factor_ex(given)):
+        assert (found.info != 0).tolist() == [False, False, False, True]
 
 
 def test_a_nan_in_one_matrix_leaves_the_factors_of_the_others() -> None:
