@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from ..core.errors import FastdistError, out_of_memory
+from ..core.errors import FastdistError, ShapeError, out_of_memory
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
@@ -129,6 +129,7 @@ def _in_our_names_or_told(
     """
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from error
+    refuse_uncountable(error)
     ours = _in_our_names(function, args, kwargs) if kwargs else None
     fault = None if ours is not None or is_clear(error) else _fault_of_call(function, args, kwargs)
     if fault is not None:
@@ -162,6 +163,19 @@ def _in_our_names(
                 f"{function.__name__}() got both {name!r} and {alias!r}, two names of one argument"
             )
     return args, {names.get(key, key): value for key, value in kwargs.items()}
+
+
+# NumPy's words for more bytes than an address can count.
+_UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is too large")
+
+
+def refuse_uncountable(error: BaseException) -> None:
+    """Raise ShapeError in PyTorch's words if that is what NumPy says."""
+    if isinstance(error, ValueError) and str(error).startswith(_UNCOUNTABLE):
+        raise ShapeError(
+            f"Storage size calculation overflowed: the result has more bytes than memory can have "
+            f"({error})"
+        ) from error
 
 
 def is_clear(error: BaseException) -> bool:

@@ -15,7 +15,7 @@ from ..graph.modes import modes
 from ..listeners.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
-from .arguments import NUMPY_NAMES, UNCLEAR, is_clear
+from .arguments import NUMPY_NAMES, UNCLEAR, is_clear, refuse_uncountable
 from .declaration import defaults_of, is_tensor, parameter_names, require_word
 from .kinds import ArgumentError, find_fault, require_attributes
 from .pytorch_names import event_named, node_named, without_formula
@@ -333,6 +333,7 @@ def _checked_general(op: Op) -> Callable[..., Any]:
         try:
             return finish(op, op.general(operands, attributes, out), operands)
         except UNCLEAR as error:
+            refuse_uncountable(error)
             given = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
             parameters = {parameter.name: parameter for parameter in op.parameters}
             fault = None if is_clear(error) else find_fault(op.called, parameters, given)

@@ -11,6 +11,7 @@ import pytest
 
 import fastdist as fd
 
+HUGE = 1 << 40
 MANY = 1 << 45  # of float32 the half of what an address reaches
 CALLS: dict[str, Callable[[], Any]] = {
     "empty": lambda: fd.empty(MANY),
@@ -37,6 +38,22 @@ def test_both_errors_catch_it(name: str) -> None:
 def test_a_size_that_no_number_holds_is_told_as_such(shape: tuple[int, ...]) -> None:
     with pytest.raises(RuntimeError, match=r"Storage size calculation overflowed with sizes=\["):
         fd.empty(shape, dtype=fd.float64)
+
+
+UNCOUNTABLE: dict[str, Callable[[], Any]] = {
+    "zeros": lambda: fd.zeros(HUGE, HUGE),
+    "rand": lambda: fd.rand(HUGE, HUGE),
+    "arange": lambda: fd.arange(1 << 62),
+    "clone": lambda: fd.ones(1).expand(HUGE, HUGE).clone(),
+    "add": lambda: fd.ones(1).expand(HUGE, HUGE) + 1,
+    "repeat": lambda: fd.ones(1).repeat(HUGE, HUGE),
+}
+
+
+@pytest.mark.parametrize("name", UNCOUNTABLE)
+def test_what_numpy_says_of_such_a_size_is_told_in_those_words(name: str) -> None:
+    with pytest.raises(RuntimeError, match="Storage size calculation overflowed"):
+        UNCOUNTABLE[name]()
 
 
 LOOP = """
