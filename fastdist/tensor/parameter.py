@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
-from ..core.overriding import NEVER_ASKED, disabled_torch_function
-from .tensor import Tensor
+from typing import Any
+
+from ..core.overriding import NEVER_ASKED, disabled_torch_function, is_offered
+from .tensor import Tensor, TensorType
 
 
-class Parameter(Tensor):
+class _KindOfTensor(TensorType):
+    """The class of a class of which tensors of users' own classes may be, too, as in PyTorch: they
+    keep their class, and an attribute `mark` says so.
+    """
+
+    mark: str
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return "mark" in vars(cls) and isinstance(instance, Tensor) and hasattr(instance, cls.mark)
+
+
+def _marked(kind: _KindOfTensor, data: Any, requires_grad: bool) -> Tensor:
+    """Return data of a class of the user's own as one of kind that keeps its class.
+
+    Raises  RuntimeError if that class does not: its detach() gives another
+    """
+    made: Tensor = data.detach()
+    if type(made) is not type(data):
+        raise RuntimeError(
+            f"Creating a {kind.__name__} from an instance of type {type(data).__name__} requires "
+            "that detach() returns an instance of the same type, but return type "
+            f"{type(made).__name__} was found instead. To use the type as a {kind.__name__}, "
+            "please correct the detach() semantics defined by its __torch_function__() "
+            "implementation."
+        )
+    setattr(made.requires_grad_(requires_grad), kind.mark, True)
+    return made
+
+
+class Parameter(Tensor, metaclass=_KindOfTensor):
     """A Tensor that a Module registers when it is assigned as an attribute; requires grad unless
-    told otherwise.
+    told otherwise. Of data of a user's own class it keeps the class, and is a Parameter as well.
 
     Note    unlike other tensors it takes attributes of the user's own: no op makes one, so that a
             place for them costs no call
     """
 
+    mark = "_is_param"
+
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        if data is not None and "mark" in vars(cls) and is_offered(data):
+            return _marked(cls, data, requires_grad)  # type: ignore[return-value]
         parameter: Parameter = object.__new__(cls)
         source = data.detach() if data is not None else _empty()
         parameter.array, parameter.facts = source.array, source.facts
@@ -29,15 +66,20 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
 
-class Buffer(Tensor):
+class Buffer(Tensor, metaclass=_KindOfTensor):
     """A Tensor that a Module registers as a buffer when it is assigned as an attribute, saved with
-    the module if persistent.
+    the module if persistent. Of data of a user's own class it keeps the class, as a Parameter does.
     """
 
+    mark = "_is_buffer"
     persistent: bool
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        if data is not None and "mark" in vars(cls) and is_offered(data):
+            made: Buffer = _marked(cls, data, data.requires_grad)  # type: ignore[assignment]
+            made.persistent = persistent
+            return made
         buffer: Buffer = object.__new__(cls)
         source = data.detach() if data is not None else _empty()
         buffer.array, buffer.facts, buffer._storage = source.array, source.facts, source._storage
