@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from ..core.dtypes import DType
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only
@@ -235,4 +237,14 @@ def digamma(input: Tensor) -> Tensor:
     "polygamma(n, input)", ["polygamma(n + T(1), input)"], dtype="floating", homes="function"
 )
 def polygamma(n: int, input: Tensor) -> Tensor:
-    """Return the n-th derivative of digamma."""
+    """Return the n-th derivative of digamma.
+
+    Raises  RuntimeError for n < 0
+    """
+
+
+@polygamma.refusal
+def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
+    order = operands[1] if len(operands) > 1 else 0
+    if order < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, got n={order!r}.")

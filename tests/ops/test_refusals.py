@@ -27,6 +27,14 @@ C_NAMES = {
 }
 
 
+def test_polygamma_of_a_negative_order_is_refused() -> None:
+    for call in (fd.polygamma, fd.special.polygamma):
+        for _ in range(2):
+            assert call(1, FLOATS).isfinite().all()
+            with pytest.raises(RuntimeError, match="does not support negative n, got n=-1"):
+                call(-1, FLOATS)
+
+
 @pytest.mark.parametrize("dtype", C_NAMES)
 def test_lerp_names_every_dtype_that_differs(dtype: Any) -> None:
     text = f"expected dtype float for `end` but got dtype {C_NAMES[dtype]}: cast one of them"
