@@ -7,14 +7,15 @@ numbers of a row. See row_code for which rows there are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 
-from .row_numbers import BYTES, CONTRACT, I32, I64, VECTORS, WIDE, Numbers, evaluate
+from .row_numbers import BYTES, CONTRACT, I64, VECTORS, WIDE, Numbers, evaluate, halved
 from .row_steps import Add, First, Give, If, Let, Map, Pick, Put, Reduce, Row, Step
+from .wide_row_code import build_wide_loop
 
 _cgutils: Any = cgutils  # untyped
 _TURNS: Final = 32
@@ -106,7 +107,10 @@ class RowCode:
             if isinstance(step, If):
                 with self.builder.if_then(self._number(step.text), likely=False):
                     for group in loops_of(step.steps):
-                        take([self], group, [self.places], self._at)
+                        if _sort_of(group[0]) == "loop":
+                            build_wide_loop(self, group)
+                        else:
+                            self.take(group)
                 # Of what was read before, some may be new.
                 self._numbers = dict(self._of_all)
             elif isinstance(step, Let):
@@ -353,14 +357,3 @@ class _Loop:
         return self.builder.add(
             self.code.places[name], self.builder.mul(at, ir.Constant(I64, self.code.size))
         )
-
-
-def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
-    """Return what join makes of all lanes of a vector, halves upon halves."""
-    n = value.type.count
-    while n > 1:
-        n //= 2
-        lower = ir.Constant(ir.VectorType(I32, n), list(range(n)))
-        upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
-        value = join(*[build.shuffle_vector(value, value, half) for half in (lower, upper)])
-    return build.extract_element(value, ir.Constant(I32, 0))

@@ -52,6 +52,7 @@ _INLINED: Final = tuple(
         "row_code",
         "along_row_code",
         "row_numbers",
+        "wide_row_code",
         "column_code",
         "short_row_code",
         "row_steps",

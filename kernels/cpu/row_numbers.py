@@ -283,6 +283,17 @@ def evaluate(on: Numbers, text: str, find: Callable[[str], Any], names: Sequence
     return made[tree]
 
 
+def halved(build: Any, value: Any, join: Callable[..., Any]) -> Any:
+    """Return what join makes of all lanes of a vector, halves upon halves."""
+    n = value.type.count
+    while n > 1:
+        n //= 2
+        lower = ir.Constant(ir.VectorType(I32, n), list(range(n)))
+        upper = ir.Constant(ir.VectorType(I32, n), list(range(n, 2 * n)))
+        value = join(*[build.shuffle_vector(value, value, half) for half in (lower, upper)])
+    return build.extract_element(value, ir.Constant(I32, 0))
+
+
 def _is_below_top(tree: Any) -> bool:
     """Return whether tree is what is left of a number without the greatest one of its row."""
     match tree:

@@ -1,0 +1,49 @@
+"""Rows that are taken again in float64: far from their first numbers, or too large for squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist as fd
+
+# So many that they are no matter for NumPy.
+SHAPES = [(70, 1000), (1100, 67), (7, 20001)]
+ROWS = {
+    "huge": lambda x: x * np.float32(1e37),
+    "of squares that are infinite": lambda x: x * np.float32(3e19),
+    "a ramp": lambda x: x + np.arange(x.shape[1], dtype=np.float32),
+    "a step": lambda x: x + np.where(np.arange(x.shape[1]) < 40, np.float32(0), np.float32(1e6)),
+    "a step down from afar": lambda x: x - np.where(np.arange(x.shape[1]) < 3, 0, np.float32(1e5)),
+}
+
+
+def sample(name: str, shape: tuple[int, int]) -> Any:
+    drawn = np.random.default_rng(5).normal(size=shape).astype(np.float32)
+    return ROWS[name](drawn).astype(np.float32)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_told_of_a_row_is_what_float64_tells(name: str, shape: tuple[int, int]) -> None:
+    x = sample(name, shape)
+    wide = x.astype(np.float64)
+    spread = wide.var(1, ddof=1)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(fd.tensor(x).var(1).numpy(), spread.astype(np.float32), 2e-6)
+    np.testing.assert_allclose(fd.tensor(x).std(1).numpy(), np.sqrt(spread), 2e-6)
+    away = wide - wide.mean(1, keepdims=True)
+    normal = away / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    found = fd.nn.functional.layer_norm(fd.tensor(x), shape[1:]).numpy()
+    np.testing.assert_allclose(found, normal, rtol=2e-6, atol=2e-6)
+
+
+def test_a_row_with_what_is_no_number_is_none_and_others_stay() -> None:
+    x = sample("a ramp", (70, 1000))
+    x[3, 500], x[4, 7] = np.nan, np.inf
+    found = fd.nn.functional.layer_norm(fd.tensor(x), (1000,)).numpy()
+    assert np.isnan(found[3]).all() and np.isnan(found[4]).all()
+    assert np.isnan(fd.tensor(x).var(1).numpy()[3:5]).all()
+    assert np.isfinite(np.delete(found, [3, 4], 0)).all()
