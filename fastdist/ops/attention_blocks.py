@@ -16,11 +16,12 @@ from ..core.errors import NoKernelError, ShapeError
 from ..dispatch.differentiated import has_tangents
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import tls
-from ..listeners.batched_tensor import levels
-from ..listeners.batching import one_by_one, whole
+from ..listeners.batch_loop import loop
+from ..listeners.batched_tensor import levels, value_at
+from ..listeners.batching import whole
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
-from .creation import full, zeros_like
+from .creation import full, zeros, zeros_like
 from .random import randint
 from .softmax import softmax
 
@@ -175,14 +176,33 @@ def _(
 @attention_in_blocks.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if operands[4] is not None:
-        # Which weights are dropped follows from where a sample lies among those of a call.
-        return one_by_one(op, operands, attributes, level)
+        return _thinned_batch(operands, attributes, level)
     n = operands[0].facts.shape[0]
     wide = [o if o is None else o.reshape(_four(o.facts.shape)) for o in operands]
     given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in wide]
     merged = [o if o is None else o.reshape(-1, *o.facts.shape[2:]) for o in whole(given, level)]
     found = op.general(tuple(merged), attributes)
     return tuple([one.reshape(-1, n, *one.facts.shape[1:]) for one in found])
+
+
+def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, Any]:
+    """Return what calls give that drop weights, made of ops.
+
+    Which are dropped follows from where a sample lies among those of its own call, which a kernel
+    that is given the samples of all calls would not know.
+    """
+    query, key, value, mask, seed = operands
+    factor, is_causal, dropout = attributes
+    dtype, size = query.facts.dtype, levels.sizes[level - 1]
+    wide, groups = dtype.computes_in, _groups(query, key)
+    keys, values = (_repeated(one, groups).to(wide) for one in (key, value))
+    scores = query.to(wide) * factor @ keys.transpose(2, 3)
+    weights = weights_of(scores, mask, is_causal)
+    stays = thinning.public(seed, weights.facts.shape, wide, dropout)
+    found = (weights * stays @ values).to(dtype)
+    # The sums are the kernel's own gradient's, and this has that of its ops.
+    sums = zeros((size, *query.facts.shape[:3]), dtype=wide, device=query.facts.device)
+    return value_at(found, level, size=size), sums
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -350,3 +370,9 @@ def thinning(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float)
 @thinning.plan
 def _(seed: Tensor, shape: tuple[int, ...], dtype: DType, dropout: float) -> Plan:
     return Plan(tuple(shape), dtype, (dropout,))
+
+
+@thinning.batches
+def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    """Draw for one call after the other, each from its own seed."""
+    return loop(lambda seed: op.general((seed,), attributes), operands, level)

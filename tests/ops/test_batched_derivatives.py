@@ -24,7 +24,15 @@ pytestmark = [
 CALLS = 3
 BEGINNINGS = (
     *("linalg.", "conv", "norm", "nuclear_norm", "embedding", "lstm", "gru", "rnn", "masked_sc"),
-    *("frexp", "index_copy", "select_scatter", "slice_s", "diagonal_s", "repeat_inter"),
+    *(
+        "attention",
+        "frexp",
+        "index_copy",
+        "select_scatter",
+        "slice_s",
+        "diagonal_s",
+        "repeat_inter",
+    ),
 )
 CHOSEN = [param for param in DIFFERENTIABLE if param.values[0].startswith(BEGINNINGS)]
 

@@ -121,7 +121,16 @@ def test_any_one_of_the_tensors_may_be_a_batch_alone(name: str) -> None:
 
 
 NESTED = [
-    *("bincount", "embedding_bag", "frexp", "gather_add", "gru", "histogramdd", "index_copy"),
+    *(
+        "attention_in_blocks",
+        "bincount",
+        "embedding_bag",
+        "frexp",
+        "gather_add",
+        "gru",
+        "histogramdd",
+        "index_copy",
+    ),
     *("lstm", "masked_scatter", "nonzero_static", "put", "repeat_interleave", "rnn_relu_cell"),
     *("slice_scatter", "take_places"),
 ]
@@ -181,9 +190,8 @@ def test_a_singular_matrix_among_the_calls_is_told() -> None:
         vmap(fd.linalg.inv)(fd.stack([fd.eye(2), fd.zeros(2, 2)]))
 
 
-# What of the table runs one call after the other: this list may only shrink. Attention does so with
-# dropout, which draws by the place of a sample in its call.
-LOOPED = frozenset({"attention_in_blocks", "histogramdd", "index"})
+# What of the table runs one call after the other: this list may only shrink.
+LOOPED = frozenset({"histogramdd", "index"})
 
 
 def test_only_these_functions_run_one_call_after_the_other() -> None:
