@@ -18,8 +18,8 @@ from fastdist.core import philox
 from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu import memory
 from fastdist.kernels.cpu.halves import in_float32
-from fastdist.kernels.cpu.long_rows import repeat
 from fastdist.kernels.cpu.memory import LINES_FROM
+from fastdist.kernels.cpu.repeat import repeat
 from fastdist.kernels.cpu.silence import silent
 
 from .backend import Backend, Result, filling

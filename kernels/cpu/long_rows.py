@@ -34,7 +34,7 @@ _BAND: Final = 32
 # of 100 take 960 us there and back, 1070 in a pass more. In rows of 1000 it pays up to 500 of them
 # (193 us and 226), not for 1000, when both wait for memory (one core of an AMD EPYC, Zen 4).
 _ONE_PASS_BYTES: Final = 2048
-_DTYPES: Final = ("float32", "float64")
+DTYPES: Final = ("float32", "float64")
 # Rows of so many bytes at most are reduced eight at a time; longer ones are as soon read alone.
 _SHORT_BYTES: Final = 512
 _AT_A_TIME: Final = 8
@@ -140,7 +140,7 @@ def _is_layer_norm(facts: Facts) -> bool:
 
 def _is_cross_entropy(facts: Facts) -> bool:
     shape, dtype = facts.shapes[0], facts.dtypes[0]
-    return shape is not None and dtype.name in _DTYPES and math.prod(shape) > 0
+    return shape is not None and dtype.name in DTYPES and math.prod(shape) > 0
 
 
 def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[Array]:
@@ -160,6 +160,16 @@ def _apart(facts: Facts, name: str) -> str:
     return f"{name}_apart" if size_bytes >= _FAR_BYTES else name
 
 
+def _paired(name: str, rows: int, n: int, dtype: Any, *, far: bool = False) -> str:
+    """Return the name of the loop that reads two rows at a time, by that of its own, if that pays:
+    where rows are near, or even where they are far.
+    """
+    row_bytes = n * int(dtype.itemsize)
+    size_bytes = rows * row_bytes
+    fits = size_bytes < _NEAR_BYTES or (far and size_bytes >= _FAR_BYTES)
+    return f"{name}_paired" if fits and rows >= _SOME_ROWS and row_bytes > _SHORT_BYTES else name
+
+
 def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = None) -> Run | None:
     """Return the reduction by the loop `name` of rows; of one long row `whole` makes a number."""
     found = _reduced(facts)
@@ -172,12 +182,9 @@ def _one_number_a_row(facts: Facts, name: str, a: float, whole: Run | None = Non
         return lambda x: array(make(x), dtype).reshape(final)
     if rows >= _AT_A_TIME and n * dtype.itemsize <= _SHORT_BYTES:
         name = _OF_SHORT_ROWS.get(name, name)
-    elif name in PAIRED and rows >= _SOME_ROWS:
-        far = _apart(facts, name)
-        if far != name and rows >= _MANY_ROWS:
-            name = far
-        elif rows * n * dtype.itemsize < _NEAR_BYTES:
-            name = f"{name}_paired"
+    elif name in PAIRED:
+        far = _apart(facts, name) if rows >= _MANY_ROWS else name
+        name = _paired(name, rows, n, dtype) if far == name else far
     return result_by(name, final, dtype, rows, n, a)
 
 
@@ -349,6 +356,7 @@ def layer_norm(facts: Facts) -> Run | None:
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
     column, small_empty, empty, launch = (shape[0], 1), np.empty, maker_of(shape, dtype), None
+    loop = _paired("layer_norm", shape[0], shape[1], dtype, far=True)
 
     def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
         nonlocal launch
@@ -357,7 +365,7 @@ def layer_norm(facts: Facts) -> Run | None:
         weight = gapless(weight) if weight_given else one
         bias = gapless(bias) if bias_given else nothing
         if launch is None:
-            launch = _bound("layer_norm", dtype, shape[0], shape[1], eps)
+            launch = _bound(loop, dtype, shape[0], shape[1], eps)
         launch((gapless(x), weight, bias, out, mean, deviation))
         return out, mean, deviation
 
@@ -370,7 +378,7 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return None
     (rows, n), dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
-    alone = loop_of("layer_norm_gradient", dtype)
+    alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
     in_one_pass = n * dtype.itemsize <= _ONE_PASS_BYTES
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
@@ -412,7 +420,8 @@ def _added_in_bands(rows: int, n: int, dtype: Any) -> WithParameters:
 
 @silent
 def _added_in_columns(rows: int, n: int, dtype: Any) -> WithParameters:
-    alone, down = loop_of("layer_norm_gradient", dtype), loop_of("normal_columns", dtype)
+    alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
+    down = loop_of("normal_columns", dtype)
     empty, divide, one = np.empty, np.divide, dtype.type(1)
 
     def make(given: tuple[Array, ...]) -> tuple[Array, Array]:
@@ -502,47 +511,3 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return made
 
     return by_input, None
-
-
-def repeat(x: Array, out: Array) -> bool:
-    """Write numbers that x repeats along its last axes, or rows that it repeats along its first
-    ones, into out, as a sum's gradient has them; False where that is not what x is.
-
-    Note    1e6 float32 in rows of 7 take 134 us, NumPy 512, in rows of 1000 41 and 75 (one core of
-            an AMD EPYC, Zen 4). A pass has emptied the nearer caches: what this function asks of
-            NumPy, to make an array of what is repeated, took 7 us more
-    """
-    dtype, shape, size = x.dtype, x.shape, out.size
-    loops = _repeat.get(dtype)
-    if loops is None or dtype != out.dtype or shape != out.shape:
-        return False
-    if not size or not out.flags.c_contiguous:
-        return False
-    strides, begin, end = x.strides, 0, len(shape)
-    while end and not strides[end - 1]:
-        end -= 1
-    if end == len(shape):
-        while begin < end and not strides[begin]:
-            begin += 1
-    # What is left of axes, those from begin to end, is to lie in C order. It begins where x does.
-    count, step = 1, int(dtype.itemsize)
-    for axis in range(end - 1, begin - 1, -1):
-        n = shape[axis]
-        if n > 1 and strides[axis] != step * count:
-            place: Any = (*[0] * begin, ..., *[0] * (len(shape) - end))
-            x = np.ascontiguousarray(x[place])
-            count = x.size
-            break
-        count *= n
-    times = size // count
-    along, length = (loops[1], count) if begin else (loops[0], times)
-    if length == 1:
-        return False
-    along((x, out), size // length, length)
-    return True
-
-
-_repeat: Final = {
-    np.dtype(name): [loop_of(loop, np.dtype(name)) for loop in ("repeat", "repeat_row")]
-    for name in _DTYPES
-}

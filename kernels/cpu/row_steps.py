@@ -339,6 +339,6 @@ KERNELS: dict[str, Row | Columns | Short] = {
 # up while the other's sums are joined. Of 1e5 and 1e6 in rows of 1000 the greatest are found in 3.9
 # and 43.7 us, 4.15 and 46 in one stream (one core of an AMD EPYC, Zen 4).
 APART = ("sum", "squares", "sum_of_rows", "norm_of_rows", "top", "bottom")
-PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom")
+PAIRED = ("sum_of_rows", "norm_of_rows", "top", "bottom", "layer_norm", "layer_norm_gradient")
 KERNELS |= {f"{name}_apart": KERNELS[name]._replace(streams=4) for name in APART}  # type: ignore[call-arg]
 KERNELS |= {f"{name}_paired": KERNELS[name]._replace(streams=2) for name in PAIRED}  # type: ignore[call-arg]

@@ -12,6 +12,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu import long_rows
+from fastdist.kernels.cpu.repeat import repeat
 from fastdist.kernels.cpu.row_steps import KERNELS, Columns, If, Let, Map, Pick, Reduce, Short, row
 from fastdist.kernels.cpu.small import LIMIT, Facts
 from fastdist.nn import functional as F
@@ -401,7 +402,7 @@ def test_layer_norm_and_its_gradients_are_the_formulas(
 
 @pytest.mark.parametrize("asking", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1)])
 @pytest.mark.parametrize("rows", [7, 300])
-@pytest.mark.parametrize("length", [100, 700])
+@pytest.mark.parametrize("length", [100, 300, 700])
 def test_layer_norm_gives_gradients_to_those_alone_who_ask(
     length: int, rows: int, asking: tuple[int, ...]
 ) -> None:
@@ -466,7 +467,7 @@ def test_what_repeats_numbers_along_its_last_axes_is_written_by_a_loop(
     numbers = sample(shape[:kept], dtype, 0).reshape(shape[:kept] + (1,) * (3 - kept))
     for given in (numbers, numbers[::-1] if kept else numbers):
         x, out = np.broadcast_to(given, shape), np.zeros(shape, dtype)
-        assert long_rows.repeat(x, out) == (kept < 3)
+        assert repeat(x, out) == (kept < 3)
         np.testing.assert_array_equal(out, x if kept < 3 else 0)
 
 
@@ -479,14 +480,14 @@ def test_rows_that_are_repeated_along_the_first_axes_are_written_by_a_loop(
     row = sample(shape[repeated:], dtype, 0)
     for given in (row, row[..., ::-1]):
         x, out = np.broadcast_to(given, shape), np.zeros(shape, dtype)
-        assert long_rows.repeat(x, out)
+        assert repeat(x, out)
         np.testing.assert_array_equal(out, x)
     turned = np.broadcast_to(sample((11, 7), dtype, 0).T[..., None], (7, 11, 5))
     out = np.zeros(turned.shape, dtype)
-    assert long_rows.repeat(turned, out)
+    assert repeat(turned, out)
     np.testing.assert_array_equal(out, turned)
     alone = np.lib.stride_tricks.as_strided(row, (9, 1), (0, row.itemsize))
-    assert not long_rows.repeat(alone, np.zeros((9, 1), dtype))
+    assert not repeat(alone, np.zeros((9, 1), dtype))
 
 
 def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -> None:
@@ -496,10 +497,10 @@ def test_what_is_not_repeated_into_gapless_memory_of_its_dtype_is_left_alone() -
         np.zeros((100, 40), np.float32).T,
         np.zeros((40, 200), "f")[:, ::2],
     ):
-        assert not long_rows.repeat(x, out)
+        assert not repeat(x, out)
         assert not out.any()
-    assert not long_rows.repeat(x[:1], np.zeros((40, 100), np.float32))
-    assert not long_rows.repeat(np.broadcast_to(True, (40, 100)), np.zeros((40, 100), bool))
+    assert not repeat(x[:1], np.zeros((40, 100), np.float32))
+    assert not repeat(np.broadcast_to(True, (40, 100)), np.zeros((40, 100), bool))
 
 
 def test_long_layer_norm_can_be_differentiated_twice() -> None:

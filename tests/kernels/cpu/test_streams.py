@@ -77,3 +77,21 @@ def test_what_is_large_is_reduced_in_streams_by_any_number_of_threads(
     np.testing.assert_array_equal(*far)
     if near.ndim:
         np.testing.assert_array_equal(near, far[0][:671])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_layer_norm_of_a_row_has_the_same_bits_among_few_rows_and_many(dtype: str) -> None:
+    values = sample((48, 523), dtype)
+    values[7::3, 0] += 100  # what begins far from the mean is read again
+    g = np.random.default_rng(1).standard_normal(values.shape).astype(dtype)
+    x = fd.tensor(values, requires_grad=True)
+    out = fd.nn.functional.layer_norm(x, (523,))
+    out.backward(fd.tensor(g))
+    assert x.grad is not None
+    for begin in range(0, 48, 12):  # fewer would be small arrays, which are made otherwise
+        part = fd.tensor(values[begin : begin + 12], requires_grad=True)
+        found = fd.nn.functional.layer_norm(part, (523,))
+        found.backward(fd.tensor(g[begin : begin + 12]))
+        assert part.grad is not None
+        for few, many in ((found.detach(), out.detach()), (part.grad, x.grad)):
+            np.testing.assert_array_equal(few.numpy(), many.numpy()[begin : begin + 12])
