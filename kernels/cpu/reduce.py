@@ -73,30 +73,38 @@ def count_nonzero(x: Array, out: Array, axes: Axes) -> None:
 
 
 @silent
-def _deviate(x: Array, out: Array, axes: Axes, correction: float) -> None:
-    n = math.prod([x.shape[axis] for axis in axes])
-    if x.size <= _FEW:
-        x = x.astype(np.float64)
+def _squares(x: Array, axes: Axes, n: int) -> Array:
+    """Return the sums over axes of squared deviations from the means."""
     away = np.asarray(np.subtract(x, np.divide(add_up(x, axes, keepdims=True), n)))
     # A mean in float32 is rounded, far from 0 by more than numbers deviate: what they have left.
     rest = None if x.dtype == np.float64 else add_up(away, axes)
     total = np.asarray(add_up(np.square(away, away), axes))
     if rest is not None:
         np.maximum(total - rest * (rest / n), 0.0, total)  # which keeps NaN
-    np.divide(total, max(n - correction, 0.0), out=out, casting="unsafe")
+    return total
+
+
+@silent
+def _deviate(x: Array, axes: Axes, correction: float) -> Array:
+    """Return the variances over axes, in float64 where x has few numbers or huge ones."""
+    n = math.prod([x.shape[axis] for axis in axes])
+    total = _squares(x.astype(np.float64) if x.size <= _FEW else x, axes, n)
+    # Infinite squares may have a root in x's dtype. The place of the greatest is also that of NaN.
+    if total.size and total.dtype != np.float64 and not total.item(total.argmax()) < math.inf:
+        total = _squares(x.astype(np.float64), axes, n)
+    return np.divide(total, max(n - correction, 0.0), total)
 
 
 @silent
 def var(x: Array, out: Array, axes: Axes, correction: float) -> None:
     """Write the sums of squared deviations over axes / max(n - correction, 0) into out."""
-    _deviate(x, out, axes, correction)
+    np.copyto(out, _deviate(x, axes, correction), casting="unsafe")
 
 
 @silent
 def std(x: Array, out: Array, axes: Axes, correction: float) -> None:
     """Write the square roots of what var writes into out."""
-    _deviate(x, out, axes, correction)
-    np.sqrt(out, out=out)
+    np.sqrt(_deviate(x, axes, correction), out=out, casting="unsafe")
 
 
 @silent

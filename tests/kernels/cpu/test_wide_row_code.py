@@ -47,3 +47,16 @@ def test_a_row_with_what_is_no_number_is_none_and_others_stay() -> None:
     assert np.isnan(found[3]).all() and np.isnan(found[4]).all()
     assert np.isnan(fd.tensor(x).var(1).numpy()[3:5]).all()
     assert np.isfinite(np.delete(found, [3, 4], 0)).all()
+
+
+@pytest.mark.parametrize("scale", [1e38, 3e19, 1e-3])
+@pytest.mark.parametrize("shape", [(2, 5), (3, 200), (4, 6, 50)])
+def test_few_numbers_deviate_as_far_as_float64_tells(shape: tuple[int, ...], scale: float) -> None:
+    drawn = np.random.default_rng(7).uniform(-1, 1, shape)
+    x = (drawn * scale).astype(np.float32)
+    expected = x.astype(np.float64).std(-1, ddof=1)
+    for of in (x, x.swapaxes(0, -1).copy().swapaxes(0, -1)):
+        found = fd.from_numpy(of).std(-1).numpy()
+        np.testing.assert_allclose(found, expected, 2e-6)
+    whole = fd.tensor(x).std()
+    np.testing.assert_allclose(whole.numpy(), x.astype(np.float64).std(ddof=1), 2e-6)
