@@ -30,10 +30,6 @@ Launch = Callable[..., None]
 _PART: Final = 1 << 15
 # So many rows are added up in turn, by one thread: so many terms a float32 adds at most.
 _BAND: Final = 32
-# Rows of so many bytes at most give all gradients of layer norm in one pass: 1e6 float32 in rows
-# of 100 take 960 us there and back, 1070 in a pass more. In rows of 1000 it pays up to 500 of them
-# (193 us and 226), not for 1000, when both wait for memory (one core of an AMD EPYC, Zen 4).
-_ONE_PASS_BYTES: Final = 2048
 DTYPES: Final = ("float32", "float64")
 # Rows of so many bytes at most are reduced eight at a time; longer ones are as soon read alone.
 _SHORT_BYTES: Final = 512
@@ -379,7 +375,10 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     (rows, n), dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
     one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
     alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
-    in_one_pass = n * dtype.itemsize <= _ONE_PASS_BYTES
+    # Of short rows, which are not read two at a time, one pass for all gradients is less: with the
+    # forward one 1e6 float32 in rows of 64 take 776 us, 839 in a pass more; of 160 both take 620,
+    # and of 250 one pass more where both wait for memory (one core of an AMD EPYC, Zen 4).
+    in_one_pass = n * dtype.itemsize <= _SHORT_BYTES
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
     def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
