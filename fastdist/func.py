@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .autograd.batches_back import pulled_together
+from .autograd.batches_back import ONE_BY_ONE, pulled_together
 from .autograd.differentiate import grad as _gradients
 from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
@@ -25,8 +25,6 @@ from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
 from .listeners.batch_loop import loop, warn_of_loop
 from .listeners.batched_tensor import (
-    NeedsNumbers,
-    TakesNoBatch,
     base_of,
     batched,
     level_of,
@@ -402,8 +400,8 @@ def _columns(
     with open_level(size, randomness) as level:
         try:
             value, tangent, aux = push(batched(units, level))
-        except (NeedsNumbers, TakesNoBatch):
-            pass  # func looks at numbers: see Note [Batches that go back]
+        except ONE_BY_ONE:
+            pass  # func looks at numbers, or calls another worker: see Note [Batches that go back]
         else:
             columns = [value_at(one, level, size=size) for one in _flat(tangent)[0]]
             ys, like = _flat(value)

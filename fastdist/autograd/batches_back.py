@@ -24,7 +24,7 @@ from ..ops.creation import zeros_like
 # The graph of a function that is no batch can be passed by a batch of cotangents: its derivatives
 # are written with ops, and ops run on batches. What only raw numbers pass (a Node written by hand,
 # a call of another worker, a thread that works for a GPU) says so, and goes back one by one.
-_ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
+ONE_BY_ONE = (NeedsNumbers, TakesNoBatch, TransformError)
 
 
 def pulled_together(
@@ -41,7 +41,7 @@ def pulled_together(
     roots, given = [y for y, _ in pairs], [g for _, g in pairs]
     try:
         found = engine.grad(roots, xs, given, None, True, True)
-    except _ONE_BY_ONE:
+    except ONE_BY_ONE:
         return None
     pulled = [zeros_like(x) if g is None else g for g, x in zip(found, xs, strict=True)]
     return [_lowered(g, depth) for g in pulled]
@@ -78,7 +78,7 @@ def passed_at_once(
         given = [batched(g, level) for g in gradients]
         try:
             found = engine.grad(roots, inputs, given, True, True, allow)
-        except _ONE_BY_ONE:
+        except ONE_BY_ONE:
             return None
         values = [None if g is None else value_at(g, level, size=size) for g in found]
     return tuple([v if v is None or create_graph else v.detach() for v in values])

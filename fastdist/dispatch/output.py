@@ -12,7 +12,7 @@ from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
-from ..listeners.batched_tensor import level_of
+from ..listeners.batched_tensor import TakesNoBatch, level_of
 from ..listeners.tracing import listener, traced
 from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast
@@ -88,7 +88,7 @@ def _require_takes(
         )
     if modes.special:
         if level_of((out, result)):
-            raise RuntimeError(
+            raise TakesNoBatch(
                 f"vmap: {name}(..., out=...) has no batching rule: take what {name}() returns"
             )
         _refuse_tangents(name, out, result, operands)

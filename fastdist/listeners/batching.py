@@ -18,7 +18,15 @@ from ..tensor.axes import normalize_axis
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 from .batch_loop import loop, warn_of_loop
-from .batched_tensor import Batched, NeedsNumbers, batched, level_of, levels, value_at
+from .batched_tensor import (
+    Batched,
+    NeedsNumbers,
+    TakesNoBatch,
+    batched,
+    level_of,
+    levels,
+    value_at,
+)
 
 # Note [Batching rules]
 # A batch lies along the first axis of a value, so an op runs on it as on one tensor once it is told
@@ -74,7 +82,7 @@ def offer_batch(op: Any, operands: Sequence[Any], attributes: tuple[Any, ...], o
         named = dict(zip(op.attributes, attributes, strict=True))
         return change_batch(op.public, operands, **named)
     if out is not None:
-        raise RuntimeError(f"vmap: {op.name}(..., out=...) writes into a tensor that is no batch")
+        raise TakesNoBatch(f"vmap: {op.name}(..., out=...) writes into a tensor that is no batch")
     rule: Rule = op.batching if callable(op.batching) else _derived(op, operands)
     result = rule(op, operands, attributes, level)
     return _batched_results(result, level)
@@ -249,11 +257,13 @@ def change_batch(method: Callable[..., Any], operands: Sequence[Any], **named: A
     return target
 
 
-def joined_batch(tensors: Sequence[Any], dim: int, join: Callable[..., Any]) -> Any:
+def joined_batch(tensors: Sequence[Any], dim: int, join: Callable[..., Any], out: Any) -> Any:
     """Return tensors, of which one is a batch, laid side by side; NOT_TAKEN if none is."""
     level = level_of(tensors)
     if not level:
         return NOT_TAKEN
+    if out is not None:
+        raise TakesNoBatch("vmap: cat(..., out=...) writes into a tensor that is no batch")
     tensors = [one for one in tensors if _shape(one) != (0,)] or tensors
     axis = normalize_axis("cat", dim, max(len(_shape(one)) for one in tensors))
     return batched(join(whole(tensors, level), axis + 1), level)

@@ -97,7 +97,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         if found is not NOT_TAKEN:
             return found  # type: ignore[no-any-return]
         if modes.tracers and levels.depth:
-            found = joined_batch(given, dim, cat)
+            found = joined_batch(given, dim, cat, out)
             if found is not NOT_TAKEN:
                 return found  # type: ignore[no-any-return]
         key = None

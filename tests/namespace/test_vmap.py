@@ -371,6 +371,8 @@ def add(a: Any, b: Any) -> Any:
         (lambda: vmap(lambda x: x if x.sum() > 0 else -x)(X), RuntimeError, r"data-dependent"),
         (lambda: vmap(lambda x: x.nonzero())(X), RuntimeError, r"dynamic shape.*aten::nonzero"),
         (lambda: vmap(Y[0].add_)(X), RuntimeError, r"inplace arithmetic\(add_\) is"),
+        (lambda: vmap(lambda x: fd.cat([x, x], out=fd.empty(0)))(X), RuntimeError, r"cat\(.*out="),
+        (lambda: vmap(lambda x: fd.mul(x, x, out=fd.empty(0)))(X), RuntimeError, r"mul\(.*out="),
         (lambda: vmap(lambda x: x.requires_grad_())(X), RuntimeError, r"attempting to call Tensor"),
         (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, r"no batching rule reads the numbers"),
         (lambda: vmap(lambda x: x.unsqueeze(3))(X), IndexError, r"range of \[-2, 1\], but got 3"),
