@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from math import prod
@@ -15,6 +16,7 @@ import numpy as np
 from . import philox
 from .device import CPU, Device
 from .errors import DTypeError
+from .forked_locks import renew_in_children
 
 DEFAULT_SEED: Final = 67280421310721
 _STATE_BYTES: Final = 16
@@ -241,8 +243,17 @@ def _restore(device: Device, state: np.ndarray) -> Generator:
 # Guards the two below; re-entered by finalizers and handlers of signals that draw.
 _defaults_lock = threading.RLock()
 _defaults: Final[dict[Device, Generator]] = {}
+renew_in_children(sys.modules[__name__], "_defaults_lock")
 # Another in every process: workers that nobody has seeded must not draw the same noise.
 _default_seed = int.from_bytes(os.urandom(8), "little")
+
+
+def _renew_streams_in_child() -> None:
+    for generator in _defaults.values():
+        generator._stream_lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_streams_in_child)
 
 
 def default_generator_of(device: Device) -> Generator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..core.forked_locks import renew_in_children
 from ..devices.backend import backend_of
 from ..tensor.layout import Layout
 from ..tensor.sparse import Coo
@@ -21,6 +23,7 @@ from .node import Node, RemovableHandle, first_hook_lock
 
 # Guards the change of a tensor into a leaf that requires grad; re-entered by finalizers.
 _leaves_lock = threading.RLock()
+renew_in_children(sys.modules[__name__], "_leaves_lock")
 _LAST = 1 << 62  # deeper than any Node: a leaf's gradient is added as soon as it is there
 
 

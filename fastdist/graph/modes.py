@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Container, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, overload
+
+from ..core.forked_locks import renew_in_children
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +59,7 @@ class _ThreadModes(threading.local):
 modes = _Modes()
 tls = _ThreadModes()
 _modes_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_modes_lock")
 
 
 def count_special(change: int) -> None:

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, float32, float64
+from ..core.forked_locks import renew_in_children
 from ..kernels.cpu.pointwise import SMALL_LIMIT
 
 # Note [Ordinary and tiny tensors]
@@ -153,6 +154,9 @@ class Layout:
     def __repr__(self) -> str:
         walk = "" if self.contiguous else f", strides={self.strides}"
         return f"Layout({self.dtype.name}, {self.device}, {self.shape}{walk})"
+
+
+renew_in_children(Layout, "_interned_lock")
 
 
 def count_elements(shape: Shape) -> int:

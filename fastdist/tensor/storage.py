@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterable
 from typing import Any, Protocol
 from weakref import ref
+
+from ..core.forked_locks import renew_in_children
 
 
 class HasStorage(Protocol):
@@ -19,6 +22,7 @@ class HasStorage(Protocol):
 # lock while it is held. Re-entered where a view dies in here, or the garbage collector runs, and a
 # finalizer touches tensors.
 _storages_lock = threading.RLock()
+renew_in_children(sys.modules[__name__], "_storages_lock")
 
 
 class Storage:
