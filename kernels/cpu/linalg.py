@@ -125,6 +125,16 @@ def _substitute(a: Array, out: Array, upper: bool, unitriangular: bool) -> None:
         np.subtract(left, np.multiply(a[..., rest, i : i + 1], found), out=left)
 
 
+# Note [Matrices that are not finite] OpenBLAS's getrf scales a column by one over its pivot, and
+# takes what is scaled by 0, one over infinity, for 0: NaN in it is lost. The determinant is a
+# number then, and the matrix a singular one. Such matrices are eliminated here step by step, which
+# loses nothing.
+def _not_finite(x: Array) -> Any:
+    """Return the places of matrices that hold NaN or infinities."""
+    finite = np.isfinite(x)
+    return () if finite.all() else map(tuple, np.argwhere(~finite.all((-2, -1))))
+
+
 def inverse(x: Array, out: Array, info: Array) -> None:
     """Write the inverse of x into out."""
 
@@ -133,6 +143,9 @@ def inverse(x: Array, out: Array, info: Array) -> None:
 
     if _one_by_one(invert, x, info, out):
         _find_zero_pivots(x, info)
+    for index in _not_finite(x):
+        one = np.eye(x.shape[-1], dtype=x.dtype)
+        info[index] = _solve_by_steps(x[index], one, out[index])
 
 
 def solve(a: Array, b: Array, out: Array, info: Array) -> None:
@@ -140,36 +153,68 @@ def solve(a: Array, b: Array, out: Array, info: Array) -> None:
     info.fill(0)
     try:
         np.copyto(out, np.linalg.solve(a, b))
-        return
     except _Failed:
-        pass
-    a_all = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
-    b_all = np.broadcast_to(b, out.shape)
-    for one, right, found in _matrices(a_all, b_all, out):
-        try:
-            np.copyto(found, np.linalg.solve(one, right))
-        except _Failed:
-            found.fill(np.nan)
-    with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
-        for index in np.ndindex(info.shape):
-            info[index] = np.linalg.slogdet(a[index])[0] == 0
-    _find_zero_pivots(a, info)
+        for one, right, found in _matrices(*_broadcast(a, b, out), out):
+            try:
+                np.copyto(found, np.linalg.solve(one, right))
+            except _Failed:
+                found.fill(np.nan)
+        with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
+            for index in np.ndindex(info.shape):
+                info[index] = np.linalg.slogdet(a[index])[0] == 0
+        _find_zero_pivots(a, info)
+    if not np.isfinite(a).all():
+        for index in _not_finite(a):
+            info[index] = _by_steps(a[index])[2]
+        a, b = _broadcast(a, b, out)
+        for index in _not_finite(a):
+            _solve_by_steps(a[index], b[index], out[index])
+
+
+def _broadcast(a: Array, b: Array, out: Array) -> tuple[Array, Array]:
+    return np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:])), np.broadcast_to(b, out.shape)
+
+
+@silent
+def _by_steps(x: Array) -> tuple[Array, Array, int]:
+    """Return what `_factored` does, by elimination column by column."""
+    found, info = x.copy(), 0
+    rows, columns = x.shape
+    pivots = np.arange(1, min(rows, columns) + 1, dtype=np.int32)
+    for k in range(len(pivots)):
+        sizes = np.abs(found[k:, k])
+        # LAPACK compares: NaN is no pivot, unless it stands where one is wanted.
+        best = k if np.isnan(sizes[0]) else k + int(np.nanargmax(sizes))
+        pivots[k] = best + 1
+        found[[k, best]] = found[[best, k]]
+        if found[k, k] == 0:
+            info = info or k + 1
+        else:
+            np.divide(found[k + 1 :, k], found[k, k], out=found[k + 1 :, k])
+        found[k + 1 :, k + 1 :] -= found[k + 1 :, k, None] * found[k, k + 1 :]
+    return found, pivots, info
+
+
+@silent
+def _solve_by_steps(a: Array, b: Array, out: Array) -> int:
+    """Write the x of a @ x = b into out, for one matrix; return the number of a pivot that is 0."""
+    factors, pivots, info = _by_steps(a)
+    if info:
+        out.fill(np.nan)
+        return info
+    np.copyto(out, b)
+    for i, swap in enumerate(pivots):
+        out[[i, swap - 1]] = out[[swap - 1, i]]
+    _substitute(factors, out, upper=False, unitriangular=True)
+    _substitute(factors, out, upper=True, unitriangular=False)
+    return 0
 
 
 def _find_zero_pivots(x: Array, info: Array) -> None:
-    """Let info that says of a matrix that it is singular say where. See Note [Lost NaN]."""
+    """Let info that says of a matrix that it is singular say where."""
     for index in map(tuple, np.argwhere(info)):
         diagonal = np.diagonal(_factored(x[index])[0])
         info[index] = 1 + int(np.argmax(diagonal == 0)) if (diagonal == 0).any() else len(diagonal)
-    info[_have_nan(x)] = 0
-
-
-# Note [Lost NaN] OpenBLAS's getrf takes a NaN for a pivot that does not divide: what stands below
-# may come out as an exact 0, and with it the determinant, and the matrix as a singular one. One
-# that holds NaN is neither: all that is computed of it is NaN, as in PyTorch.
-def _have_nan(x: Array) -> Any:
-    """Return which matrices hold NaN."""
-    return np.isnan(x).any((-2, -1))
 
 
 def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
@@ -183,8 +228,10 @@ def lu(x: Array, out: Array, pivots: Array, info: Array) -> None:
 def _factored(x: Array) -> tuple[Array, Array, int]:
     if not x.size:
         return x, np.zeros(0, np.int32), 0
+    if not np.isfinite(x).all():
+        return _by_steps(x)
     found, pivots, info = _scipys("lapack", "getrf", x.dtype)(x)
-    return found, pivots + 1, 0 if info and _have_nan(x) else info
+    return found, pivots + 1, info
 
 
 def permutation(pivots: Array, out: Array) -> None:
@@ -199,16 +246,30 @@ def determinant(x: Array, out: Array) -> None:
     """Write the determinant of x into out."""
     with np.errstate(all="ignore"):  # NumPy's own function: @silent does not reach it
         np.copyto(out, np.linalg.det(x))
-    if not out.all():
-        np.copyto(out, np.nan, where=(out == 0) & _have_nan(x))  # see Note [Lost NaN]
+        for index in _not_finite(x):
+            diagonal, parity = _diagonal_by_steps(x[index])
+            out[index] = np.prod(diagonal) * parity
 
 
 def log_determinant(x: Array, out: Array, sign: Array) -> None:
     """Write the logarithm of the determinant's size into out, and its sign."""
     with np.errstate(all="ignore"):
         sign[...], out[...] = np.linalg.slogdet(x)
-    if not sign.all():
-        np.copyto(out, np.nan, where=(sign == 0) & _have_nan(x))
+        for index in _not_finite(x):
+            diagonal, parity = _diagonal_by_steps(x[index])
+            sizes = np.abs(diagonal)
+            out[index] = np.sum(np.log(sizes))
+            if np.iscomplexobj(x):
+                sign[index] = np.prod(diagonal / sizes) * parity
+            else:  # of NaN PyTorch says 0
+                sign[index] = np.prod(np.nan_to_num(np.sign(diagonal))) * parity
+
+
+def _diagonal_by_steps(x: Array) -> tuple[Array, int]:
+    """Return the diagonal of x eliminated, and the sign of the swaps."""
+    factors, pivots, _ = _by_steps(x)
+    swaps = np.count_nonzero(pivots != np.arange(1, len(pivots) + 1))
+    return np.diagonal(factors), -1 if swaps % 2 else 1
 
 
 def eigh(x: Array, out: Array, vectors: Array, info: Array, upper: bool) -> None:

@@ -160,8 +160,9 @@ def _sign_and_logarithm(x: Any) -> tuple[Any, Any]:
         sign = (diagonal / size).prod(-1) * (1 - turns % 2 * 2)
     else:
         sign = 1 - (turns + (diagonal < 0).sum(-1)) % 2 * 2
-    regular = told == 0
-    return cupy.where(regular, sign, 0), cupy.where(regular, cupy.log(size).sum(-1), -cupy.inf)
+        sign = sign * (diagonal == diagonal).all(-1)  # of NaN PyTorch says 0
+    # A pivot of 0 has -inf for its logarithm, and so has the matrix, unless others are not finite.
+    return cupy.where(told == 0, sign, 0), cupy.log(size).sum(-1)
 
 
 def eigh(x: Any, out: Any, vectors: Any, info: Any, upper: bool) -> None:

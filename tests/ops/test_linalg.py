@@ -154,20 +154,38 @@ def test_info_tells_of_each_matrix_and_the_others_are_as_alone() -> None:
 
 
 @pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.complex64])
-def test_a_matrix_that_holds_nan_is_not_taken_for_a_singular_one(dtype: Any) -> None:
-    # Matrices of which OpenBLAS's factors have a pivot of 0.
-    rows = [[[LOST, 1, 2], [1, 1, 2], [0, 1, 1]], [[0, 1, 2], [0, 0, LOST], [0, 2, -1]]]
+def test_a_matrix_that_is_not_finite_loses_no_nan(dtype: Any) -> None:
+    # Of these OpenBLAS's factors are finite, or have a pivot of 0, where the steps lead to NaN.
+    rows = [
+        [[LOST, 1, 2], [1, 1, 2], [0, 1, 1]],
+        [[0, 0, 1], [1, 1, 1], [1, LOST, 1]],
+        [[math.inf, 1, 0], [math.inf, 1, 0], [0, 0, 1]],
+    ]
     lost = fd.tensor(rows, dtype=dtype)
     given = fd.cat([lost, fd.eye(3, dtype=dtype)[None], fd.zeros(1, 3, 3, dtype=dtype)])
-    is_nan = fd.tensor([True, True, False, False])
+    is_nan = fd.tensor([True, True, True, False, False])
     assert LA.det(given).isnan().equal(is_nan)
-    assert LA.slogdet(given)[1].isnan().equal(is_nan)
-    assert LA.slogdet(given)[1][3] == -math.inf
-    assert LA.inv(given[:3]).isnan().any(-1).any(-1).equal(is_nan[:3])
-    assert LA.solve(given[:3], fd.ones(3, 1, dtype=dtype)).isnan().any(-2)[:, 0].equal(is_nan[:3])
-    assert LA.lu_factor(given[:3])[0].isnan().any(-1).any(-1).equal(is_nan[:3])
-    for found in (LA.inv_ex(given), LA.lu_factor_ex(given)):
-        assert (found.info != 0).tolist() == [False, False, False, True]
+    sign, size = LA.slogdet(given)
+    assert size.isnan().equal(is_nan) and size[4] == -math.inf and sign[3:].tolist() == [1, 0]
+    lost_sign = sign[:3].isnan() if dtype.is_complex else sign[:3] == 0
+    assert lost_sign.all()
+    fit, is_lost = given[[0, 2, 3]], fd.tensor([True, True, False])
+    assert LA.inv(fit).isnan().any(-1).any(-1).equal(is_lost)
+    assert LA.solve(fit, fd.ones(3, 1, dtype=dtype)).isnan().any(-2)[:, 0].equal(is_lost)
+    assert LA.lu_factor(fit)[0].isnan().any(-1).any(-1).equal(is_lost)
+    # A pivot of 0 before NaN is met is one, as it is to LAPACK.
+    for found in (LA.inv_ex(given), LA.lu_factor_ex(given), LA.solve_ex(given, given[3])):
+        assert found.info.tolist() == [0, 2, 0, 0, 1]
+
+
+def test_what_infinities_give_is_what_the_steps_of_elimination_give() -> None:
+    given = fd.tensor([[[math.inf, 1.0], [1.0, 1.0]], [[1.0, math.inf], [1.0, 1.0]]])
+    assert LA.det(given).tolist() == [math.inf, -math.inf]
+    assert [part.tolist() for part in LA.slogdet(given)] == [[1, -1], [math.inf, math.inf]]
+    assert LA.inv(given[0]).tolist() == [[0.0, 0.0], [0.0, 1.0]]
+    assert LA.solve(given[0], fd.ones(2)).tolist() == [0.0, 1.0]
+    with pytest.raises(RuntimeError, match="diagonal element 1 is zero"):
+        LA.inv(fd.tensor([[0.0, 0.0], [0.0, math.nan]]))
 
 
 def test_a_nan_in_one_matrix_leaves_the_factors_of_the_others() -> None:
