@@ -16,7 +16,7 @@ again after their end.
 What works along rows (softmax, norms, losses, sums over the last axes) stands in `row_steps`, of
 which `row_code` makes vectors of LLVM, `along_row_code` what is done along a row, by
 `row_numbers`, and `column_code` sums of columns; `row_loops` runs them on any number of threads,
-`long_rows` and `long_columns` choose them by the facts of a call, `repeat` writes gradients of sums.
+`long_rows` and `long_columns` choose them by the facts of a call; `repeat` writes a sum's gradient.
 
 Nothing but `compiler` and what imports it needs Numba, and it is imported with the first large
 tensor: a program of small ones never waits for it.
