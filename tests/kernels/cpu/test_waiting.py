@@ -127,6 +127,18 @@ def test_short_wait_is_not_told(told: Told, monkeypatch: pytest.MonkeyPatch) -> 
     assert told.lines == []
 
 
+def test_a_wait_is_told_after_half_a_second() -> None:
+    given: list[float | None] = []
+
+    class Over(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            given.append(timeout)
+            return True  # over before
+
+    waiting._watch(Over(), "the kernel x + y")
+    assert given == [0.5]
+
+
 def test_it_says_where_nothing_can_be_kept(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "cache_directory", lambda name: None)
     wait_for("the kernel x + y", told)
