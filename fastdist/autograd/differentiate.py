@@ -31,8 +31,6 @@ def backward(
     """
     if inputs is not None:
         inputs = _many(inputs)
-        if not inputs:
-            raise GraphError("`inputs` argument to `backward()` cannot be empty.")
     roots = _many(tensors)
     engine.backward(roots, _gradients(grad_tensors, len(roots)), retain_graph, create_graph, inputs)
 

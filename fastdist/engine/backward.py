@@ -27,8 +27,11 @@ def backward(
 
     Thread  runs in the calling thread; Nodes of a device on that device's thread, for which it
             waits
-    Raises  RuntimeError for roots without a graph, or that need a gradient and got none
+    Raises  RuntimeError for roots without a graph, or that need a gradient and got none, and for no
+            inputs at all
     """
+    if inputs is not None and not len(inputs):
+        raise GraphError("`inputs` argument to `backward()` cannot be empty: leave it out for all")
     roots = _roots(tensors, grad_tensors, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None and not create_graph and not modes.special and not modes_engine.always:

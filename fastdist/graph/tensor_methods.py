@@ -18,6 +18,8 @@ def _requires_grad(self: Tensor) -> bool:
 
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise RuntimeError(f"requires_grad must be a bool, got {value!r}")
     requires_grad_(self, value)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..core.caller_warning import warn_caller
 from ..graph.node import RemovableHandle
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     except BaseException:
         for number, hook in tuple(module._forward_hooks.items()):
             if hook.always_call and number not in called:
-                # The first error is the one to tell; a hook that fails as well is its context.
-                _after(module, hook, args, kwargs, None)
+                _after_error(module, hook, args, kwargs)
         raise
     _watch_last(module, old, result)
     return result if watch is None else watch.outputs(result)
@@ -99,6 +99,17 @@ def _before(
     if changed is None:
         return args, kwargs
     return (changed if isinstance(changed, tuple) else (changed,)), kwargs
+
+
+def _after_error(module: Any, hook: Hook, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Call a hook that is to know of a forward that failed: whose error is the one to tell."""
+    try:
+        _after(module, hook, args, kwargs, None)
+    except Exception as error:
+        warn_caller(
+            "module forward hook with ``always_call=True`` raised an exception that was silenced "
+            f"as another error was raised in forward: {error}"
+        )
 
 
 def _after(

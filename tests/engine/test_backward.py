@@ -152,9 +152,17 @@ def test_inputs_may_name_a_result_which_then_retains_its_gradient() -> None:
     assert y.grad.tolist() == [4.0, 8.0, 12.0] and x.grad is None
 
 
+@pytest.mark.parametrize("value", ["a", 1, None])
+def test_requires_grad_is_set_to_a_bool_alone(value: Any) -> None:
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool, got"):
+        leaf().requires_grad = value
+
+
 def test_inputs_may_not_be_empty() -> None:
     with pytest.raises(RuntimeError, match=r"^`inputs` argument to `backward\(\)` cannot be empty"):
         backward(leaf().sum(), inputs=[])
+    with pytest.raises(RuntimeError, match=r"^`inputs` argument to `backward\(\)` cannot be empty"):
+        leaf().sum().backward(inputs=())
 
 
 def test_grad_leaves_dot_grad_alone_and_skips_other_leaves() -> None:

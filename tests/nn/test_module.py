@@ -207,6 +207,21 @@ def test_a_hook_may_insist_on_being_called_when_forward_raises() -> None:
     assert seen == [None]
 
 
+def test_a_hook_that_fails_after_forward_did_does_not_hide_its_error() -> None:
+    model = nn.Module()
+    seen: list[object] = []
+    model.register_forward_hook(lambda m, args, out: 1 / 0, always_call=True)
+    model.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
+    with (
+        pytest.warns(
+            UserWarning, match="silenced as another error was raised in forward: division"
+        ),
+        pytest.raises(NotImplementedError),
+    ):
+        model(1)
+    assert seen == [None]
+
+
 def test_a_copy_shares_nothing_with_its_original() -> None:
     model = Scaled()
     twin = copy.deepcopy(model)
