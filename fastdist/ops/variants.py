@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import WORDS, DType, bool_, complex128, float64, float_limits, int64, uint8
+from ..core.dtypes import WORDS, DType, bool_, complex128, float64, float_limits, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import inplace_of
@@ -165,11 +165,12 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
         raise ValueError("min_val cannot be greater than max_val")
     dtype = input.facts.dtype
     if not dtype.is_floating_point and dtype is not bool_:
-        if dtype is uint8 and int(min_val) < 0:
+        bounds = [held(bound, int64).item() for bound in (min_val, max_val)]
+        if dtype.numpy.kind == "u" and bounds[0] < 0:
             raise DTypeError(
                 "cannot do hardtanh on an unsigned type with negative limits: cast with .int()"
             )
-        min_val, max_val = (held(bound, dtype).item() for bound in (min_val, max_val))
+        min_val, max_val = [held(bound, dtype).item() for bound in bounds]
     return _ops["hardtanh"].public(input, min_val=min_val, max_val=max_val)  # type: ignore[no-any-return]
 
 

@@ -181,6 +181,18 @@ def test_gradients_of_what_is_dropped_are_0() -> None:
     assert x.grad.equal(out.detach())
 
 
+def test_hardtanh_of_integers_cuts_off_its_bounds_first() -> None:
+    for dtype in (fastdist.uint8, fastdist.uint16, fastdist.int8):
+        whole = fastdist.tensor([0, 1, 5], dtype=dtype)
+        assert F.hardtanh(whole, -0.5, 2.5).tolist() == [0, 1, 2]
+        for bounds in ((-math.inf, 2.0), (0.0, math.inf), (0.0, 1e30)):
+            with pytest.raises(RuntimeError, match="without overflow"):
+                F.hardtanh(whole, *bounds)
+    for dtype in (fastdist.uint8, fastdist.uint16):
+        with pytest.raises(RuntimeError, match="unsigned type with negative limits"):
+            F.hardtanh(fastdist.tensor([0, 1], dtype=dtype), -1.5, 3.0)
+
+
 def test_hardtanh_keeps_integers() -> None:
     found = F.hardtanh(fastdist.tensor([-3, 0, 3]), -1.5, 2.5)
     assert found.dtype is fastdist.int64 and found.tolist() == [-1, 0, 2]

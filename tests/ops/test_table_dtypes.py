@@ -55,7 +55,6 @@ WIDER: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("trace", "linear", "clamp", "searchsorted", "bucketize"), ("bool",)),
     **dict.fromkeys(("pad", "threshold", "softsign", "tanhshrink", "pow"), ("bool",)),
     "gradient": WIDE_UNSIGNED,
-    "hardtanh": WIDE_UNSIGNED,
     "prelu_kernel": (*WHOLE, *WIDE_UNSIGNED),
 }
 # Where PyTorch's numbers are an accident, or one choice of several: id -> dtypes, and why.
