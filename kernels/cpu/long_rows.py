@@ -67,7 +67,9 @@ def _compiled(name: str, dtype: Any) -> Launch:
     with waiting_for(f"{name} of {dtype.name} along rows"):
         from .row_code import row_loop
 
-        return row_loop(name, dtype.name)
+        loop = row_loop(name, dtype.name)
+        loop.told(1, 1, 0.0, 0.0)  # type: ignore[attr-defined]  # of the same wait
+        return loop
 
 
 def _told(name: str, dtype: Any, rows: int, n: int, a: float) -> tuple[Callable[..., None], Any]:
