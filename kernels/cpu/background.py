@@ -6,7 +6,9 @@ One thread compiles, in the order in which kernels were first wanted, and ends w
 # Note [NumPy until then] What a kernel gives in one call is right whoever computes it, and the two
 # sides agree within rounding; but which of them serves a call depends on when the compiler is done,
 # so that two runs of a program differ in the last bits. That is why it has to be asked for. It is
-# for pointwise kernels, which NumPy can do at any size. Others wait as ever.
+# for pointwise kernels and for those along rows (numpy_rows.py: sums, extremes, softmax, norms,
+# cross entropy), which NumPy can do at any size. Others wait as ever, for the kernel under way and
+# their own: those that the thread has yet to compile let them go first.
 
 from __future__ import annotations
 

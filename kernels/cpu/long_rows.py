@@ -18,6 +18,7 @@ import numpy as np
 
 from fastdist.core.blas import read_cpu
 
+from . import numpy_rows
 from .memory import maker_of
 from .row_steps import PAIRED
 from .silence import silent
@@ -55,10 +56,30 @@ def loop_of(name: str, dtype: Any) -> Launch:
     def run(operands: tuple[Array, ...], rows: int, n: int, a: float = 0.0, b: float = 0.0) -> None:
         nonlocal found
         if found is None:
-            found = _compiled(name, dtype)
+            found = _compiled_or_none(name, dtype)
+            if found is None:
+                numpy_rows.run(name, operands, rows, n, a, b)
+                return
         found(operands, rows, n, a, b)
 
     return run
+
+
+# What a thread has compiled while NumPy served: see background.py.
+_compiled_later: dict[tuple[str, str], Launch] = {}
+
+
+def _compiled_or_none(name: str, dtype: Any) -> Launch | None:
+    """Return the compiled loop, or None where NumPy serves."""
+    from .background import compile_later, numpy_serves
+
+    if not numpy_serves():
+        return _compiled(name, dtype)
+    key = name, str(dtype.name)
+    found = _compiled_later.get(key)
+    if found is None:
+        compile_later(("rows", key), lambda: _compiled_later.update({key: _compiled(name, dtype)}))
+    return found
 
 
 def _compiled(name: str, dtype: Any) -> Launch:
@@ -72,14 +93,13 @@ def _compiled(name: str, dtype: Any) -> Launch:
         return loop
 
 
-def _told(name: str, dtype: Any, rows: int, n: int, a: float) -> tuple[Callable[..., None], Any]:
-    """Return what runs a loop over so many rows of n elements, and what that is told."""
-    return _compiled(name, dtype).told(rows, n, a, 0.0)  # type: ignore[attr-defined,no-any-return]
-
-
 def _bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
     """Return the function that runs a loop over operands of so many rows of n elements."""
-    run, words = _told(name, dtype, rows, n, a)
+    loop = _compiled_or_none(name, dtype)
+    if loop is None:
+        later = loop_of(name, dtype)
+        return lambda operands: later(operands, rows, n, a)
+    run, words = loop.told(rows, n, a, 0.0)  # type: ignore[attr-defined]
     at = words.ctypes.data
     # The words live as long as the function.
     return lambda operands, _words=words: run(at, id(operands))
@@ -100,7 +120,11 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
         nonlocal run, told
         operands = x, empty(final, dtype)
         if run is None:
-            found, words = _told(name, dtype, rows, n, a)
+            loop = _compiled_or_none(name, dtype)
+            if loop is None:
+                numpy_rows.run(name, operands, rows, n, a)
+                return operands[1]
+            found, words = loop.told(rows, n, a, 0.0)  # type: ignore[attr-defined]
             # Those of each thread that comes here meanwhile, and run last, as it is looked at.
             kept.append(words)
             told = words.ctypes.data

@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from fastdist.core.cache_directory import cache_directory
 from fastdist.core.scalar import Node, to_text
@@ -53,6 +53,10 @@ class _State:
     lock = threading.RLock()
     # Guards those below; nothing is taken while it is held.
     counts_lock = threading.Lock()
+    # The threads that wait for the one that compiles, and what tells a thread for which nobody
+    # waits that none does any more.
+    waiters: ClassVar[set[int]] = set()
+    nobody_waits = threading.Condition(counts_lock)
     resting = 0
     was_collecting = False
     was_told = False
@@ -71,15 +75,39 @@ def compiling(what: str) -> Iterator[None]:
 
     Thread  any, waits for the one that compiles
     """
-    with waiting_for(what), _State.lock, interrupt_held():
+    with waiting_for(what), _first_of_all(), interrupt_held():
         yield
 
 
 @contextlib.contextmanager
+def _first_of_all() -> Iterator[None]:
+    """Hold the lock, before those for whom nobody waits."""
+    with _State.counts_lock:
+        _State.waiters.add(threading.get_ident())
+    try:
+        with _State.lock:
+            _wait_is_over()
+            yield
+    finally:
+        _wait_is_over()  # a Ctrl-C may have come before the lock did
+
+
+def _wait_is_over() -> None:
+    with _State.counts_lock:
+        _State.waiters.discard(threading.get_ident())
+        if not _State.waiters:
+            _State.nobody_waits.notify_all()
+
+
+@contextlib.contextmanager
 def compiling_for_nobody() -> Iterator[None]:
-    """Be the one that compiles in a thread for which nobody waits, so that nobody is told."""
+    """Be the one that compiles in a thread for which nobody waits: nobody is told, and whoever does
+    wait comes first.
+    """
     _local.is_waiting = True
     try:
+        with _State.nobody_waits:
+            _State.nobody_waits.wait_for(lambda: not _State.waiters)
         with _State.lock:
             yield
     finally:
@@ -160,6 +188,7 @@ def _after_fork_in_child() -> None:
     _State.lock.release()
     # Whoever else waited is no thread of this process.
     _State.counts_lock = threading.Lock()
+    _State.nobody_waits, _State.waiters = threading.Condition(_State.counts_lock), set()
     was_resting, _State.resting = _State.resting, 0
     if was_resting:
         _wake_collector()

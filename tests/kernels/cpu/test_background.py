@@ -97,6 +97,68 @@ print(len(kernel._loops), np.allclose(run(kernel), expected, rtol=1e-6))
     assert run(script, tmp_path) == "no room for code; 1 True"
 
 
+ROWS = """
+import threading
+import fastdist as torch
+from fastdist.kernels.cpu import background, long_rows
+from fastdist.nn import functional as F
+compiled, gate = long_rows._compiled, threading.Event()
+def slow(*args):
+    assert gate.wait(60)
+    return compiled(*args)
+long_rows._compiled = slow
+torch.manual_seed(0)
+x = torch.randn(300, 100, requires_grad=True)
+target = torch.arange(300) % 100
+def results():
+    x.grad = None
+    made = [x.sum(), x.sum(1), x.sum(0), x.mean(-1), x.max(), x.amax(1), x.var(1), x.norm()]
+    made += [F.softmax(x, 1), F.log_softmax(x, 1), F.layer_norm(x, (100,)), F.rms_norm(x, (100,))]
+    made += [F.cross_entropy(x, target), x.logsumexp(1)]
+    sum([one.square().mean() for one in made]).backward()
+    return [*made, x.grad]
+"""
+
+
+def test_numpy_serves_along_rows_as_well(tmp_path: Path) -> None:
+    script = """
+first = results()
+waited = len(long_rows._compiled_later)
+gate.set()
+background._State.thread.join(100)
+second = results()
+print(waited, len(long_rows._compiled_later) > 10, end=" ")
+print(all(torch.allclose(one, two, rtol=1e-4, atol=1e-6) for one, two in zip(first, second)))
+"""
+    told = run_script(ROWS + script, FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy")
+    assert told == "0 True True"
+
+
+def test_who_waits_goes_before_what_nobody_waits_for(tmp_path: Path) -> None:
+    script = """
+order = []
+def first():
+    began.set()
+    assert gate.wait(60)
+    order.append("under way")
+background.compile_later("a", first)
+background.compile_later("b", lambda: order.append("later"))
+assert began.wait(60)
+def wait():
+    with waiting.compiling("mine"):
+        order.append("mine")
+waiter = threading.Thread(target=wait)
+waiter.start()
+while not waiting._State.waiters:
+    os.sched_yield()
+gate.set()
+waiter.join(60)
+end_of_thread()
+print(*order, waiting._State.waiters)
+"""
+    assert run(script, tmp_path) == "under way mine later set()"
+
+
 def test_exit_waits_for_the_kernel_under_way_and_for_no_other(tmp_path: Path) -> None:
     script = """
 for number in range(5):
