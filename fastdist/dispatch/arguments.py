@@ -129,11 +129,11 @@ def _in_our_names_or_told(
     """
     if isinstance(error, MemoryError):
         raise out_of_memory(error) from error
-    refuse_uncountable(error)
     ours = _in_our_names(function, args, kwargs) if kwargs else None
     fault = None if ours is not None or is_clear(error) else _fault_of_call(function, args, kwargs)
     if fault is not None:
         raise ArgumentError(fault) from error
+    refuse_uncountable(error)
     return ours
 
 

@@ -333,11 +333,11 @@ def _checked_general(op: Op) -> Callable[..., Any]:
         try:
             return finish(op, op.general(operands, attributes, out), operands)
         except UNCLEAR as error:
-            refuse_uncountable(error)
             given = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
             parameters = {parameter.name: parameter for parameter in op.parameters}
             fault = None if is_clear(error) else find_fault(op.called, parameters, given)
             if fault is None:
+                refuse_uncountable(error)
                 raise
             raise ArgumentError(fault) from error
         except MemoryError as error:

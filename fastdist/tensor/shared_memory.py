@@ -132,6 +132,8 @@ def _living() -> list[Tensor]:
         found = [kind for known in found for kind in known.__subclasses__()]
         kinds.update(found)
     # By their very type: to ask an object of somebody else for its class may run code of theirs.
+    # Who stands for several tensors, or for one without values, has a property in array's place.
+    kinds = {kind for kind in kinds if kind.array is Tensor.array}
     tensors = [one for one in gc.get_objects() if type(one) in kinds]
     # One that another thread is just making has no array yet.
     return [one for one in tensors if isinstance(getattr(one, "array", None), np.ndarray)]

@@ -58,7 +58,7 @@ CALLS: dict[str, tuple[int, Callable[[Any], Any]]] = {
     "histc of all": (1, lambda on: on(REAL).histc(5)),
     "nonzero": (1, lambda on: on(WHOLE).nonzero()),
     "nonzero of axes": (1, lambda on: fd.cat(on(REAL).nonzero(as_tuple=True))),
-    "nonzero_static": (1, lambda on: fd.nonzero_static(on(WHOLE), size=50)),
+    "nonzero_static": (0, lambda on: fd.nonzero_static(on(WHOLE), size=50)),
     "a mask": (1, lambda on: on(REAL)[on(REAL) > 0]),
     "a mask of an axis": (1, lambda on: on(REAL)[:, on(REAL)[0] > 0]),
     "what a mask writes": (1, _written),

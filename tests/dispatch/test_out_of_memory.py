@@ -43,7 +43,7 @@ def test_a_size_that_no_number_holds_is_told_as_such(shape: tuple[int, ...]) -> 
 UNCOUNTABLE: dict[str, Callable[[], Any]] = {
     "zeros": lambda: fd.zeros(HUGE, HUGE),
     "rand": lambda: fd.rand(HUGE, HUGE),
-    "arange": lambda: fd.arange(1 << 62),
+    "eye": lambda: fd.eye(HUGE),
     "clone": lambda: fd.ones(1).expand(HUGE, HUGE).clone(),
     "add": lambda: fd.ones(1).expand(HUGE, HUGE) + 1,
     "repeat": lambda: fd.ones(1).repeat(HUGE, HUGE),

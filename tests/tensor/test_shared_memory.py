@@ -84,6 +84,18 @@ def test_share_memory_moves_in_place_what_lies_in_the_memory() -> None:
     assert {value for one in relatives for value in one.flatten().tolist()} == {9.0}
 
 
+def test_a_batch_that_is_alive_is_passed_over() -> None:
+    alive: list[Tensor] = []
+
+    def share(x: Tensor) -> Tensor:
+        alive.append(x)
+        assert fd.ones(2).share_memory_().is_shared()
+        return x
+
+    assert fd.vmap(share)(fd.ones(3)).tolist() == [1.0, 1.0, 1.0]
+    assert fd.ones(2).share_memory_().is_shared() and alive
+
+
 def test_a_view_takes_all_of_its_memory_along() -> None:
     tensor = matrix()
     view = tensor[1, 1:]
