@@ -14,7 +14,7 @@ from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
 from ..kernels.cpu.halves import is_half
 from ..kernels.cpu.memory import maker_of
-from ..kernels.cpu.numpy_pointwise import writes_anywhere
+from ..kernels.cpu.numpy_pointwise import gives, writes_anywhere
 from ..kernels.cpu.pointwise import kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.broadcast import axes_to_sum
@@ -129,7 +129,8 @@ def _writing(op: PointwiseForm, facts: Layout, compute: DType) -> Callable[..., 
     """Return what writes into memory of facts' shape and dtype."""
     kernel, is_half = kernel_for(op.run_body), compute.is_half
     small: Callable[..., Any] = kernel.small
-    if facts.numel <= kernel.limit and writes_anywhere(small) and not is_half:
+    is_small = facts.numel <= kernel.limit and not is_half
+    if is_small and writes_anywhere(small) and gives(small, compute.numpy, facts.dtype.numpy):
         return small  # whose last positional argument is `out`
     run = kernel.run if is_half else kernel.compute
 

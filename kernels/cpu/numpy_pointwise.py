@@ -210,6 +210,17 @@ def writes_anywhere(function: Any) -> bool:
     return isinstance(function, np.ufunc) and function not in _OF_CONTIGUOUS_OUT
 
 
+def gives(function: Any, dtype: Any, out_dtype: Any) -> bool:
+    """Say whether a ufunc makes results of a dtype of inputs of one dtype: before NumPy 2.1 those
+    that round make floats of integers.
+    """
+    try:
+        function.resolve_dtypes((*[dtype] * function.nin, out_dtype))
+    except TypeError:
+        return False
+    return True
+
+
 _OF_CONTIGUOUS_OUT: Final = frozenset({np.isfinite, np.isinf, np.isnan, np.signbit})
 
 
