@@ -21,11 +21,22 @@ class _KindOfTensor(TensorType):
         return "mark" in vars(cls) and isinstance(instance, Tensor) and hasattr(instance, cls.mark)
 
 
-def _marked(kind: _KindOfTensor, data: Any, requires_grad: bool) -> Tensor:
-    """Return data of a class of the user's own as one of kind that keeps its class.
+def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
+    """Return data, or nothing, as one of kind; of a class of the user's own it keeps its class.
 
     Raises  RuntimeError if that class does not: its detach() gives another
     """
+    if data is not None and "mark" in vars(kind) and is_offered(data):
+        return _marked(kind, data, requires_grad)
+    made: Tensor = object.__new__(kind)
+    source = data.detach() if data is not None else _empty()
+    made.array, made.facts, made._storage = source.array, source.facts, source._storage
+    made.edge = made.extra = None
+    made.requires_grad_(requires_grad)
+    return made
+
+
+def _marked(kind: _KindOfTensor, data: Any, requires_grad: bool) -> Tensor:
     made: Tensor = data.detach()
     if type(made) is not type(data):
         raise RuntimeError(
@@ -52,15 +63,7 @@ class Parameter(Tensor, metaclass=_KindOfTensor):
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        if data is not None and "mark" in vars(cls) and is_offered(data):
-            return _marked(cls, data, requires_grad)  # type: ignore[return-value]
-        parameter: Parameter = object.__new__(cls)
-        source = data.detach() if data is not None else _empty()
-        parameter.array, parameter.facts = source.array, source.facts
-        parameter._storage = source._storage
-        parameter.edge = parameter.extra = None
-        parameter.requires_grad_(requires_grad)
-        return parameter
+        return _made(cls, data, requires_grad)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
@@ -76,17 +79,9 @@ class Buffer(Tensor, metaclass=_KindOfTensor):
     __torch_function__ = disabled_torch_function
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        if data is not None and "mark" in vars(cls) and is_offered(data):
-            made: Buffer = _marked(cls, data, data.requires_grad)  # type: ignore[assignment]
-            made.persistent = persistent
-            return made
-        buffer: Buffer = object.__new__(cls)
-        source = data.detach() if data is not None else _empty()
-        buffer.array, buffer.facts, buffer._storage = source.array, source.facts, source._storage
-        buffer.edge = buffer.extra = None
-        buffer.requires_grad_(data is not None and data.requires_grad)
-        buffer.persistent = persistent
-        return buffer
+        made: Buffer = _made(cls, data, data is not None and data.requires_grad)
+        made.persistent = persistent
+        return made
 
 
 NEVER_ASKED.update({Parameter, Buffer})
