@@ -186,8 +186,18 @@ def compare(
                 [(case.ours, our)] if case.peer is None else [(case.ours, our), (case.peer, peer)]
             )
             for watch, samples in pair if turn % 2 else reversed(pair):
+                join_freed_memory()
                 samples.append(watch(number) / number / case.parts)
     return [row(case, our, peer) for case, our, peer in zip(cases, ours, peers, strict=True)]
+
+
+def join_freed_memory() -> None:
+    """Let glibc join what was freed of small memory, which it does when more is wanted at once.
+
+    Else a sample pays for what others freed: 70,000 blocks, which steps of torch's optimizers had
+    left, cost one of ours 10 ms of its 20.
+    """
+    bytearray(4096)
 
 
 def turns_per_sample(watch: Stopwatch) -> int:

@@ -40,7 +40,7 @@ from .nn.utils.stateless import functional_call
 from .ops.creation import ones_like, zeros, zeros_like
 from .ops.joining import cat, stack
 from .ops.ranges import eye
-from .tensor.pytree import tree_flatten
+from .tensor.pytree import tree_flatten, tree_leaves
 from .tensor.tensor import Tensor
 
 __all__ = [
@@ -147,6 +147,9 @@ def jvp(
             "jvp(f, primals, tangents): Expected primals and tangents to be tuples, got "
             f"{type(primals).__name__} and {type(tangents).__name__}"
         )
+    what = "jvp(f, primals, tangents): Expected {} to only contain Tensors"
+    _require_tensors(primals, RuntimeError, what.format("primals"))
+    _require_tensors(tangents, RuntimeError, what.format("tangents"))
     xs, build = _flat(primals)
     ts, _ = _flat(tangents)
     if len(xs) != len(ts):
@@ -251,6 +254,11 @@ def jacfwd(
                 columns.append(found)
             else:
                 columns.append([])
+        if not any(columns):
+            # There is nothing to push, only to see of what shape the results are.
+            value = inner(*xs)
+            value, aux = value if has_aux else (value, None)
+            ys, like = _flat(value)
         blocks = []
         for j, y in enumerate(ys):
             block = [
@@ -320,6 +328,15 @@ def _flat(tree: Any) -> tuple[list[Any], Build]:
     return [leaves[i] for i in places], build
 
 
+def _require_tensors(tree: Any, kind: type[Exception], expected: str) -> None:
+    """Raise if something in a tree is no Tensor: what is not to be differentiated is left out of
+    argnums, or the function closes over it.
+    """
+    for leaf in tree_leaves(tree):
+        if not isinstance(leaf, Tensor):
+            raise kind(f"{expected}, got {type(leaf)}")
+
+
 def _numbers(args: tuple[Any, ...], argnums: Argnums) -> list[int]:
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     for i in numbers:
@@ -338,6 +355,8 @@ def _chosen(args: tuple[Any, ...], argnums: Argnums) -> tuple[list[Any], Build, 
     """
     numbers = _numbers(args, argnums)
     given, build = _flat([args[i] for i in numbers])
+    for i in numbers:
+        _require_tensors(args[i], ValueError, "Thing passed to transform API must be Tensor")
     bases = [base_of(x, levels.depth) for x in given]
     bases = [base.view(base.shape) for base in bases]
     for base in bases:

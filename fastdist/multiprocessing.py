@@ -158,9 +158,10 @@ class ProcessContext:
 
     def _start(self, process: BaseProcess, report: Connection) -> None:
         self._reports.append(report)
-        process.start()
-        self._running[process.sentinel] = len(self.processes)
+        # First: Ctrl-C may come before start returns, and _end is to know of it.
         self.processes.append(process)
+        process.start()
+        self._running[process.sentinel] = len(self.processes) - 1
 
     def pids(self) -> list[int]:
         """Return the processes' ids."""
@@ -192,10 +193,11 @@ class ProcessContext:
     def _end(self, grace_s: float) -> None:
         """End those that still run, told first, then killed, and let go of what they hold."""
         deadline = time.monotonic() + grace_s
-        for process in self.processes:
+        begun = [process for process in self.processes if process.pid is not None]
+        for process in begun:
             if process.is_alive():
                 process.terminate()
-        for process in self.processes:
+        for process in begun:
             process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()

@@ -73,6 +73,7 @@ F.avg_pool2d(images, 2)
 F.batch_norm(images, None, None, training=True)
 F.scaled_dot_product_attention(heads, heads, heads)
 F.scaled_dot_product_attention(heads, heads, heads, i[:64, :64] < 200)
+F.scaled_dot_product_attention(*[x.view(-1, 32)] * 3)
 torch.nn.LSTM(64, 64)(y.view(16, 64, 64))[0]
 torch.nn.GRU(64, 64)(y.view(16, 64, 64))[0]
 """.strip().splitlines()
@@ -96,9 +97,10 @@ x.double() * y.double()
 def warm(out: TextIO | None = None) -> str:
     """Compile what programs commonly need, unless it is kept already; return what was done.
 
-    Note    a bar tells on a terminal how far it is
+    Note    a bar tells on a terminal how far it is; to be called before anything else computes
     """
     out = sys.stderr if out is None else out
+    os.environ.pop("FASTDIST_START", None)  # what calls do not wait for would not be compiled
     line, before, start = RedrawnLine(out), _kept(), time.perf_counter()
     steps = list(_steps())
     for number, (name, call) in enumerate(steps):

@@ -190,10 +190,21 @@ def port() -> Iterator[int]:
     kept.close()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    # What a file of tests draws while it is imported, as the parameters of a layer.
+    if isinstance(collector, pytest.Module):
+        draw_the_same_numbers_in_each_run()
+
+
 @pytest.fixture(autouse=True)
 def draws_the_same_numbers_in_each_run() -> None:
-    # A process that nobody has seeded draws others each time. Not imported for it: some tests look
-    # at what an import brings.
+    draw_the_same_numbers_in_each_run()
+
+
+def draw_the_same_numbers_in_each_run() -> None:
+    """Seed what a process that nobody has seeded draws otherwise each time."""
+    # Not imported for it: some tests look at what an import brings.
     generator = sys.modules.get("fastdist.core.generator")
     if generator is not None:
         generator.manual_seed(generator.DEFAULT_SEED)

@@ -48,6 +48,33 @@ class TwoLanes(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return lane_of(nodeid)
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Let the others do what a process that ended had yet to do, but for the test at which it
+        crashed, which is returned and has failed.
+
+        xdist would give out all that it was ever given. What has run is no work, and who is given
+        none asks for no more: the run would stand still. What crashed once would crash the next.
+        """
+        work = self.assigned_work[node]
+        pending = [(unit, test) for unit in work.values() for test in unit if not unit[test]]
+        if not pending:
+            return super().remove_node(node)
+        del self.assigned_work[node]
+        unit, crashed = pending[0]
+        unit[crashed] = True
+        for scope in work:
+            if left := {test: False for test, has_run in work[scope].items() if not has_run}:
+                self.workqueue[scope] = left
+        for other in self.nodes:
+            self._reschedule(other)
+        return crashed
+
+    def _reschedule(self, node: WorkerController) -> None:
+        # One that comes for another that crashed, and has yet to look which tests there are, asks
+        # when it has; xdist would fail where a second one comes at that time.
+        if node in self.registered_collections:
+            super()._reschedule(node)
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         if WAITING in self.workqueue:
             self.workqueue.move_to_end(WAITING, last=False)

@@ -153,3 +153,35 @@ def test_batch_norms_forget_their_running_numbers() -> None:
     norm = model[0]
     assert norm.running_mean is norm.running_var is norm.num_batches_tracked is None
     assert not norm.track_running_stats and model(fd.ones(2, 3)).shape == (2, 1)
+
+
+@pytest.mark.parametrize("given", [None, "a", 1.0, [1.0], {"a": fd.ones(()), "b": None}])
+def test_what_is_differentiated_are_tensors(given: Any) -> None:
+    for transform in (func.grad, func.jacrev):
+        with pytest.raises(ValueError, match="Thing passed to transform API must be Tensor, got"):
+            transform(lambda x: x)(given)
+    with pytest.raises(ValueError, match="Thing passed to transform API must be Tensor, got"):
+        func.vjp(lambda x: x, given)
+    with pytest.raises(RuntimeError, match="Expected primals to only contain Tensors, got"):
+        func.jvp(lambda x: x, (given,), (given,))
+    with pytest.raises(RuntimeError, match="Expected tangents to only contain Tensors, got"):
+        func.jvp(lambda x: x, (fd.ones(()),), (given,))
+
+
+@pytest.mark.parametrize("name", ["vmap of grad", "grad of vmap", "jacfwd", "jacrev", "hessian"])
+def test_a_result_that_is_detached_in_place_passes_no_derivative(name: str) -> None:
+    def taken(detach: Any) -> Any:
+        def one(x: Any) -> Any:
+            y = x.sin()
+            return (detach(y) * x * x).sum()
+
+        many = fd.tensor([[0.5, 1.0], [2.0, -1.0]], dtype=fd.float64)
+        if name == "vmap of grad":
+            return fd.vmap(fd.func.grad(one))(many)
+        if name == "grad of vmap":
+            return fd.func.grad(lambda rows: fd.vmap(one)(rows).sum())(many)
+        return getattr(fd.func, name)(one)(many[0])
+
+    found, expected = taken(lambda y: y.detach_()), taken(lambda y: y.detach())
+    assert found.tolist() == expected.tolist()
+    assert taken(fd.detach_).tolist() == expected.tolist()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from collections import OrderedDict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,6 +72,42 @@ def test_what_waits_is_given_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
     while lanes.workqueue:
         lanes._assign_work_unit(node)
     assert given == [WAITING, "ops/test_table.py", "ops/test_random.py"]
+
+
+CRASHES = """
+import os, pytest
+
+@pytest.mark.parametrize("number", range(3))
+def test_it(number):
+    if number == {number}:
+        os._exit(1)
+"""
+SHARED = """
+from tests.lanes import TwoLanes
+
+def pytest_xdist_make_scheduler(config, log):
+    return TwoLanes(config, log)
+"""
+
+
+def test_a_run_in_which_processes_crash_ends_and_runs_all_but_what_crashed(tmp_path: Path) -> None:
+    # The first two together at the beginning, the other when many files have run.
+    for number in range(24):
+        crashes_at = {0: 0, 1: 0, 20: 2}.get(number)
+        (tmp_path / f"test_{number:02}.py").write_text(CRASHES.format(number=crashes_at))
+    (tmp_path / "conftest.py").write_text(SHARED)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", str(tmp_path)]
+    ran = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "3 failed, 69 passed" in ran.stdout.splitlines()[-1], ran.stdout + ran.stderr
 
 
 def test_the_summary_is_that_of_one_process() -> None:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,6 +15,7 @@ import pytest
 from tests import leak_fixture
 from tests.leak_fixture import hold, left, nothing_left_behind
 
+ROOT = Path(__file__).resolve().parents[1]
 CAT = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
 
@@ -185,11 +185,21 @@ def test_the_check_fails_with_the_name_of_what_was_left() -> None:
     thread.join()
 
 
+TIMED = """
+import time
+import fastdist.distributed.autograd, fastdist.distributed.rpc
+from tests.leak_fixture import nothing_left_behind
+rounds = []
+for _ in range(20):
+    start = time.perf_counter()
+    with nothing_left_behind("test"):
+        pass
+    rounds.append(time.perf_counter() - start)
+print(min(rounds))
+"""
+
+
 def test_the_check_costs_less_than_a_millisecond() -> None:
-    rounds = []
-    for _ in range(20):
-        start = time.perf_counter()
-        with nothing_left_behind("test"):
-            pass
-        rounds.append(time.perf_counter() - start)
-    assert min(rounds) < 1e-3
+    # In a process of its own: it looks at each open file, and tests before this one open some.
+    told = subprocess.check_output([sys.executable, "-c", TIMED], text=True, cwd=ROOT, timeout=60)
+    assert float(told) < 1e-3

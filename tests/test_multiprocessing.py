@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,6 +181,25 @@ def test_who_is_interrupted_while_they_run_ends_them(tmp_path: Path) -> None:
     for one in spawned:
         assert select.select([one], [], [], 20)[0], "a process outlives the one that started it"
         os.close(one)
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_ctrl_c_while_a_process_starts_leaves_none(
+    begins: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, begun = multiprocessing.get_context("spawn").Process, list[multiprocessing.Process]()
+    start = kind.start
+
+    def start_and_be_struck(process: Any) -> None:
+        if begins:
+            start(process)
+            begun.append(process)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, "start", start_and_be_struck)
+    with pytest.raises(KeyboardInterrupt):
+        mp.spawn(wait_for, args=(str(tmp_path / "never"),))
+    assert [process.is_alive() for process in begun] == [False] * begins
 
 
 def _children_of(pid: int) -> list[int]:

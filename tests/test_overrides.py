@@ -328,6 +328,16 @@ def test_gradients_flow_through_a_subclass() -> None:
     np.testing.assert_allclose(x.grad.numpy(), 3 * np.exp([3.0, 6.0]), rtol=1e-6)
 
 
+def test_backward_and_grad_ask_tensors_and_inputs_but_not_given_gradients() -> None:
+    x, plain = told().requires_grad_(), fd.ones(2, requires_grad=True)
+    loss = (x * x).sum()
+    Told.calls.clear()
+    (found,) = fd.autograd.grad(loss, x, retain_graph=True)
+    fd.autograd.backward([plain.sum(), loss], inputs=[plain])
+    fd.autograd.grad(plain.sum(), plain, fd.ones(()).as_subclass(Told))
+    assert type(found) is Told and asked_for() == [fd.autograd.grad, fd.autograd.backward]
+
+
 def test_a_subclass_that_overrides_a_method_is_called_by_it() -> None:
     class Doubling(fd.Tensor):
         def exp(self) -> Any:

@@ -11,11 +11,13 @@ import time
 from tests.standstill import Standstill
 
 _STANDS = """
+import time
 from tests.standstill import Standstill
+before = time.monotonic()
 with Standstill() as stood:
     print("begun", flush=True)
     input()
-print(stood.seconds)
+print(stood.seconds, time.monotonic() - before)
 """
 
 
@@ -30,13 +32,14 @@ def test_a_process_that_was_stopped_stood_still_for_so_long() -> None:
     assert child.stdout is not None
     assert child.stdout.readline() == "begun\n"
     child.send_signal(signal.SIGSTOP)
-    stopped = time.monotonic()
     os.waitid(os.P_PID, child.pid, os.WSTOPPED)
+    stopped = time.monotonic()
     while time.monotonic() < stopped + 0.3:
         pass
     child.send_signal(signal.SIGCONT)
     output, _ = child.communicate("\n", timeout=20)
-    assert 0.25 < float(output) < 0.3 + time.monotonic() - stopped
+    stood_s, elapsed_s = map(float, output.split())
+    assert 0.25 < stood_s < elapsed_s
     assert child.returncode == 0
 
 

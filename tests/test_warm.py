@@ -51,6 +51,13 @@ def test_next_process_finds_what_was_compiled(tmp_path: Path) -> None:
     assert run_script(FEW.format(arguments=""), **environment).startswith("compiled 0 kernels")
 
 
+def test_it_compiles_where_programs_do_not_wait(tmp_path: Path) -> None:
+    told = run_script(
+        FEW.format(arguments=""), FASTDIST_CACHE_DIR=str(tmp_path), FASTDIST_START="numpy"
+    )
+    assert told.startswith("compiled ") and not told.startswith("compiled 0")
+
+
 def test_folder_that_was_made_for_an_image_is_readable_by_all_and_used(tmp_path: Path) -> None:
     folder, own = tmp_path / "shipped", tmp_path / "own"
     told = run_script(

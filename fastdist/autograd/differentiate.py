@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.errors import GraphError
+from ..core.overriding import NOT_TAKEN, offer
+from ..dispatch.op import PLAIN
 from ..engine import backward as engine
+from ..graph.gradient_edge import GradientEdge, Inputs, given_inputs, tensor_at
 from ..listeners.offering import offering_to_modes
 from ..ops.creation import zeros_like
 from ..ops.joining import stack
 from ..tensor.tensor import Tensor
 from .batches_back import passed_at_once, release
 
-Tensors = Tensor | Sequence[Tensor]
+# Of an edge of the graph nobody needs the tensor whose gradient arrives there.
+Tensors = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
 Gradients = Tensor | Sequence[Tensor | None] | None
 
 
@@ -22,23 +27,34 @@ def backward(
     grad_tensors: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensors | None = None,
+    inputs: Inputs | None = None,
 ) -> None:
-    """Add the gradients of tensors into the `.grad` of their leaves, or of inputs alone.
+    """Add the gradients of tensors into the `.grad` of their leaves, or of inputs alone: of those
+    in a dict, too, and at an edge of the graph where a leaf is, or a tensor that retains it.
 
+    Note    asks who takes calls over among tensors and inputs, not among grad_tensors, as `grad`
     Thread  runs here; other threads' passes through the same leaves may overlap
     Raises  RuntimeError for a tensor without a graph, or with several elements and no gradient
     """
-    if inputs is not None:
-        inputs = _many(inputs)
+    wanted = None if inputs is None else given_inputs(inputs, "backward")
     roots = _many(tensors)
-    engine.backward(roots, _gradients(grad_tensors, len(roots)), retain_graph, create_graph, inputs)
+    if not PLAIN.issuperset(map(type, (*roots, *(wanted or ())))):
+        options = {
+            "grad_tensors": grad_tensors,
+            "retain_graph": retain_graph,
+            "create_graph": create_graph,
+            "inputs": wanted,
+        }
+        if offer(backward, (roots,), options) is not NOT_TAKEN:
+            return
+        roots = _tensors(roots)
+    engine.backward(roots, _gradients(grad_tensors, len(roots)), retain_graph, create_graph, wanted)
 
 
 @offering_to_modes
 def grad(
     outputs: Tensors,
-    inputs: Tensors,
+    inputs: Inputs,
     grad_outputs: Gradients = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -49,7 +65,8 @@ def grad(
 ) -> tuple[Tensor, ...]:
     """Return the gradients of outputs with respect to inputs, leaving every `.grad` alone.
 
-    Note    an unused input gives None with allow_unused, zeros with materialize_grads;
+    Note    inputs in a dict give a dict of gradients, with the same keys; an unused input gives
+            None with allow_unused, zeros with materialize_grads;
             is_grads_batched takes grad_outputs with a first axis more, and gives gradients with
             one, made by one pass where all on the way takes batches; only_inputs is there for old
             programs and means nothing: no `.grad` is ever touched
@@ -61,9 +78,26 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
             "allow_unused=False."
         )
-    roots, wanted = _many(outputs), _many(inputs)
-    if not wanted:
-        raise ValueError("grad requires non-empty inputs.")
+    if inputs.__class__ is dict:
+        given = (outputs, given_inputs(inputs, "grad"), grad_outputs, retain_graph, create_graph)
+        rest = (only_inputs, allow_unused, is_grads_batched, materialize_grads)
+        return dict(zip(inputs, grad(*given, *rest), strict=True))  # type: ignore[return-value]
+    roots, wanted = _many(outputs), given_inputs(inputs, "grad")
+    asked = wanted
+    if not PLAIN.issuperset(map(type, (*roots, *wanted))):
+        options = {
+            "grad_outputs": grad_outputs,
+            "retain_graph": retain_graph,
+            "create_graph": create_graph,
+            "only_inputs": only_inputs,
+            "allow_unused": allow_unused,
+            "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        }
+        taken = offer(grad, (roots, wanted), options)
+        if taken is not NOT_TAKEN:
+            return taken  # type: ignore[no-any-return]
+        roots, wanted = _tensors(roots), _tensors(wanted)
     gradients = _gradients(grad_outputs, len(roots))
     allow = bool(allow_unused) or materialize_grads
     if is_grads_batched:
@@ -71,7 +105,9 @@ def grad(
     else:
         found = engine.grad(roots, wanted, gradients, retain_graph, create_graph, allow)
     if materialize_grads:
-        found = tuple([zeros_like(x) if g is None else g for g, x in zip(found, wanted)])
+        found = tuple(
+            [_zeros_for(x, create_graph) if g is None else g for g, x in zip(found, asked)]
+        )
     # With allow_unused some may be None; PyTorch types them as Tensors all the same.
     return found  # type: ignore[return-value]
 
@@ -107,8 +143,26 @@ def _batched(
     return tuple([None if any(g is None for g in column) else stack(column) for column in columns])
 
 
-def _many(tensors: Tensors) -> tuple[Tensor, ...]:
-    return (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+def _zeros_for(input: Any, create_graph: bool) -> Tensor:
+    """Return the gradient of an input that nothing depends on."""
+    if isinstance(input, GradientEdge):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge: give the "
+            "tensor"
+        )
+    made: Tensor = zeros_like(input, requires_grad=create_graph)
+    return made
+
+
+def _many(tensors: Any) -> tuple[Any, ...]:
+    if isinstance(tensors, Tensor):
+        return (tensors,)
+    return (tensors,) if tensors.__class__ is GradientEdge else tuple(tensors)
+
+
+def _tensors(many: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """Return many with what stands for each edge among them."""
+    return tuple([tensor_at(one) if isinstance(one, GradientEdge) else one for one in many])
 
 
 def _gradients(given: Gradients, count: int) -> tuple[Tensor | None, ...]:

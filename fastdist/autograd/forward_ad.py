@@ -19,6 +19,7 @@ from ..core.errors import GraphError, ShapeError
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
+from ..graph.unresolved import Unresolved, unresolved
 from ..listeners.batched_tensor import base_of, level_of, levels, rebatched
 from ..ops.movement import view
 from ..tensor.tensor import OWN_TANGENT, Tensor
@@ -108,6 +109,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: Level | None = None) ->
                 f"Expected {name} to be floating point or complex, but got: {given.facts.dtype}"
             )
     _require_fit(tensor, tangent, at)
+    if isinstance(tensor, Unresolved):
+        seen = make_dual(tensor.value, tensor.change.public(tangent), level=at)
+        return unresolved(seen, tensor.change)
     # A view for the reverse graph; what it gets as a tangent is its own. See Note [Tangents of
     # views].
     dual: Tensor = view.general((tensor,), (tensor.facts.shape,))
@@ -130,6 +134,9 @@ def unpack_dual(tensor: Tensor, *, level: Level | None = None) -> UnpackedDualTe
     if at is None:
         return UnpackedDualTensor(tensor, None)
     tangent = tangent_of(tensor, at)
+    if isinstance(tensor, Unresolved):
+        primal = unresolved(unpack_dual(tensor.value, level=at).primal, tensor.change)
+        return UnpackedDualTensor(primal, tangent)
     return UnpackedDualTensor(tensor if tangent is None else below(tensor, at), tangent)
 
 

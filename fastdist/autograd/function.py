@@ -14,6 +14,7 @@ from ..graph.anomaly import note_forward
 from ..graph.forward_streams import device_of, note_stream
 from ..graph.modes import modes, no_grad, set_grad_mode, tls
 from ..graph.node import Edge, next_sequence_number
+from ..graph.unresolved import Unresolved
 from ..listeners.batched_tensor import level_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, wrap
@@ -123,6 +124,11 @@ def _record(node: FunctionNode, args: Sequence[Any], outputs: tuple[Any, ...]) -
     inputs = {id(a) for a in args if isinstance(a, Tensor)}
     if records:
         for tensor in node.dirty:
+            if isinstance(tensor, Unresolved):
+                raise GraphError(
+                    f"{node.name()} changes a {tensor.told} view in place, which no Function may "
+                    f"that is differentiated: give it resolve_{tensor.change.name}() of that"
+                )
             require_may_change(tensor)
     for tensor in node.dirty:
         storage_of(tensor).bump()
@@ -152,6 +158,8 @@ def _own(output: Any, is_input: bool) -> Any:
     """
     if not isinstance(output, Tensor) or not is_input:
         return output
+    if isinstance(output, Unresolved):
+        return output.detach()
     alias = wrap(output.array, output.facts)
     alias._storage = storage_of(output)
     return alias

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
 from ..core.errors import GraphError, ShapeError
-from ..dispatch.gradients import reduce_recorded
-from ..dispatch.saved import unpack_input
+from ..graph.fit_gradients import reduce_recorded
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.saved_tensors import has_hooks, pack_one
+from ..graph.unpacking import unpack_input
 from ..ops.creation import zeros
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage, storage_of

@@ -5,34 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from ..core.errors import GraphError
 from ..engine.execution_order import current_graph_task_execution_order
-from ..graph.node import Node, RemovableHandle, node_of, output_number
+from ..graph.gradient_edge import GradientEdge, get_gradient_edge
+from ..graph.node import Node, RemovableHandle
 from ..graph.saved_tensors import disable_hooks, pop_hooks, push_hooks
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
-
-
-class GradientEdge(NamedTuple):
-    """One output of a Node: where a tensor's gradient arrives."""
-
-    node: Node
-    output_nr: int
-
-
-def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """Return the edge at which the tensor's gradient arrives; for a leaf its AccumulateGrad.
-
-    Raises  RuntimeError for a tensor that does not require grad
-    """
-    if tensor.edge is None:
-        raise GraphError(
-            "It is not possible to get the gradient edge for a Tensor that does not require "
-            "gradients"
-        )
-    return GradientEdge(node_of(tensor.edge), output_number(tensor.edge))
 
 
 def increment_version(tensor: Tensor) -> None:

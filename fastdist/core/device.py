@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import ClassVar
 
 from .errors import DeviceError
+from .forked_locks import renew_in_children
 
 KNOWN_TYPES = ("cpu", "cuda", "sim")
 
@@ -124,6 +126,7 @@ class _Chosen:
 chosen = _Chosen()
 _choices = _Choices()
 _chosen_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_chosen_lock")
 
 
 def choose(device: Device | None) -> None:

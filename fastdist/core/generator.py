@@ -63,14 +63,16 @@ class Generator:
     Note    `reserve` is for devices: their kernels make from (seed, first block) what `philox` does
     """
 
+    # Guards _seed and _offset, of all generators: it is held for a few assignments. Nothing is
+    # called under it: the handler of a signal, which may draw, or save the state, would come in
+    # there. From Python 3.14 on it may come in right behind its taking, where nothing has begun: so
+    # it can be taken twice.
+    _stream_lock = threading.RLock()
+
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
         # While a graph is captured: where its kernels draw. See Note [Draws in a graph].
         self.captured: CapturedDraws | None = None
-        # Guards the two below. Nothing is called while it is held: the handler of a signal, which
-        # may draw, or save the state, would come in there. From Python 3.14 on it may come in right
-        # behind its taking, where nothing has begun: so it can be taken twice.
-        self._stream_lock = threading.RLock()
         self._seed = DEFAULT_SEED
         self._offset = 0
 
@@ -244,16 +246,9 @@ def _restore(device: Device, state: np.ndarray) -> Generator:
 _defaults_lock = threading.RLock()
 _defaults: Final[dict[Device, Generator]] = {}
 renew_in_children(sys.modules[__name__], "_defaults_lock")
+renew_in_children(Generator, "_stream_lock")
 # Another in every process: workers that nobody has seeded must not draw the same noise.
 _default_seed = int.from_bytes(os.urandom(8), "little")
-
-
-def _renew_streams_in_child() -> None:
-    for generator in _defaults.values():
-        generator._stream_lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_streams_in_child)
 
 
 def default_generator_of(device: Device) -> Generator:
@@ -274,6 +269,7 @@ def default_generators() -> tuple[Generator, ...]:
 def manual_seed(seed: int) -> Generator:
     """Let the default generators of all devices begin the stream of a seed; return the CPU's."""
     global _default_seed
+    seed = int(seed)  # of a number or of digits, as PyTorch takes them here alone
     default = default_generator_of(CPU)
     with _defaults_lock:
         # Each once: what another thread draws meanwhile must not be drawn again.

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
 from typing import Literal as OneOf
 
 from .errors import ScalarSyntaxError
+from .forked_locks import renew_in_children
 
 # Inputs of these names choose: they are bool, and stay so whatever a body is computed in.
 CONDITIONS: Final = frozenset({"condition", "mask"})
@@ -181,6 +182,17 @@ class Body:
         text, names = to_text(tree), tuple(names)
         return _interned_body(text, names) or _new_body(text, names, tree)
 
+    def in_used_order(self) -> Body:
+        """Return it over the inputs that it uses and no others: kernels take one array a name."""
+        names = tuple([name for name in self.names if name in self.used])
+        if names == self.names:
+            return self
+        found: Body | None = self.readings.get("in used order")
+        if found is None:
+            # Kept with the body: what is compiled of one goes with it.
+            found = self.readings.setdefault("in used order", Body.of(self.tree, names))
+        return found
+
     def __repr__(self) -> str:
         return f"Body({self.text!r}, {self.names!r})"
 
@@ -195,6 +207,10 @@ def parse(text: str, names: Sequence[str]) -> Body:
     """
     text, names = text.strip(), tuple(names)
     return _interned_body(text, names) or _new_body(text, names, _Parser(text, names).tree())
+
+
+renew_in_children(Node, "_interned_lock")
+renew_in_children(Body, "_interned_lock")
 
 
 def _interned_body(text: str, names: tuple[str, ...]) -> Body | None:

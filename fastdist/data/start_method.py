@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from typing import Any
@@ -26,8 +27,11 @@ from ..namespace.threads import end_idle_threads
 # pickle, and it reads the script again, as spawned processes do.
 _PRELOADED = "fastdist.data.worker_process"
 _KERNELS = "fastdist.kernels.cpu.launch"
-# A thread that has been joined may be in the system's list for a moment.
+# How long others may be asleep, and be there at all, until they count as there to stay. A thread
+# that has been joined is in the system's list until it has a core to end on: for a moment, or, on a
+# busy machine, longer. It is not asleep meanwhile.
 _PATIENCE_S = 0.05
+_MOST_PATIENCE_S = 0.5
 
 
 def choose_start(given: Any) -> tuple[BaseContext, str]:
@@ -62,12 +66,35 @@ def why_not_fork() -> str | None:
     if others:
         return f"this process has other threads ({', '.join(others)})"
     end_idle_threads()
-    deadline = time.monotonic() + _PATIENCE_S
-    while (count := len(os.listdir("/proc/self/task"))) > 1 and time.monotonic() < deadline:
-        os.sched_yield()
-    if count > 1:
-        return f"libraries in this process have threads of their own ({count - 1})"
+    if count := _count_others():
+        return f"libraries in this process have threads of their own ({count})"
     return None
+
+
+def _count_others() -> int:
+    """Return how many other threads the system knows, once those that are ending have ended."""
+    now = time.monotonic()
+    asleep_until, latest = now + _PATIENCE_S, now + _MOST_PATIENCE_S
+    while states := _states_of_others():
+        now = time.monotonic()
+        if any(state != "S" for state in states.values()):
+            asleep_until = now + _PATIENCE_S
+        if now >= min(asleep_until, latest):
+            break
+        os.sched_yield()
+    return len(states)
+
+
+def _states_of_others() -> dict[int, str]:
+    """Return what the system says of each other thread: S if it is asleep, see proc(5)."""
+    states = {}
+    for thread in map(int, os.listdir("/proc/self/task")):
+        if thread != threading.get_native_id():
+            # One that has ended by now is not there.
+            with suppress(OSError), open(f"/proc/self/task/{thread}/stat", "rb") as file:
+                # A thread's name, before it, may hold parentheses, and what is no UTF-8.
+                states[thread] = chr(file.read().rpartition(b") ")[2][0])
+    return states
 
 
 def _preload() -> None:

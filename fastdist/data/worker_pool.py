@@ -22,7 +22,9 @@ from .worker_process import Epoch, Fetch, Job, Made, run
 # Workers that wait end within it. One that is still at a batch, which nobody will read, is left to
 # end by itself: worker_process gives it two seconds.
 _END_TIMEOUT_S = 0.05
-_OBITUARY_TIMEOUT_S = 2.0
+# How one ended is known when the system has said so, by way of the server that forked it: at once,
+# but on a machine that stands still.
+_OBITUARY_TIMEOUT_S = 10.0
 
 # Processes that were left to end; looked at whenever a pool begins or ends.
 _ending: list[Any] = []

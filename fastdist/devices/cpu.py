@@ -17,8 +17,9 @@ from numpy.lib.stride_tricks import as_strided
 from fastdist.core import philox
 from fastdist.core.errors import ShapeError
 from fastdist.kernels.cpu import memory
-from fastdist.kernels.cpu.halves import in_float32
+from fastdist.kernels.cpu.halves import add_many, convert_many, in_float32
 from fastdist.kernels.cpu.memory import LINES_FROM
+from fastdist.kernels.cpu.pointwise import SMALL_LIMIT
 from fastdist.kernels.cpu.repeat import repeat
 from fastdist.kernels.cpu.silence import silent
 
@@ -86,7 +87,16 @@ def compiled_draws(words: int) -> Any:
     """
     if words < philox.LARGE and "fastdist.kernels.cpu.compiler" not in sys.modules:
         return None
-    return import_module("fastdist.kernels.cpu.philox")
+    from fastdist.kernels.cpu.background import is_numpys_turn  # of threads and files: not at once
+
+    return None if is_numpys_turn(_compile_draws) else import_module(_DRAWS)
+
+
+_DRAWS = "fastdist.kernels.cpu.philox"
+
+
+def _compile_draws() -> None:
+    import_module(_DRAWS).compile_all()
 
 
 philox.Compiled.find = staticmethod(compiled_draws)
@@ -144,7 +154,10 @@ _STREAM = CpuStream()
 
 
 def _copy_into(out: np.ndarray, array: np.ndarray) -> None:
-    if out.size < _MANY or not repeat(array, out):
+    size = out.size
+    if size < SMALL_LIMIT or not (
+        convert_many(array, out) or (size >= _MANY and repeat(array, out))
+    ):
         np.copyto(out, array, casting="unsafe")
 
 
@@ -158,7 +171,8 @@ def copy_of(array: np.ndarray) -> np.ndarray:
 
 
 def _add_into(accumulator: np.ndarray, array: np.ndarray) -> None:
-    np.add(accumulator, array, accumulator)
+    if accumulator.itemsize > 2 or not add_many(array, accumulator):
+        np.add(accumulator, array, accumulator)
 
 
 # Silent about NaN and overflow, which are the caller's wish here. Functions, since they are called
@@ -214,14 +228,12 @@ class CpuBackend:
 
     def expand(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         strides = expanded_strides(array, shape)
-        if array.flags.forc:
-            # A third of as_strided's time; memory without gaps lends its buffer.
-            view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
-        else:
-            view = as_strided(array, shape, strides)
-        repeated = [n for n, s in zip(shape, strides, strict=True) if n > 1 and s == 0]
-        if repeated and view.size:
-            view.flags.writeable = False  # one place in memory stands for many elements
+        if not array.flags.forc:
+            return self.as_strided(array, shape, strides)
+        # A third of as_strided's time; memory without gaps lends its buffer.
+        view: np.ndarray = np.ndarray(shape, array.dtype, array, 0, strides)
+        if _repeats(view):
+            view.flags.writeable = False
         return view
 
     def as_strided(
@@ -233,7 +245,13 @@ class CpuBackend:
     ) -> np.ndarray:
         if offset_bytes:
             array = _starting_at(array, offset_bytes)
-        return as_strided(array, shape, strides_bytes)
+        view = as_strided(array, shape, strides_bytes)
+        if 0 not in strides_bytes or not _repeats(view):
+            return view
+        # A view of the view: what is forbidden to as_strided's own result no part of it gets back.
+        view = view[...]
+        view.flags.writeable = False
+        return view
 
     def reinterpret(self, array: np.ndarray, dtype: Any) -> np.ndarray:
         return array.view(dtype)
@@ -313,6 +331,14 @@ class _Memory:
             "typestr": base.dtype.str,
             "data": (address, not base.flags.writeable),
         }
+
+
+def _repeats(view: np.ndarray) -> bool:
+    """Return whether one place in memory stands for many elements along an axis: what is written
+    there is refused, but for one number in all of them.
+    """
+    repeated = [n for n, s in zip(view.shape, view.strides, strict=True) if s == 0 and n > 1]
+    return bool(repeated) and view.size > 0
 
 
 def _starting_at(array: np.ndarray, offset_bytes: int) -> np.ndarray:

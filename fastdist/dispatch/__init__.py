@@ -13,8 +13,8 @@ see Note [The short path] in `calls.py`, which writes it for all kinds of ops, v
 what is written into their first operand and for `out=` (`output.py`). Both paths run a `Way`
 (`way.py`, `pointwise_way.py`): the general one finds or makes it, the short one finds it by its
 operands' layouts, and goes over to the general path for all else. What a Node saves, and how a
-gradient passes it, `node_writer.py` writes, of one result or of several; what says it to both paths
-is an op's `Recording`. Whether there is anything to record, `differentiated.py` tells. What
+gradient passes it, `node_writer.py` writes, of one result or of several, as an op's `gradients` say
+it to both paths. Whether there is anything to record, `differentiated.py` tells. What
 PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
 
 What changes a tensor in place asks and records what `inplace.py` tells; without a kernel of its own
@@ -28,6 +28,6 @@ layout is *ordinary* where NumPy needs no further look; kernels for few numbers 
 Who else wants a call gets it on the general path, to which the short one sends all that is not
 plain (see Note [Calls that others take over] in core/overriding.py) and, while `modes.tracers` is
 not zero, everything. An argument's `__torch_function__` is asked first, then, in place as well,
-those who listen (`listening.py`); composites are offered by `arguments.py`. Who they are, the room
-`listeners` tells.
+those who listen; composites are offered by `arguments.py`. Who they are, the room `listeners`
+tells.
 """

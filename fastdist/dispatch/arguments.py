@@ -29,8 +29,8 @@ from .pytorch_names import event_of_function, recorded_as
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# What Python and NumPy raise at arguments of the wrong kind.
-UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning)
+# What Python and NumPy raise at arguments of the wrong kind, and where there is no memory.
+UNCLEAR = (AttributeError, TypeError, ValueError, OverflowError, KeyError, Warning, MemoryError)
 
 
 # What NumPy calls these parameters; PyTorch takes both names.
@@ -81,9 +81,10 @@ def checked(
             if (edge := found.edge) is not None and not (args and args[0] is found):
                 (edge.node if edge.__class__ is Edge else edge)._called = node  # calls are felt
             return found
-        except (*UNCLEAR, MemoryError) as error:
-            ours = _in_our_names_or_told(function, args, kwargs, error)
+        except UNCLEAR as error:
+            ours = _in_our_names(function, args, kwargs) if kwargs else None
             if ours is None:
+                explain(error, lambda: _fault_of_call(function, args, kwargs))
                 raise
         # Python refused the names, so the function has not begun to run.
         return call(*ours[0], **ours[1])
@@ -120,23 +121,6 @@ def _while_traced(
     return traced_composite(recorder, function.__name__, call, args, kwargs), args, kwargs
 
 
-def _in_our_names_or_told(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Return the arguments under other names; None where the error says what is wrong.
-
-    Raises  ArgumentError that says it, where the error does not; OutOfMemoryError
-    """
-    if isinstance(error, MemoryError):
-        raise out_of_memory(error) from error
-    ours = _in_our_names(function, args, kwargs) if kwargs else None
-    fault = None if ours is not None or is_clear(error) else _fault_of_call(function, args, kwargs)
-    if fault is not None:
-        raise ArgumentError(fault) from error
-    refuse_uncountable(error)
-    return ours
-
-
 def _in_our_names(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -169,8 +153,17 @@ def _in_our_names(
 _UNCOUNTABLE = ("array is too big", "Maximum allowed dimension", "iterator is too large")
 
 
-def refuse_uncountable(error: BaseException) -> None:
-    """Raise ShapeError in PyTorch's words if that is what NumPy says."""
+def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
+    """Raise what says in words for the user why a call failed with error, if that does not, and it
+    is known; find_fault tells which argument is of the wrong kind.
+
+    Raises  ArgumentError, OutOfMemoryError, or ShapeError in PyTorch's words
+    """
+    if isinstance(error, MemoryError):
+        raise out_of_memory(error) from error
+    fault = None if _is_clear(error) else find_fault()
+    if fault is not None:
+        raise ArgumentError(fault) from error
     if isinstance(error, ValueError) and str(error).startswith(_UNCOUNTABLE):
         raise ShapeError(
             f"Storage size calculation overflowed: the result has more bytes than memory can have "
@@ -178,7 +171,7 @@ def refuse_uncountable(error: BaseException) -> None:
         ) from error
 
 
-def is_clear(error: BaseException) -> bool:
+def _is_clear(error: BaseException) -> bool:
     """Return whether a `raise` of fastdist's own made the error, with words for the user."""
     if isinstance(error, FastdistError):
         return True

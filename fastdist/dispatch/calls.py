@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..core.device import CPU
 from ..core.errors import out_of_memory
@@ -14,8 +14,8 @@ from ..kernels.cpu.silence import define_silent
 from ..tensor.constants import NUMBERS, constant
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, empty_shell
-from .memory import may_overlap
-from .node_writer import NodeWriter, Recording
+from ..tensor.writable import may_overlap
+from .node_writer import NodeWriter, RecordedOp
 from .op import PLAIN, Op, recoded
 from .pointwise_form import PointwiseForm
 from .pointwise_way import find_way
@@ -78,77 +78,192 @@ NAMES: Final[dict[str, Any]] = {
 _OFF: Final = "(_modes.grad_off and not _tls.grad)"
 
 
-class Call(NamedTuple):
-    """What a short path is written from: names and expressions of the text, plain data.
+class ShortPath:
+    """The text of an op's short path, of which each path returns.
 
-    `target` is the tensor that the result is written into, the first operand or `out`; empty where
-    the result is new. `op` is what the text calls the op. `general` is the statement that takes the
-    general path, `unusual` are more conditions for it than those on the tensors. `given` is what
-    the Way's function takes, `key` what a Way is found by beside the layouts. `constants` are the
-    lines that make tensors of numbers among the operands, `numbers` those that do so of the op's
-    own, and `number` is what a Node saves of one, `{}`. `usual` are the conditions that all
-    attributes are at their defaults, None where one has none. `more` results come after the first;
-    a result that is `seen` is a view, which `_see` makes. `finding` makes the Way for a layout that
-    is new to the op.
+    `general` is the statement that takes the general path. `target` is the tensor that the result
+    is written into, the first operand or `out`; empty where the result is new. `more` results come
+    after the first. `called` is what the text calls the op.
     """
 
-    tensors: tuple[str, ...]
-    general: str
-    given: tuple[str, ...]
-    recording: Recording | None
-    optional: frozenset[str] = frozenset()
-    constants: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
-    unusual: tuple[str, ...] = ()
-    key: tuple[str, ...] = ()
-    usual: tuple[str, ...] | None = ()
-    more: int = 0
-    seen: bool = False
-    number: str = ""
-    finding: str = "_NO_WAY"
-    op: str = "_op"
-    target: str = ""
+    def __init__(
+        self,
+        op: PointwiseForm | StructuredForm,
+        general: str,
+        target: str = "",
+        more: int = 0,
+        called: str = "_op",
+    ) -> None:
+        self.op, self.general, self.target, self.called = op, general, target, called
+        self.found = ["out", *[f"_r{i}" for i in range(more)]]
+        self.recorded: RecordedOp = op
+        # What a Way is found by beside the layouts, and the conditions that it is the usual one.
+        self.key, self.usual = list[str](), list[str]()
+        self.constants, self.numbers = list[str](), list[str]()
+        if isinstance(op, PointwiseForm):
+            self.recorded = op.whole
+            self.given = [name for name in op.body_names if name in op.run_body.used]
+            self.constants, self.numbers = _constants(op, target), _numbers(op, general)
+        else:
+            self.given = list(op.tensors)
+            self.key = [*op.attributes, *[f"{name}.__class__" for name in op.attributes]]
+            self.usual = [f"{name} is _default_{name}" for name in op.attributes]
 
+    def lines(self) -> list[str]:
+        """Return it as the lines of a function."""
+        op, general, more = self.op, self.general, self.found[1:]
+        given = self._of_each("{}.__class__ not in _PLAIN")
+        lines = []
+        if self.constants and self.target == op.tensors[0]:
+            lines, given = [f"if {given[0]}: {general}"], given[1:]
+        strange = " or ".join(given + ["out.__class__ not in _PLAIN"] * (self.target == "out"))
+        if self.constants:
+            lines += [f"if {strange}:", *_deeper([*self.constants, f"if {strange}: {general}"])]
+        else:
+            lines.append(f"if {strange}: {general}")
+        lines += self.numbers
+        if self.target:
+            return [*lines, f"if _modes.special: {general}", *self._writing()]
+        concerned = " or ".join(["_modes.tracers", *self._of_each("{}.extra is not None")])
+        lines += [
+            f"if _modes.special and ({concerned}): {general}",
+            *self._looking_up(),
+            "_run = _way.run",
+            f"if _run is None: {general}",
+        ]
+        result = f"_run({', '.join(self._arrays())})"
+        if op.kind == "view":
+            lines.append(f"out = _see({result}, _way.facts, _way.steps, {op.tensors[0]})")
+            return [*lines, *self._recording()]
+        if not more:
+            lines += ["out = _shell()", *_made(f"out.array = {result}")]
+        else:
+            lines += _made(f"{', '.join(f'_a{n}' for n in self.found)} = {result}")
+            lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _way.more")
+            lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in self.found]
+        lines += ["out.facts = _way.facts", "out.extra = out._storage = None"]
+        for name in more:
+            lines.append(f"{name}.facts = _l{name}")
+            lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
+        return [*lines, *self._recording()]
 
-def lines_of(call: Call) -> list[str]:
-    """Return the short path as the lines of a function, of which each path returns."""
-    given = _of_each(call, "{}.__class__ not in _PLAIN")
-    extras = _of_each(call, "{}.extra is not None")
-    lines = []
-    if call.constants and call.target == call.tensors[0]:
-        lines, given = [f"if {given[0]}: {call.general}"], given[1:]
-    strange = " or ".join([*given, *call.unusual])
-    if call.constants:
-        lines += [f"if {strange}:", *_deeper(call.constants)]
-        lines.append(f"    if {strange}: {call.general}")
-    else:
-        lines.append(f"if {strange}: {call.general}")
-    lines += call.numbers
-    if call.target:
-        return [*lines, f"if _modes.special: {call.general}", *_writing(call)]
-    concerned = " or ".join(["_modes.tracers", *extras])
-    found = ["out", *[f"_r{i}" for i in range(call.more)]]
-    lines += [
-        f"if _modes.special and ({concerned}): {call.general}",
-        *_looking_up(call),
-        "_run = _way.run",
-        f"if _run is None: {call.general}",
-    ]
-    result, more = f"_run({', '.join(call.given)})", found[1:]
-    if call.seen:
-        lines.append(f"out = _see({result}, _way.facts, _way.steps, {call.tensors[0]})")
-        return [*lines, *_recording(call, found)]
-    if not more:
-        lines += ["out = _shell()", *_made(f"out.array = {result}")]
-    else:
-        lines += _made(f"{', '.join(f'_a{n}' for n in found)} = {result}")
-        lines.append(f"{''.join(f'_l{n}, ' for n in more)} = _way.more")
-        lines += [f"{name} = _shell(); {name}.array = _a{name}" for name in found]
-    lines += ["out.facts = _way.facts", "out.extra = out._storage = None"]
-    for name in more:
-        lines.append(f"{name}.facts = _l{name}")
-        lines.append(f"{name}.extra = {name}._storage = {name}.edge = None")
-    return [*lines, *_recording(call, found)]
+    def _arrays(self) -> list[str]:
+        """Return what the Way's function takes."""
+        tensors, optional = self.op.tensors, self.op.optional
+        return [
+            f"None if {name} is None else {name}.array"
+            if name in optional
+            else f"{name}.array"
+            if name in tensors
+            else f"_{name}.array"
+            for name in self.given
+        ]
+
+    def _of_each(self, condition: str, *, but: str = "") -> list[str]:
+        """Return a condition on a tensor `{}` for each one, which holds for none that is not
+        given.
+        """
+        return [
+            f"({name} is not None and {condition.format(name)})"
+            if name in self.op.optional
+            else condition.format(name)
+            for name in self.op.tensors
+            if name != but
+        ]
+
+    def _writing(self) -> list[str]:
+        """Return the lines that write into the target, if no gradient asks for a Node, and return
+        it.
+
+        Note    no Way knows whether views of one tensor overlap, so each call looks
+        """
+        target = self.target
+        edges = [f"{target}.edge is not None", *self._of_each("{}.edge is not None", but=target)]
+        refused = ["out.facts is not _way.facts"] if target == "out" else []
+        # No memory of a device's is read-only.
+        refused.append(f"(_way.facts.device is _CPU and not {target}.array.flags.writeable)")
+        shared = (
+            f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
+            f" and _overlap({{0}}.array, {target}.array))"
+        )
+        refused += self._of_each(shared, but=target)
+        if target == "out" and True in self.op.out.memory:
+            refused += self._of_each("{} is out")
+        return [
+            f"if not {_OFF} and ({' or '.join(edges)}",
+            f"    or ({target}.extra is not None and {target}.extra.base is not None",
+            f"        and {target}.extra.base.edge is not None)): {self.general}",
+            *self._looking_up(),
+            f"_write = _way.{'write' if target == 'out' else 'change'}",
+            f"if _write is None or {' or '.join(refused)}: {self.general}",
+            f"_write({', '.join([*self._arrays(), f'{target}.array'])})",
+            f"_s = {target}._storage",
+            f"if _s is None: _s = storage_of({target})",
+            "_s.bump()",
+            f"return {target}",
+        ]
+
+    def _looking_up(self) -> list[str]:
+        """Return the lines that find the Way. That of one layout for all, with the attributes at
+        their defaults, is found in half of the time.
+        """
+        op, (first, *others) = self.op, self.op.tensors
+        layouts = [
+            f"None if {name} is None else {name}.facts" if name in op.optional else f"{name}.facts"
+            for name in others
+        ]
+        lines = [f"_layout = {first}.facts"]
+        get = [
+            f"_way = _layout.plans.get(({', '.join([self.called, *layouts, *self.key])}), _NO_WAY)"
+        ]
+        if self.key:
+            # A list among the attributes is no key.
+            get = [f"try: {get[0]}", "except TypeError: _way = _NO_WAY"]
+        finding = "_NO_WAY"
+        if isinstance(op, PointwiseForm):
+            finding = f"_find({self.called}, _layout)"
+        elif op.kind == "view" or op.defaults is None or op.optional:
+            return [*lines, *get]
+        one = [f"try: _way = _layout.ways[{self.called}]", f"except KeyError: _way = {finding}"]
+        usual = " and ".join([*(f"{layout} is _layout" for layout in layouts), *self.usual])
+        if not usual:
+            return [*lines, *one]
+        return [*lines, f"if {usual}:", *_deeper(one), "else:", *_deeper(get)]
+
+    def _recording(self) -> list[str]:
+        """Return the lines that give the first result an edge, and return."""
+        op, results = self.recorded, ", ".join(self.found)
+        if not op.may_record:
+            return ["out.edge = None", f"return {results}"]
+        lines, unrecorded = [], []
+        for i, (name, gradient) in enumerate(zip(op.tensors, op.gradients, strict=True)):
+            if gradient is None:
+                lines.append(f"_e{i} = None")
+                continue
+            none_if = f"None if {name} is None else " if name in op.optional else ""
+            lines.append(f"_e{i} = {none_if}{name}.edge")
+            unrecorded.append(f"_e{i} is None")
+        nothing = " and ".join(unrecorded)
+        writer = NodeWriter(op)
+        if "others" in writer.results:
+            lines.append(f"others = ({''.join(f'{name}, ' for name in self.found[1:])})")
+        unwanted = f"not (_records := _way.records) or {_OFF}"
+        # The op with its numbers at their defaults saves none: no gradient asks for them.
+        number = "_{}.array" if self.numbers else "None"
+        return [
+            *lines,
+            f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
+            "    out.edge = None",
+            f"    return {results}",
+            "out.edge = _node = _Node()",
+            "_node.seq = _next()",
+            f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(op.tensors)))})",
+            "_node.hooks = None",
+            "_node.facts = _way.facts",
+            "if _records is not True: _records(_node)",
+            *writer.save_lines("_node", number),
+            f"return {results}",
+        ]
 
 
 def _made(line: str) -> list[str]:
@@ -159,107 +274,8 @@ def _made(line: str) -> list[str]:
     ]
 
 
-def _of_each(call: Call, condition: str, *, but: str = "") -> list[str]:
-    """Return a condition on a tensor `{}` for each one, which holds for none that is not given."""
-    return [
-        f"({name} is not None and {condition.format(name)})"
-        if name in call.optional
-        else condition.format(name)
-        for name in call.tensors
-        if name != but
-    ]
-
-
-def _writing(call: Call) -> list[str]:
-    """Return the lines that write into the target, if no gradient asks for a Node, and return it.
-
-    Note    no Way knows whether views of one tensor overlap, so each call looks
-    """
-    target = call.target
-    edges = [f"{target}.edge is not None", *_of_each(call, "{}.edge is not None", but=target)]
-    refused = ["out.facts is not _way.facts"] if target == "out" else []
-    # No memory of a device's is read-only.
-    refused.append(f"(_way.facts.device is _CPU and not {target}.array.flags.writeable)")
-    shared = (
-        f"({{0}}._storage is {target}._storage is not None and {{0}} is not {target}"
-        f" and _overlap({{0}}.array, {target}.array))"
-    )
-    refused += _of_each(call, shared, but=target)
-    return [
-        f"if not {_OFF} and ({' or '.join(edges)}",
-        f"    or ({target}.extra is not None and {target}.extra.base is not None",
-        f"        and {target}.extra.base.edge is not None)): {call.general}",
-        *_looking_up(call),
-        f"_write = _way.{'write' if target == 'out' else 'change'}",
-        f"if _write is None or {' or '.join(refused)}: {call.general}",
-        f"_write({', '.join([*call.given, f'{target}.array'])})",
-        f"_s = {target}._storage",
-        f"if _s is None: _s = storage_of({target})",
-        "_s.bump()",
-        f"return {target}",
-    ]
-
-
-def _looking_up(call: Call) -> list[str]:
-    """Return the lines that find the Way. That of one layout for all, with the attributes at their
-    defaults, is found in half of the time.
-    """
-    lines, others = [f"_layout = {call.tensors[0]}.facts"], call.tensors[1:]
-    layouts = [
-        f"None if {name} is None else {name}.facts" if name in call.optional else f"{name}.facts"
-        for name in others
-    ]
-    key = ", ".join([call.op, *layouts, *call.key])
-    get = [f"_way = _layout.plans.get(({key}), _NO_WAY)"]
-    if call.key:
-        # A list among the attributes is no key.
-        get = [f"try: {get[0]}", "except TypeError: _way = _NO_WAY"]
-    if call.usual is None or call.optional:
-        return [*lines, *get]
-    one = [f"try: _way = _layout.ways[{call.op}]", f"except KeyError: _way = {call.finding}"]
-    usual = " and ".join([*(f"{layout} is _layout" for layout in layouts), *call.usual])
-    if not usual:
-        return [*lines, *one]
-    return [*lines, f"if {usual}:", *_deeper(one), "else:", *_deeper(get)]
-
-
 def _deeper(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
-
-
-def _recording(call: Call, found: Sequence[str]) -> list[str]:
-    """Return the lines that give the first result an edge, and return."""
-    results = ", ".join(found)
-    if call.recording is None:
-        return ["out.edge = None", f"return {results}"]
-    lines, unrecorded = [], []
-    pairs = zip(call.tensors, call.recording.gradients, strict=True)
-    for i, (name, gradient) in enumerate(pairs):
-        if gradient is None:
-            lines.append(f"_e{i} = None")
-            continue
-        none_if = f"None if {name} is None else " if name in call.optional else ""
-        lines.append(f"_e{i} = {none_if}{name}.edge")
-        unrecorded.append(f"_e{i} is None")
-    nothing = " and ".join(unrecorded)
-    writer = NodeWriter(call.recording)
-    if "others" in writer.results:
-        lines.append(f"others = ({''.join(f'{name}, ' for name in found[1:])})")
-    unwanted = f"not (_records := _way.records) or {_OFF}"
-    return [
-        *lines,
-        f"if {f'({nothing})' if len(unrecorded) > 1 else nothing} or {unwanted}:",
-        "    out.edge = None",
-        f"    return {results}",
-        "out.edge = _node = _Node()",
-        "_node.seq = _next()",
-        f"_node.edges = ({''.join(f'_e{i}, ' for i in range(len(call.tensors)))})",
-        "_node.hooks = None",
-        "_node.facts = _way.facts",
-        "if _records is not True: _records(_node)",
-        *writer.save_lines("_node", call.number),
-        f"return {results}",
-    ]
 
 
 def operator_call(
@@ -271,7 +287,7 @@ def operator_call(
     `order` is another one of its parameters: of `1 - x`, Python tells x first.
     """
     text = f"def {op.name}({', '.join(order or (*op.tensors, *op.attributes))}):\n"
-    names = {**NAMES, "_op": op, "_general": general, "_Node": _node_class_of(op)}
+    names = {**NAMES, "_op": op, "_general": general, "_Node": op.may_record and op.node_class}
     lines = _short_path(op, _going(op, "None"))
     made: Callable[..., Any] = define_silent(_indented(text, lines), op.name, names)
     return made
@@ -292,7 +308,7 @@ def write_short_path(
     if called is not op:
         lines = _short_path(op, tail.strip(), op.tensors[0])
     else:
-        known["_Node"] = _node_class_of(op)
+        known["_Node"] = op.may_record and op.node_class
         lines = _short_path(op, tail.strip(), more=more)
         if op.has_out:
             into = lambda: _short_path(op, _going(op, "out"), "out", more)  # noqa: E731
@@ -324,55 +340,21 @@ def _made_later(
     return first
 
 
-def _node_class_of(op: PointwiseForm | StructuredForm) -> Any:
-    return op.node_class if op.may_record else None
-
-
 def _short_path(
     op: PointwiseForm | StructuredForm, general: str, target: str = "", more: int = 0
 ) -> list[str]:
-    if isinstance(op, PointwiseForm):
-        return _forms(op, general, target)
-    return _structured_lines(op, more, general, target)
-
-
-def _forms(op: PointwiseForm, general: str, target: str) -> list[str]:
-    """Return the short paths of op: with its numbers at their defaults, and of any others."""
+    """Return the lines of the short path of op; of one with numbers those of two, the first with
+    the numbers at their defaults.
+    """
+    usual = getattr(op, "usual", None)
     # A refusal may speak of the op's numbers, which no short path looks at.
-    looks = bool(op.attributes) and op.looks_at_operands
-    lines = [general] if looks else _pointwise_lines(op, general, target=target)
-    if op.usual is None or op.usual is op:
+    looks = isinstance(op, PointwiseForm) and bool(op.attributes) and op.looks_at_operands
+    lines = [general] if looks else ShortPath(op, general, target, more).lines()
+    if usual is None or usual is op:
         return lines
-    usual = _pointwise_lines(op.usual, general, op="_usual", target=target)
-    defaults = " and ".join(f"{name} is _default_{name}" for name in op.number_names)
-    return [f"if {defaults}:", *_deeper(usual), *lines]
-
-
-def _pointwise_lines(
-    form: PointwiseForm, general: str, *, op: str = "_op", target: str = ""
-) -> list[str]:
-    used = form.run_body.used
-    given = [
-        f"{name}.array" if name in form.tensors else f"_{name}.array"
-        for name in form.body_names
-        if name in used
-    ]
-    return lines_of(
-        Call(
-            form.tensors,
-            general,
-            tuple(given),
-            form.recording if form.may_record and not target else None,
-            constants=tuple(_constants(form, target)),
-            numbers=tuple(_numbers(form, general)),
-            unusual=("out.__class__ not in _PLAIN",) if target == "out" else (),
-            # The op with its numbers at their defaults saves none: no gradient asks for them.
-            number="_{}.array" if form.number_names else "None",
-            finding=f"_find({op}, _layout)",
-            op=op,
-            target=target,
-        )
-    )
+    defaults = " and ".join(f"{name} is _default_{name}" for name in op.attributes)
+    of_usual = ShortPath(usual, general, target, called="_usual").lines()
+    return [f"if {defaults}:", *_deeper(of_usual), *lines]
 
 
 def _indented(head: str, lines: Sequence[str]) -> str:
@@ -394,41 +376,23 @@ def _constants(op: PointwiseForm, target: str) -> list[str]:
         is_plain = "" if like == target else f" and {like}.__class__ in _PLAIN"
         lines += [
             f"if {name}.__class__ in _NUMBERS{is_plain}:",
-            f"    {name} = _constant({name}, {like})",
+            f"    {name} = _constant({name}, {like}{_exact(op, name)})",
         ]
     return lines
+
+
+def _exact(op: PointwiseForm, name: str) -> str:
+    return ", True" if name in op.exact_names else ""
 
 
 def _numbers(op: PointwiseForm, refused: str) -> list[str]:
     like = next(name for name in op.tensors if name not in CONDITIONS)
     lines = []
     for name in op.number_names:
+        made = f"_constant({name}, {like}{_exact(op, name)})"
         lines += [
-            f"_{name} = _constant({name}, {like}) if {name}.__class__ in _NUMBERS else None",
+            f"_{name} = None",
+            f"if {name}.__class__ in _NUMBERS: _{name} = {made}",
             f"if _{name}.__class__ is not _Tensor: {refused}",
         ]
     return lines
-
-
-def _structured_lines(op: StructuredForm, more: int, general: str, target: str) -> list[str]:
-    arrays = [
-        f"None if {name} is None else {name}.array" if name in op.optional else f"{name}.array"
-        for name in op.tensors
-    ]
-    is_view = op.kind == "view"
-    usual = [f"{name} is _default_{name}" for name in op.attributes]
-    return lines_of(
-        Call(
-            op.tensors,
-            general,
-            tuple(arrays),
-            op.recording if op.may_record and not target else None,
-            optional=op.optional,
-            unusual=("out.__class__ not in _PLAIN",) if target else (),
-            key=(*op.attributes, *[f"{name}.__class__" for name in op.attributes]),
-            usual=None if is_view or op.defaults is None else tuple(usual),
-            more=more,
-            seen=is_view,
-            target=target,
-        )
-    )

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from ..core.overriding import NOT_TAKEN, offer
 from ..listeners.autocast import casting
 from .arguments import checked
-from .declaration import require_word
-from .op import OUT_WORDS, Op
+from .declaration import OutRule, homes_of
+from .op import Op
 from .output import with_out_parameter, written_parts
 from .pytorch_names import node_named
 
@@ -23,20 +23,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Composite(NamedTuple):
-    """One function of the table.
-
-    `function`: `fastdist.<name>`; `method`: `Tensor.<name>`, the tensor being the first argument;
-    `inplace`: there is also `Tensor.<name>_`; `functional`: `fastdist.nn.functional.<name>`;
-    `room`: it is `fastdist.<room>.<name>` alone, as in `linalg`, and stands so in the table, too
-    """
+    """One function of the table, and where users find it, in words of HOMES."""
 
     name: str
     call: Callable[..., Any]
-    function: bool
-    method: bool
-    inplace: bool
-    functional: bool
-    room: str = ""
+    homes: frozenset[str]
 
 
 COMPOSITES: dict[str, Composite] = {}
@@ -45,66 +36,57 @@ COMPOSITES: dict[str, Composite] = {}
 def composite(
     *,
     name: str | None = None,
-    function: bool = True,
-    method: bool = True,
-    inplace: bool = False,
-    functional: bool = False,
-    linalg: bool = False,
-    fft: bool = False,
-    takes_out: bool | str = False,
+    homes: str = "function method",
+    out: str = "",
+    memory: str = "anywhere",
     early: bool = True,
     known_as: str | None = None,
     node: str = "",
     of_one: Op | None = None,
 ) -> Callable[[F], F]:
     """Put the decorated function into the table of composites; it takes the place of an op of its
-    name.
+    name. What is found in `linalg` or `fft` has that in front of its name.
 
+    A word of OUT_WORDS as `out` gives it an `out=`, into which its result is written, or a tuple of
+    them: see OutRule;
     early=False leaves arguments of the wrong kind to its ops, where a look at each would be felt;
-    takes_out=True gives it an `out=`, into which its result is written, or a tuple of them, and so
-    does a word of OUT_WORDS, which says of which dtype that may be: "same" if none does;
     of_one is the op that it is of a tensor alone: the other arguments are not looked at then;
     known_as and node say what PyTorch calls it: see pytorch_names.py
     """
 
     def declare(call: F) -> F:
         known = name or call.__name__
-        room = "linalg" if linalg else "fft" if fft else ""
-        if room:
-            known = f"{room}.{known}"
+        found_in = homes_of(known, homes)
+        if found_in & {"fft", "linalg"}:
+            known = f"{homes}.{known}"
         assert known not in COMPOSITES, f"{known} is declared twice"
-        word = known if known_as is None else known_as
         made = checked(
             call,
             casting(known),
             early=early,
-            known_as=word,
+            known_as=known if known_as is None else known_as,
             node=node_named(node),
             of_one=None if of_one is None else of_one.public,
         )
-        if takes_out:
-            said = takes_out if isinstance(takes_out, str) else "kind" if fft else "same"
-            require_word(f"{known}: takes_out=", said, OUT_WORDS)
-            made = _with_out(known, made, said)
-        only = not room
-        COMPOSITES[known] = Composite(
-            known, made, function and only, method and only, inplace, functional, room
-        )
+        if out:
+            made = _with_out(OutRule(known, out, memory), made)
+        COMPOSITES[known] = Composite(known, made, found_in)
         return made
 
     return declare
 
 
-def _with_out(name: str, call: F, word: str) -> F:
-    """Return call with an `out=`, of which a word of OUT_WORDS says what it takes."""
+def _with_out(rule: OutRule, call: F) -> F:
+    """Return call with an `out=`."""
 
     @wraps(call)
     def public(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if out is not None:
-            found = offer(public, args, {**kwargs, "out": out})
-            if found is not NOT_TAKEN:
-                return found
-        return written_parts(name, out, call(*args, **kwargs), (*args, *kwargs.values()), word)
+        if out is None:
+            return call(*args, **kwargs)
+        found = offer(public, args, {**kwargs, "out": out})
+        if found is not NOT_TAKEN:
+            return found
+        return written_parts(rule, out, call(*args, **kwargs), (*args, *kwargs.values()))
 
     public.__signature__ = with_out_parameter(call)  # type: ignore[attr-defined]
     call.offered_as = public  # type: ignore[attr-defined]

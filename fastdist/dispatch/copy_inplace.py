@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from ..core.device import CPU
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
+from ..graph.fit_gradients import cast_array, reduce_recorded, zeros_of
 from ..graph.modes import modes
 from ..graph.node import Node, node_of
 from ..graph.recording import begin_node
+from ..graph.unresolved import Unresolved, resolved, written
 from ..listeners.batched_tensor import Batched, level_of
 from ..listeners.batching import change_batch
 from ..listeners.offering import nobody_takes
@@ -28,8 +30,8 @@ from ..tensor.broadcast import broadcast_shapes, sum_array_to
 from ..tensor.constants import placed, require_held
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, from_users_array, layout_of, wrap
-from .gradients import cast_array, reduce_recorded
+from ..tensor.tensor import Tensor, from_array, from_users_array
+from ..tensor.writable import each_place_once, may_overlap, require_apart, shares_memory
 from .inplace import (
     may_write_at_once,
     require_may_change,
@@ -39,10 +41,12 @@ from .inplace import (
     will_record,
 )
 from .kinds import ArgumentError
-from .memory import each_place_once, require_apart, shares_memory
 from .op import OPS, PLAIN
 from .pytorch_names import node_named
 from .tangents import carry, fitted, zeros_like
+
+# What help() says of an in-place twin.
+TWIN_TOLD: Final = "In-place version of {}: writes the result into this tensor and returns it."
 
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -84,15 +88,24 @@ def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
 def _taken_over(
     method: Callable[..., Any], operands: tuple[Any, ...], more: dict[str, Any] | None = None
 ) -> Any:
-    """Return what a batch, or who takes calls over, makes of an in-place method; NOT_TAKEN where
-    neither is there.
+    """Return what a batch, who takes calls over, or a view that is not resolved, makes of an
+    in-place method; NOT_TAKEN where none is there.
     """
     if modes.tracers and level_of(operands):
         # A number of each call's own has an axis in the batch, which fill_ would not take.
         many = method is fill_ and isinstance(operands[1], Tensor)
         return change_batch(copy_ if many else method, operands)
     if (modes.tracers and mode_is_open()) or not nobody_takes(operands[1:]):
-        return offer(method, operands, more or {})
+        found = offer(method, operands, more or {})
+        if found is not NOT_TAKEN:
+            return found
+    if operands[0].__class__ is Unresolved:
+        recorder = listener() if modes.tracers else None
+        if recorder is not None:
+            return traced(recorder, method.__name__, method, operands)
+        target, *others = operands
+        require_apart(target.value, others)
+        return written(target, lambda numbers: method(numbers, *others, **(more or {})))
     return NOT_TAKEN
 
 
@@ -108,16 +121,14 @@ def _overwrite(
         return traced(recorder, written.__name__, written, (self, src))  # type: ignore[no-any-return]
     if self.facts.is_sparse or is_sparse(src):
         return meet_sparse("copy_" if isinstance(src, Tensor) else "fill_", (self, src))  # type: ignore[no-any-return]
+    src = resolved(src)
     require_may_change(self, writing=room is self.array)
     require_apart(self, (src,))
     layout = self.facts
     if not isinstance(src, Tensor):
         src = _number(src, layout)
-    if broadcast_shapes("copy_", [src.facts.shape, layout.shape]) != layout.shape:
-        raise ShapeError(
-            f"output with shape {list(layout.shape)} doesn't match the broadcast shape "
-            f"{list(broadcast_shapes('copy_', [src.facts.shape, layout.shape]))}"
-        )
+    met = broadcast_shapes("copy_", [src.facts.shape, layout.shape])
+    require_room("copy_", self, met, layout.dtype)
     recording = will_record((self, src), layout)
     _write(self, src, room, non_blocking=non_blocking)
     storage_of(self).bump()
@@ -139,23 +150,18 @@ def _tangent_of_copy(layout: Layout, _: Any, tangents: Any, outs: Any) -> tuple[
 def _number(value: Any, layout: Layout) -> Tensor:
     if isinstance(value, np.ndarray):
         return from_users_array(value)
-    array = placed(value, layout.dtype)
-    return wrap(array, layout_of(array))
+    return from_array(placed(value, layout.dtype))
 
 
 def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> None:
-    array, where, from_ = src.array, target.facts.device, src.facts.device
+    array, own, where, from_ = src.array, target.array, target.facts.device, src.facts.device
     if from_ is not where:
         source = backend_of(from_.type)
         if non_blocking and where is CPU and source.into_host(room, array):
             return
         held = source.to_numpy(array)
         array = backend_of(where.type).from_numpy(held, where.index, non_blocking=non_blocking)
-    elif (
-        isinstance(array, np.ndarray)
-        and array is not target.array
-        and np.may_share_memory(array, target.array)
-    ):
+    elif array.__class__ is np.ndarray and array is not own and may_overlap(array, own):
         array = array.copy()
     backend_of(where.type).copy_into(room, array)
 
@@ -163,27 +169,16 @@ def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> Non
 class CopyBackwards(Node):
     """A tensor that was written over: nothing for its old value, all for the source."""
 
-    __slots__ = ("is_result", "source")
+    __slots__ = ("source",)
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
         begin_node(self, (target.edge, src.edge), target.facts)
         self.source = src.facts
-        self.is_result = False  # whether the source is what an op made of the target
-
-    def name_of_call(self) -> str | None:
-        """Return what it is called, None for as its class."""
-        if self.is_result and self.edges[1] is not None:
-            return node_of(self.edges[1]).name()  # type: ignore[no-any-return]
-        return super().name_of_call()
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return zeros, and g as the source needs it."""
-        layout, source = self.facts, self.source
-        nothing = passed = None
-        if self.edges[0] is not None:
-            backend = backend_of(layout.device.type)
-            nothing = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-            backend.copy_into(nothing, np.zeros((), layout.dtype.numpy))
+        layout, source, passed = self.facts, self.source, None
+        nothing = None if self.edges[0] is None else zeros_of(layout)
         if self.edges[1] is not None:
             target = Layout.of(layout.dtype, layout.device, source.shape)
             passed = cast_array(sum_array_to(g, target), layout, source)
@@ -209,6 +204,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     found = _taken_over(fill_, (self, value))
     if found is not NOT_TAKEN:
         return found  # type: ignore[no-any-return]
+    if not isinstance(self, Tensor):
+        raise TypeError(
+            f"fill_(): argument 'input' (position 1) must be Tensor, not {type(self).__name__}"
+        )
     if isinstance(value, Tensor) and value.facts.shape:
         raise ShapeError(
             "fill_ only supports 0-dimension value tensor but got tensor with "
@@ -216,8 +215,10 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         )
     if self.facts.dtype.is_half and not isinstance(value, Tensor | np.ndarray):
         require_held(value, self.facts.dtype)  # `x[0] = value` rounds to inf, as in PyTorch
-    called = "FillBackward3" if isinstance(value, Tensor) else "FillBackward2"
-    return _overwrite(self, value, each_place_once(self.array, self.facts), called=called)
+    if isinstance(value, Tensor):
+        return _overwrite(self, value, self.array, called="FillBackward3")
+    room = each_place_once(self.array, self.facts)
+    return _overwrite(self, value, room, called="FillBackward2")
 
 
 def zero_(self: Tensor) -> Tensor:
@@ -247,8 +248,8 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
         if not isinstance(self, Tensor):
             fault = f"must be Tensor, not {type(self).__name__}"
             raise ArgumentError(f"{name}_(): argument 'input' (position 1) {fault}")
-        if isinstance(self, Batched):
-            before = OPS["clone"].public(self)  # copy_ asks whether the batch may be changed
+        if isinstance(self, Batched | Unresolved):
+            before = OPS["clone"].public(self)  # copy_ asks whether it may be changed
         else:
             require_may_change(self)
             require_apart(self, (*args, *kwargs.values()))
@@ -258,16 +259,17 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
             raise TypeError(f"{name}_(): unsupported arguments")
         return overwrite(f"{name}_", self, result)
 
-    told = "In-place version of {}: writes the result into this tensor and returns it."
-    return dressed_as_twin(inplace, name, function, told)
+    return dressed_as_twin(inplace, name, function, TWIN_TOLD)
 
 
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write what an op made of target over it, and return it; name is that of the in-place op."""
     require_room(name, target, result.facts.shape, result.facts.dtype)
     copy_(target, result)
-    if target.edge.__class__ is CopyBackwards:
-        target.edge.is_result = True
+    node = target.edge
+    if node.__class__ is CopyBackwards and node.edges[1] is not None:
+        of_result = node_of(node.edges[1])
+        node._called = of_result.name_of_call() or type(of_result).__name__
     return target
 
 

@@ -9,11 +9,43 @@ from __future__ import annotations
 import builtins
 import inspect
 import typing
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from ..core.errors import DeclarationError
 from ..tensor.tensor import Tensor
+
+# Where users find an op, or a function that is made of ops.
+HOMES: Final = {
+    "function": "fastdist.NAME",
+    "method": "Tensor.NAME",
+    "inplace": "Tensor.NAME_, which writes the result over the tensor",
+    "functional": "fastdist.nn.functional.NAME",
+    "activation": "fastdist.nn.functional.NAME, which takes inplace= behind its numbers",
+    "activation_": "fastdist.nn.functional.NAME_, its in-place twin",
+    "fft": "fastdist.fft.NAME",
+    "linalg": "fastdist.linalg.NAME",
+    "special": "fastdist.special.NAME",
+    "nowhere": "it is a part of others",
+}
+# Of which dtype an `out=` may be: see Note [Casting into out] in output.py.
+OUT_WORDS: Final = {
+    "same": "an out= is of the result's dtype",
+    "cast": "the result is cast into an out= of any dtype",
+    "kept": "as cast, but a result of the operand's dtype is not",
+    "truth": "as same, but numbers of uint8 may tell the truth, too",
+    "kind": "the result is cast into an out= of its kind, complex or real",
+}
+# Where in memory an `out=` may lie: see Note [Memory of out] in output.py. For the first operand
+# and the others: None is anywhere, False exactly where it lies or apart from it, True apart alone.
+MEMORY_WORDS: Final[dict[str, tuple[bool | None, bool | None]]] = {
+    "anywhere": (None, None),
+    "apart": (False, False),
+    "apart from first": (False, None),
+    "outside": (True, True),
+    "outside of first": (True, False),
+    "outside of others": (False, True),
+}
 
 _TENSORS = ("Tensor", "Tensor | None")
 _BUILTIN = frozenset(vars(builtins))
@@ -32,9 +64,8 @@ def require_word(what: str, word: str, known: Iterable[str]) -> None:
     raise DeclarationError(f"{what} is {word!r}, expected one of {listed}{hint}")
 
 
-def require_parameters(what: str, function: Callable[..., Any], known: Iterable[str]) -> None:
+def require_parameters(what: str, function: Callable[..., Any], known: Sequence[str]) -> None:
     """Raise DeclarationError if function takes what nobody gives it."""
-    known = list(known)
     for name in parameter_names(function):
         require_word(f"{what}: the name of a parameter", name, known)
 
@@ -93,3 +124,19 @@ def _speaks_of_tensors(meant: Any) -> bool:
     if isinstance(meant, type) and issubclass(meant, Tensor):
         return True
     return any(_speaks_of_tensors(part) for part in typing.get_args(meant))
+
+
+def homes_of(name: str, text: str) -> frozenset[str]:
+    """Return the words of HOMES in what a declaration says of its homes."""
+    for word in text.split():
+        require_word(f"{name}: a word of homes=", word, HOMES)
+    return frozenset(text.split()) - {"nowhere"}
+
+
+class OutRule:
+    """What an `out=` of a function may be: words of OUT_WORDS and MEMORY_WORDS."""
+
+    def __init__(self, name: str, dtype: str = "same", memory: str = "anywhere") -> None:
+        require_word(f"{name}: out=", dtype, OUT_WORDS)
+        require_word(f"{name}: memory=", memory, MEMORY_WORDS)
+        self.name, self.dtype, self.memory = name, dtype, MEMORY_WORDS[memory]

@@ -8,6 +8,7 @@ the place of g, the jvp the tangent, so the two cannot disagree.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +22,6 @@ from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, Op
-
-_ONE, _MINUS_ONE = (1, 1.0), (-1, -1.0)
 
 # The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
 # reaches the leaves.
@@ -47,17 +46,12 @@ def gradient_of(body: Body) -> Body:
     names = body.names
     if "g" in body.used:
         return body
-    tree = body.tree
-    g = Name("g")
-    if isinstance(tree, Literal) and tree.value in _ONE:
-        return Body.of(g, names)
-    if isinstance(tree, Literal) and tree.value in _MINUS_ONE:
-        return Body.of(Call("neg", (g,)), names)
+    tree, g = body.tree, Name("g")
     if isinstance(tree, Call) and tree.primitive == "reciprocal":
         return Body.of(Call("div", (g, tree.args[0])), names)
     if isinstance(tree, Call) and tree.primitive == "neg":
         return Body.of(Call("neg", (Call("mul", (g, tree.args[0])),)), names)
-    return Body.of(Call("mul", (g, tree)), names)
+    return Body.of(_simplified(Call("mul", (g, tree))), names)
 
 
 def adjoint_of(body: Body) -> Body:
@@ -129,17 +123,23 @@ def _call(primitive: str, *args: Any) -> Any:
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:
             # As a tensor, since the short path of an op begins with one.
-            args = (constant(args[0], args[1]), args[1])
+            exact = op.tensors[0] in getattr(op, "exact_names", ())
+            args = (constant(args[0], args[1], exact), args[1])
         only = getattr(op, "tensors_only", ())
         if only:
             given = zip(op.tensors, args, strict=True)
             args = tuple([_as_tensor(arg, args) if name in only else arg for name, arg in given])
         return op.public(*(_with_integers(op, args) if op.attributes else args))
+    return _of_numbers(primitive, len(args))(*[np.asarray(arg, np.float64) for arg in args]).item()
+
+
+@functools.cache
+def _of_numbers(primitive: str, count: int) -> Callable[..., Any]:
     from ..kernels.cpu.pointwise import kernel_for
 
-    names = [f"x{i}" for i in range(len(args))]
+    names = [f"x{i}" for i in range(count)]
     body = scalar.parse(f"{primitive}({', '.join(names)})", names)
-    return kernel_for(body).small(*[np.asarray(arg, np.float64) for arg in args]).item()
+    return kernel_for(body).small  # type: ignore[no-any-return]
 
 
 def refusing(name: str, by: str) -> Callable[..., Any]:
@@ -162,7 +162,7 @@ def refusing(name: str, by: str) -> Callable[..., Any]:
 
 def _with_integers(op: Op, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return args with integers where op takes such: a Node keeps them in the dtype of tensors."""
-    given = zip(op.parameters, args, strict=False)  # the last ones have defaults
+    given = zip(op.parameters.values(), args, strict=False)  # the last ones have defaults
     return tuple([int(arg) if one.annotation == "int" else arg for one, arg in given])
 
 
@@ -171,8 +171,9 @@ def _as_tensor(arg: Any, beside: tuple[Any, ...]) -> Any:
     if isinstance(arg, Tensor):
         return arg
     like = next(one for one in beside if isinstance(one, Tensor))
-    made = constant(arg, like) if arg.__class__ in NUMBERS else arg
     dtype = like.facts.dtype
+    is_made = arg.__class__ in NUMBERS and not dtype.is_half
+    made = constant(arg, like) if is_made else arg
     return made if isinstance(made, Tensor) else from_array(as_operand(arg, dtype))
 
 
@@ -181,11 +182,9 @@ def _without_bool(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
     A loss takes a target of bool, the difference in its derivative does not.
     """
-    dtypes = [arg.facts.dtype for arg in args if isinstance(arg, Tensor)]
-    floating = next((dtype for dtype in dtypes if dtype.is_floating_point), None)
+    dtypes = [arg.facts.dtype if isinstance(arg, Tensor) else None for arg in args]
+    floating = next((dtype for dtype in dtypes if dtype and dtype.is_floating_point), None)
     if bool_ not in dtypes or floating is None:
         return args
-    cast = OPS["cast"].public
-    are_bool = [isinstance(arg, Tensor) and arg.facts.dtype is bool_ for arg in args]
-    pairs = zip(args, are_bool, strict=True)
-    return tuple([cast(arg, floating) if is_bool else arg for arg, is_bool in pairs])
+    cast, pairs = OPS["cast"].public, zip(args, dtypes, strict=True)
+    return tuple([cast(arg, floating) if dtype is bool_ else arg for arg, dtype in pairs])

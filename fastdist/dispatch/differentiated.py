@@ -27,9 +27,9 @@ def is_recorded(operands: Iterable[Any]) -> bool:
 
 def has_tangents(operands: Iterable[Any]) -> bool:
     """Return whether what is computed of operands carries tangents."""
-    if not modes.special:
-        return False
-    return bool(levels_of([of_all_calls(o) for o in operands if isinstance(o, Tensor)]))
+    return modes.special > 0 and bool(
+        levels_of([of_all_calls(o) for o in operands if isinstance(o, Tensor)])
+    )
 
 
 def is_differentiated(*operands: Any) -> bool:

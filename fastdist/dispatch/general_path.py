@@ -11,29 +11,40 @@ from ..core.overriding import NOT_TAKEN
 from ..graph.accumulate_grad import extra_of
 from ..graph.modes import modes
 from ..graph.node import Node
+from ..graph.unresolved import Unresolved, resolved
+from ..listeners.autocast import cast_operands
+from ..listeners.batched_tensor import levels
+from ..listeners.batching import offer_batch
 from ..listeners.sparse_rules import meet_sparse
+from ..listeners.timing import to_be_timed, told
+from ..listeners.tracing import listener, shown_as, traced
 from ..tensor.tensor import Tensor, from_users_array, wrap
-from .differentiated import is_recorded
-from .listening import heard
-from .op import Given, Op
+from .differentiated import has_tangents, is_recorded
+from .node_writer import RecordedOp
+from .op import OPS, Given, Op
 from .output import write_out, written_at_once
-from .tangents import levels_of
-from .way import Way, arrays_of, run_silently
+from .way import Way, are_keys, arrays_of, run_silently
 
 
-class GeneralPath(Op):
+class GeneralPath(RecordedOp):
     """An op as it runs: `general` is the five steps, of which a kind of op says what differs.
 
     What runs is a Way; its `values` are the operands, and behind them the op's numbers as tensors
-    where the kernel takes these.
+    where the kernel takes these. `resolves` says that it reads its operands' numbers, and no more.
     """
+
+    resolves = True
 
     def general(self, operands: Given, attributes: Given, out: Any = None) -> Any:
         """Check, offer to who listens, run, record a Node, carry tangents."""
         if out is not None:
             attributes = self.as_out_asks(out, operands, attributes)
         if modes.tracers:
-            found, operands = heard(self, operands, attributes, out)
+            found, operands = _heard(self, operands, attributes, out)
+            if found is not NOT_TAKEN:
+                return found
+        elif not attributes and out is None and Unresolved in map(type, operands):
+            found = self._of_resolved(operands)
             if found is not NOT_TAKEN:
                 return found
         given, operands = operands, self.accepted(operands)
@@ -45,21 +56,36 @@ class GeneralPath(Op):
         of_others = self.of_other_ops(operands, attributes)
         if of_others is not None:
             found = of_others(*operands)
-            return found if out is None else write_out(self, out, found, operands)
+            return found if out is None else write_out(self.out, out, found, operands)
         way, values = self.prepared(operands, attributes, self)
         if out is None:
             return self.made(way, values)
-        if written_at_once(way, out, values):
+        if written_at_once(self.out, way, out, values):
             return out
-        return write_out(self, out, _run(way, values)[0], operands)
+        return write_out(self.out, out, _run(way, values)[0], operands)
+
+    def _of_resolved(self, operands: Given) -> Any:
+        """Return what the public function gives of the numbers of views that are not resolved: its
+        short path may take these. NOT_TAKEN where more is to be asked.
+        """
+        # Where an operator or a call at defaults runs a form of its own, it is of that op.
+        op: Any = OPS.get(self.name)
+        is_public = self.resolves and (op is self or getattr(op, "usual", None) is self)
+        if is_public and all(isinstance(o, Tensor | int | float | complex) for o in operands):
+            return op.public(*map(resolved, operands))
+        return NOT_TAKEN
 
     def as_out_asks(self, out: Any, operands: Given, attributes: Given) -> Given:
         """Return the attributes of a call that writes into out."""
         return attributes
 
     def accepted(self, operands: Given) -> Given:
-        """Return operands as the op takes them, NotImplemented in the place of what it does not."""
-        return tuple([as_operand_of(operand) for operand in operands])
+        """Return operands as the op takes them, NotImplemented in the place of what it does not: an
+        op that is of more than numbers takes a first that is not resolved as it is.
+        """
+        if self.resolves or operands[0].__class__ is not Unresolved:
+            return tuple([as_operand_of(operand) for operand in operands])
+        return (operands[0], *map(as_operand_of, operands[1:]))
 
     def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what makes the result of operands with other ops, where the op has no kernel for
@@ -79,7 +105,7 @@ class GeneralPath(Op):
     def made(self, way: Way, values: Given) -> Any:
         """Return the result, or a tuple of them, recorded and with tangents."""
         results = _run(way, values)
-        special = modes.special and bool(levels_of(values))
+        special = has_tangents(values)
         if special:
             for result in results if self.several else results[:1]:
                 extra_of(result)  # a Node that saves its output finds the tangents there
@@ -89,7 +115,7 @@ class GeneralPath(Op):
         return results[0] if len(results) == 1 else results
 
     def record(
-        self: Any,  # one of the forms, which say whether and how
+        self,
         results: Sequence[Tensor],
         values: Given,
         way: Way,
@@ -101,16 +127,39 @@ class GeneralPath(Op):
         if attach is None and not (self.may_record and way.records and is_recorded(values)):
             return
         count = len(self.tensors)
-        edges = self.node_class.edges_of(values[:count])
+        pairs = zip(values[:count], self.node_class.of.gradients, strict=True)
+        edges = tuple([v.edge if one and isinstance(v, Tensor) else None for v, one in pairs])
         if attach is None and all(edge is None for edge in edges):
             return
         numbers: list[Any] = [number.array for number in values[count:]]
-        numbers += [None] * (len(self.recording.numbers) - len(numbers))
+        numbers += [None] * (len(self.node_class.of.number_names) - len(numbers))
         self.node_class().record(way, edges, values[:count], numbers, results, attach)
 
     def carry_tangents(self, results: Sequence[Tensor], values: Given, way: Way) -> None:
         """Give results the tangents that follow from those of the operands."""
         raise NotImplementedError(self.name)
+
+
+def _heard(op: GeneralPath, operands: Given, attributes: Given, out: Any) -> tuple[Any, Given]:
+    """Return what who listens makes of a call of op, NOT_TAKEN where the call is to run, and its
+    operands as autocast has them: in this order a batch of calls, a profile, autocast, which casts
+    the operands, and a recorder, which live in the room `listeners`.
+
+    Note    called where modes.tracers is not zero; who takes a call comes back with it, once
+    """
+    if levels.depth:
+        batch = offer_batch(op, operands, attributes, out)
+        if batch is not NOT_TAKEN:
+            return batch, operands
+    if to_be_timed(op):
+        event, given = op.event(operands, attributes), (operands, attributes, out)
+        return told(event, op.general, given, op=op, entering=op), operands
+    operands = cast_operands(op.name, operands)
+    recorder = listener()
+    if recorder is None or (op.kind == "structured" and not are_keys(attributes)):
+        return NOT_TAKEN, operands
+    shown = shown_as(recorder, op, operands, attributes)
+    return traced(recorder, shown, op.general, (operands, attributes, out)), operands
 
 
 def _run(way: Way, values: Given) -> tuple[Tensor, ...]:
@@ -124,6 +173,8 @@ def _run(way: Way, values: Given) -> tuple[Tensor, ...]:
 def as_operand_of(value: Any) -> Any:
     """Return a tensor or a number that stands for value; NotImplemented where no op takes it."""
     if isinstance(value, Tensor):
+        if value.__class__ is Unresolved:
+            return value.resolved()
         # What is sparse no kernel takes: see sparse_rules.py.
         return NotImplemented if value.facts.is_sparse else value
     if isinstance(value, bool | int | float | complex):

@@ -13,14 +13,15 @@ from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
+from ..graph.unpacking import SavedView
 from ..tensor.layout import Layout, Shape
+from ..tensor.memory import room_as
 from ..tensor.promotion import can_cast
-from ..tensor.tensor import Tensor, layout_of
-from .differentiated import is_recorded
-from .memory import each_place_once, may_write, require_writable
+from ..tensor.tensor import Tensor, layout_of, wrap
+from ..tensor.writable import each_place_once, may_write, require_writable
+from .differentiated import is_differentiated, is_recorded
 from .op import OPS, PLAIN
-from .saved import SavedView
-from .tangents import levels_of, value_before, view_of
+from .tangents import value_before, view_of
 from .view import replay, replay_array
 
 # Note [In-place on views]
@@ -41,25 +42,24 @@ def require_may_change(target: Tensor, *, writing: bool = True) -> None:
         require_writable(target)
     if not tls.grad:
         return
-    if target.edge is not None and target.edge.is_accumulate:
+    edge, extra = target.edge, target.extra
+    of_base = None if extra is None or extra.base is None else extra.base.edge
+    if edge is not None and edge.is_accumulate and edge is not of_base:
         raise GraphError(
             "a leaf Variable that requires grad is being used in an in-place operation. "
             "Wrap the change in no_grad(), or work on a clone()."
         )
-    extra = target.extra
-    if extra is None or extra.base is None:
+    if extra is None or of_base is None:
         return
-    base = extra.base
-    if base.edge is not None and base.edge.is_accumulate:
+    if of_base.is_accumulate:
         raise GraphError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation. "
             "Wrap the change in no_grad(), or work on a clone()."
         )
-    if base.edge is not None and extra.made_in_no_grad:
+    if extra.made_in_no_grad:
         raise GraphError(
             "A view was created in no_grad mode and is being modified inplace with grad mode "
-            "enabled. "
-            "Make the view and the change both inside no_grad(), or both outside."
+            "enabled. Make the view and the change both inside no_grad(), or both outside."
         )
 
 
@@ -106,10 +106,16 @@ def value_of(target: Tensor, others: Sequence[Any]) -> Tensor:
     """Return target as it is now: a copy where its Node may keep it, for the memory is about to be
     written over.
     """
-    special = modes.special and bool(levels_of((target, *others)))
-    if not special and not will_record((target, *others), target.facts):
+    if not is_differentiated(target, *others):
         return target
-    return value_before(target)
+    before, extra = value_before(target), target.extra
+    base = None if extra is None else extra.base
+    if extra is not None and base is not None and base.edge is not None:
+        # As the Node of a view that was changed: what views lie between hears of no gradient, and
+        # none is lost that as_strided takes from places which these do not see.
+        assert extra.replay is not None, "a view knows how it is made of its base"
+        before.edge = replay(base, extra.replay).edge
+    return before
 
 
 def set_history(target: Tensor, node: Node) -> None:
@@ -190,7 +196,10 @@ class CopySlices(Node):
         """
         layout = self.facts
         backend = backend_of(layout.device.type)
-        result = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
+        if self._lies_its_own_way():
+            result = room_as(layout)
+        else:
+            result = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
         backend.copy_into(result, g)
         part = replay_array(result, layout.device, self.steps)
         inner = backend.empty(tuple(part.shape), part.dtype, layout.device.index)
@@ -207,6 +216,9 @@ class CopySlices(Node):
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the same as Tensors."""
         result = OPS["packed"].public(g)
+        if self._lies_its_own_way():
+            packed, result = result, wrap(room_as(self.facts), self.facts)
+            result.copy_(packed)
         part = view_of(result, self.steps)
         first, *others = self.function.apply_recorded(OPS["clone"].public(part), keep)
         if first is None or each_place_once(part.array, part.facts) is not part.array:
@@ -214,6 +226,15 @@ class CopySlices(Node):
         else:
             part.copy_(first)
         return (result, *others)
+
+    def _lies_its_own_way(self) -> bool:
+        """Return whether as_strided would see other elements of what lies in C order than of the
+        base: it lies otherwise, each element in a place of its own.
+        """
+        layout = self.facts
+        return not layout.contiguous and all(
+            step > 0 or n < 2 for n, step in zip(layout.shape, layout.strides, strict=True)
+        )
 
     def release(self) -> None:
         """Forget what was saved."""

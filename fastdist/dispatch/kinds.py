@@ -47,50 +47,37 @@ def require_kinds(
 
     Raises  ArgumentError for one of the wrong kind
     """
+    signature = inspect.signature(function)
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError:
         return args, kwargs  # Python's own error says it, or the names are NumPy's
-    parameters = _parameters_of(function)
-    if _require_fits(function.__name__, parameters, bound.arguments):
+    if require_fits(function.__name__, signature.parameters, bound.arguments):
         fitted.add(classes)
         return args, kwargs
     return bound.args, bound.kwargs
 
 
-def require_attributes(
-    op: str,
-    parameters: Sequence[inspect.Parameter],
-    names: Sequence[str],
-    attributes: tuple[Any, ...],
-    fitted: set[Any],
-) -> tuple[Any, ...]:
-    """Do the same for the attributes of an op."""
-    known = {parameter.name: parameter for parameter in parameters}
-    given = dict(zip(names, attributes, strict=True))
-    if _require_fits(op, known, given):
-        fitted.add(tuple(map(type, attributes)))
-    return tuple(given.values())
-
-
 def require_tensors(
     op: str,
-    parameters: Sequence[inspect.Parameter],
+    parameters: Mapping[str, inspect.Parameter],
     names: Sequence[str],
     operands: Sequence[Any],
 ) -> None:
     """Raise ArgumentError for a number in the place of a tensor."""
     for name, operand in zip(names, operands, strict=True):
         if operand is not None and not isinstance(operand, Tensor):
-            known = {parameter.name: parameter for parameter in parameters}
             fault = _fault_of(operand, ("Tensor",), by_class=True)
-            raise ArgumentError(_told(op, known, name, str(fault)))
+            raise ArgumentError(_told(op, parameters, name, str(fault)))
 
 
-def _require_fits(
+def require_fits(
     name: str, parameters: Mapping[str, inspect.Parameter], given: dict[str, Any]
 ) -> bool:
-    """Return whether the classes say that all fits; make numbers in given of stand-ins for them."""
+    """Return whether the classes say that all fits; make numbers in given of stand-ins for them.
+
+    Raises  ArgumentError for a value of the wrong kind
+    """
     settled = True
     for parameter, value, wanted in _values(parameters, given):
         if value is parameters[parameter].default:
@@ -103,11 +90,6 @@ def _require_fits(
             if parameters[parameter].kind is not inspect.Parameter.VAR_POSITIONAL:
                 given[parameter] = value.item()
     return settled
-
-
-@lru_cache(maxsize=1024)
-def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(function).parameters
 
 
 def _values(

@@ -11,22 +11,22 @@ a loop over names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, Final, NamedTuple
 
-import numpy as np
-
+from ..graph.fit_gradients import cast_array, reduce_recorded
 from ..graph.modes import modes
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
+from ..graph.unpacking import unpack_input, unpack_output
 from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
-from ..tensor.tensor import Tensor, layout_of, wrap
-from .gradients import cast_array, reduce_recorded
+from ..tensor.tensor import Tensor, layout_near, wrap
+from .op import Op
 from .piecewise import beside_inputs
 from .pytorch_names import node_named
-from .saved import unpack_input, unpack_output
 from .way import Way
 
 
@@ -46,36 +46,42 @@ class Gradient(NamedTuple):
     may_be_g: bool = False
 
 
-class Recording(NamedTuple):
-    """All that a Node class says of its op: plain data.
+class RecordedOp(Op):
+    """An op of which calls may be recorded: all that its Node class is written of.
 
-    `gradients` has None for an input without; `numbers` are saved as raw arrays with each call,
-    `attributes` stand in the Way. `derivatives` returns the Tensor expressions by the inputs. Of an
-    op that is `several`, each result has a gradient. What is `piecewise` has slopes in steps: see
-    piecewise.py.
+    Its numbers are saved as raw arrays with each call, all other attributes stand in the Way.
+    `fresh` promises that what makes a gradient returns neither g, or a view of it, nor anything
+    saved. What is `piecewise` has slopes in steps: see piecewise.py.
     """
 
-    name: str
-    node_name: str
-    tensors: tuple[str, ...]
-    attributes: tuple[str, ...]
-    numbers: tuple[str, ...]
-    gradients: tuple[Gradient | None, ...]
-    derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]]
+    number_names: tuple[str, ...] = ()
+    may_record = False  # whether a gradient may flow through it
     fresh: bool
-    several: bool = False
-    optional: frozenset[str] = frozenset()
-    tell_node: Callable[[Any], str] | None = None
-    piecewise: bool = False
+    piecewise: bool
+
+    @cached_property
+    def gradients(self) -> tuple[Gradient | None, ...]:
+        """How the gradients by the inputs are made, and of what; None for an input without."""
+        raise NotImplementedError(self.name)
+
+    def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
+        """Return the Tensor expressions by the inputs that hold on way."""
+        raise NotImplementedError(self.name)
+
+    @cached_property
+    def node_class(self) -> type[OpNode]:
+        """The Node class that records this op, made at its first recorded call."""
+        return _node_class(self)
 
 
 class OpNode(Node):
     """Base of the generated Nodes."""
 
     __slots__ = ("way",)
-    of: Recording
+    of: RecordedOp  # or one whose Nodes are written alike
     kept: ClassVar[tuple[str, ...]]  # what it has slots for
     way: Way | None  # None once released
+    told_by: Way  # the same for ever, of an op whose Nodes are named by what they hold
 
     def name_of_call(self) -> str | None:
         """Return what it is called, None for as its class."""
@@ -85,19 +91,15 @@ class OpNode(Node):
     def has_number(self, name: str) -> bool:
         """Return whether a number stood in the place of a tensor; once released, or where no
         gradient asks for it, whether it may have been.
+
+        Note    of an op that names its Nodes
         """
         saved = getattr(self, name, None)
         if saved is not None:
             return number_of(saved) is not None
         i = self.of.tensors.index(name)
-        layout = None if self.way is None else self.way.layouts[i]
+        layout = self.told_by.layouts[i]
         return self.edges[i] is None and (layout is None or not layout.shape)
-
-    @classmethod
-    def edges_of(cls, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the edges of the operands by which there is a gradient."""
-        pairs = zip(operands, cls.of.gradients, strict=True)
-        return tuple([o.edge if one and isinstance(o, Tensor) else None for o, one in pairs])
 
     def record(
         self,
@@ -150,63 +152,57 @@ class OpNode(Node):
         else:
             given = _wrapped(g, self.facts)
         found = self.apply_recorded(given, keep)
-        return tuple(
-            [
-                None if t is None else _on(t, layout)
-                for t, layout in zip(found, way.layouts, strict=True)
-            ]
-        )
+        pairs: Any = zip(found, way.layouts, strict=True)
+        return tuple([None if t is None else cast_array(t.array, t.facts, at) for t, at in pairs])
 
 
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
     """Return a raw gradient of a tensor of layout as a Tensor."""
-    if g is None:
-        return None
-    if (
-        layout.contiguous
-        and g.__class__ is np.ndarray
-        and g.flags.c_contiguous
-        and g.dtype is layout.dtype.numpy
-        and g.shape == layout.shape
-    ):
-        return wrap(g, layout)
-    return wrap(g, layout_of(g, layout.device))
+    return None if g is None else wrap(g, layout_near(g, layout))
 
 
-def _on(tensor: Tensor, layout: Any) -> Any:
-    if tensor.facts.device is layout.device:
-        return tensor.array
-    return cast_array(tensor.array, tensor.facts, layout)
+# Note [One Node class for a name]
+# Users tell Nodes by their class, so ops that PyTorch records under one name share one where their
+# Nodes are written alike: gelu's two, divisions that round, copies. Where what they save differs,
+# as sub saves nothing and tanhshrink its input, each Node would have to tell which it is of: these
+# are two classes of one name.
+_CLASSES: dict[Any, type[OpNode]] = {}
 
 
-def node_class(of: Recording) -> type[OpNode]:
-    """Return the Node class of an op."""
+def _node_class(of: RecordedOp) -> type[OpNode]:
+    """Return the Node class of an op, or of one whose Nodes are written alike."""
     writer = NodeWriter(of)
     versions = [f"{one}_version" for one in writer.saved]
     slots = (*writer.saved, *versions, *writer.numbers, *writer.results)
     slots += ("num_outputs",) if of.several else ()
+    slots += ("told_by",) if of.tell_node else ()
     source = (
         f"class {of.node_name}(OpNode):\n    __slots__ = {slots!r}\n"
         f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
     )
-    names: dict[str, Any] = {
-        "__name__": None,  # see fastdist/kernels/cpu/silence.py
-        "OpNode": OpNode,
-        "storage_of": storage_of,
-        "_released": raise_released,
-        "_changed": raise_changed,
-        "_unpack_input": unpack_input,
-        "_unpack_output": unpack_output,
-        "_reduced": reduce_recorded,
-        "_beside_inputs": beside_inputs,
-    }
-    for i, tensor in enumerate(of.tensors):
-        names[f"_maker{i}"] = (of.node_name, i, f"the vjp of {of.name} by {tensor}")
+    # A gradient that is g itself is also held by whoever gave it.
+    fresh = of.fresh and not any(one is not None and one.may_be_g for one in of.gradients)
+    found = _CLASSES.get((source, fresh, of.tell_node))
+    if found is not None:
+        return found
+    names = dict(_NAMES)
     exec(compile(source, f"<fastdist Node of {of.name}>", "exec"), names)
     made: type[OpNode] = names[of.node_name]
-    made.of, made.fresh, made.kept = of, of.fresh, slots
-    made.__module__ = "fastdist.graph"
-    return made
+    made.of, made.fresh, made.kept, made.__module__ = of, fresh, slots, "fastdist.graph"
+    return _CLASSES.setdefault((source, fresh, of.tell_node), made)
+
+
+_NAMES: Final[dict[str, Any]] = {
+    "__name__": None,  # see fastdist/kernels/cpu/silence.py
+    "OpNode": OpNode,
+    "storage_of": storage_of,
+    "_released": raise_released,
+    "_changed": raise_changed,
+    "_unpack_input": unpack_input,
+    "_unpack_output": unpack_output,
+    "_reduced": reduce_recorded,
+    "_beside_inputs": beside_inputs,
+}
 
 
 class NodeWriter:
@@ -214,12 +210,12 @@ class NodeWriter:
     `out`, `others` (the results after it) and `outs` (all) one does, `numbers` those of the op's.
     """
 
-    def __init__(self, of: Recording) -> None:
+    def __init__(self, of: RecordedOp) -> None:
         self.of = of
         self.needed = [frozenset[str]() if one is None else one.asks for one in of.gradients]
         asked = set().union(*self.needed)
         self.saved = [name for name in of.tensors if name in asked]
-        self.numbers = [name for name in of.numbers if name in asked]
+        self.numbers = [name for name in of.number_names if name in asked]
         self.results = [name for name in ("out", "others", "outs") if name in asked]
         self.edges = f"{''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges"
         self.held = [*self.saved, *self.results]
@@ -248,7 +244,7 @@ class NodeWriter:
         """Return the statements that save, with the edges in _e0, _e1 ...; for the text of a call
         as well, which has them inline. `number` says what is saved of a number `{}`.
         """
-        lines = [f"{node}.way = _way"]
+        lines = [f"{node}.way = {f'{node}.told_by = ' if self.of.tell_node else ''}_way"]
         for name in self.saved:
             keep = [
                 f"{node}.{name} = {name}; _s = {name}._storage",
@@ -279,7 +275,7 @@ class NodeWriter:
         lines = [parts[name] for name in self.results if name in parts]
         lines += ["self.num_outputs = len(outs)"] if self.of.several else []
         lines += self.save_lines("self", "{}")
-        given = ", ".join([*self.of.tensors, *self.of.numbers])
+        given = ", ".join([*self.of.tensors, *self.of.number_names])
         return _method(f"save(self, _way, {given}, outs)", [self.edges, *lines])
 
     def _begin(self) -> list[str]:
@@ -311,40 +307,45 @@ class NodeWriter:
             ]
         if "others" in self.results:
             lines.append("others = [_one.array for _one in others]")
-        if any(one is not None and "wanted" in one.takes for one in self.of.gradients):
-            lines.append(self._says_wanted())
-        for i, one in enumerate(self.of.gradients):
-            if one is not None and one.together[:1] == (self.of.tensors[i],):
-                some = self._wanting_any(one.together)
-                found = f"_gradients[{i}]({', '.join(one.takes)}) if {some} else None"
-                lines.append(f"_all{i} = {found}")
-        results = "".join(f"{self._raw_gradient(i)}, " for i in range(len(self.needed)))
-        lines.append(f"_found = ({results})")
+        lines += self._gradients(recorded=False)
         if self.held:
             holds = self._holds("{}")
             unless = f"not keep and ({holds})" if holds else "not keep"
             lines.append(f"if {unless}: {self._forget()}")
         return _method("apply(self, g, keep)", [*lines, "return _found"])
 
-    def _raw_gradient(self, i: int) -> str:
-        one = self.of.gradients[i]
-        if one is None:
-            return "None"
-        found = f"_gradients[{i}]({', '.join(one.takes)})"
-        if one.together:
-            found = self._of_together(i, one)
-        if one.may_be_g:
-            found = f"(g if _gradients[{i}] is None else {found})"
-        return found if len(self.needed) == 1 else f"{found} if _e{i} is not None else None"
-
-    def _says_wanted(self) -> str:
-        wanted = "".join(f"_e{i} is not None, " for i in range(len(self.of.tensors)))
-        return f"wanted = ({wanted})"
-
-    def _of_together(self, i: int, one: Gradient) -> str:
-        """Return what of the gradients that are made together is the i-th input's."""
-        tensors, together = self.of.tensors, one.together
-        return f"_all{tensors.index(together[0])}[{together.index(tensors[i])}]"
+    def _gradients(self, *, recorded: bool) -> list[str]:
+        """Return the lines that make the gradients that are asked for, as Tensors if recorded; one
+        call of the first input's function makes those that are made together.
+        """
+        tensors, gradients = self.of.tensors, self.of.gradients
+        by = "_by" if recorded else "_gradients"
+        given = [None if one is None else one.needs if recorded else one.takes for one in gradients]
+        lines, results = [], ""
+        if any(names is not None and "wanted" in names for names in given):
+            lines.append(f"wanted = ({''.join(f'_e{i} is not None, ' for i in range(len(given)))})")
+        for i, (one, names) in enumerate(zip(gradients, given, strict=True)):
+            if one is None or names is None:
+                results += "None, "
+                continue
+            found = f"{by}[{i}]({', '.join(names)})"
+            if one.together:
+                first = tensors.index(one.together[0])
+                if i == first:
+                    some = self._wanting_any(one.together)
+                    lines.append(f"_all{i} = {found} if {some} else None")
+                found = f"_all{first}[{one.together.index(tensors[i])}]"
+            if recorded:
+                found = f"_reduced({found}, {tensors[i]}_layout, (_way.op, {i}))"
+                if self.of.piecewise:
+                    found = f"_beside_inputs({found}, g, self.edges, _way.layouts)"
+            elif one.may_be_g:
+                found = f"(g if _gradients[{i}] is None else {found})"
+            # That of a single input is asked for, or there would be no Node.
+            results += (
+                f"{found}, " if len(given) == 1 else f"{found} if _e{i} is not None else None, "
+            )
+        return [*lines, f"_found = ({results})"]
 
     def apply_recorded(self) -> str:
         """Return the method on Tensors."""
@@ -353,9 +354,9 @@ class NodeWriter:
         lines = [
             *self._begin(),
             f"{layouts}= _way.layouts",
-            "_by = (_way.derivatives or self.of.derivatives)()",
+            "_by = _way.op.gradient_makers(_way)",
         ]
-        if asked.intersection(of.attributes):
+        if not of.number_names and asked.intersection(of.attributes):
             lines.append(f"{''.join(f'{name}, ' for name in of.attributes)}= _way.attributes")
         for name in self.saved:
             given = f"self, {name}, self.{name}_version, _e{of.tensors.index(name)}"
@@ -371,24 +372,7 @@ class NodeWriter:
             lines.append("grads = tuple(g)")
         if "plan" in asked:
             lines.append("plan = _way.plan")
-        if "wanted" in asked:
-            lines.append(self._says_wanted())
-        results = ""
-        for i, (name, gradient) in enumerate(zip(of.tensors, of.gradients, strict=True)):
-            if gradient is None:
-                results += "None, "
-                continue
-            found = f"_by[{i}]({', '.join(gradient.needs)})"
-            if gradient.together:
-                if name == gradient.together[0]:
-                    some = self._wanting_any(gradient.together)
-                    lines.append(f"_all{i} = {found} if {some} else None")
-                found = self._of_together(i, gradient)
-            found = f"_reduced({found}, {name}_layout, _maker{i})"
-            if of.piecewise:
-                found = f"_beside_inputs({found}, g, self.edges, _way.layouts)"
-            results += f"{found} if _e{i} is not None else None, "
-        lines += [f"_found = ({results})", "if not keep: self.release()", "return _found"]
+        lines += [*self._gradients(recorded=True), "if not keep: self.release()", "return _found"]
         return _method("apply_recorded(self, g, keep)", lines)
 
     def _holds(self, of: str) -> str:

@@ -4,45 +4,36 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import CodeType
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError, out_of_memory
+from ..core.errors import DeviceError
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
 from ..listeners.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
-from .arguments import NUMPY_NAMES, UNCLEAR, is_clear, refuse_uncountable
-from .declaration import defaults_of, is_tensor, parameter_names, require_word
-from .kinds import ArgumentError, find_fault, require_attributes
+from .arguments import NUMPY_NAMES, UNCLEAR, explain
+from .declaration import OutRule, defaults_of, homes_of, is_tensor, parameter_names
+from .kinds import find_fault, require_fits
 from .pytorch_names import event_named, node_named, without_formula
 
 PLAIN = frozenset({Tensor, Parameter})
-# Where users find an op, which says so in words of these.
-HOMES: Final = {
-    "function": "fastdist.NAME",
-    "method": "Tensor.NAME",
-    "inplace": "Tensor.NAME_, which writes the result over the tensor",
-    "functional": "fastdist.nn.functional.NAME",
-    "activation": "fastdist.nn.functional.NAME, which takes inplace= behind its numbers",
-    "activation_": "fastdist.nn.functional.NAME_, its in-place twin",
-    "special": "fastdist.special.NAME",
-    "nowhere": "the op is a part of others",
-}
-
-
-# Of which dtype an `out=` may be.
-OUT_WORDS: Final = {
-    "same": "an out= is of the result's dtype",
-    "cast": "the result is cast into an out= of any dtype",
-    "truth": "as same, but numbers of uint8 may tell the truth, too",
-    "kind": "the result is cast into an out= of its kind, complex or real",
-}
 # Operands, or attributes, of a call.
 Given = tuple[Any, ...]
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+def registering(attribute: str) -> Callable[[Any, Rule], Rule]:
+    """Return the method of ops that keeps the function that it decorates, as this attribute."""
+
+    def register(op: Any, function: Rule) -> Rule:
+        setattr(op, attribute, function)
+        return function
+
+    return register
 
 
 class Op:
@@ -51,8 +42,9 @@ class Op:
     `tensors` are the names of parameters annotated with the text `Tensor` (or `Tensor | None`); all
     others are attributes, handed on as they are. `general` takes (operands, attributes, out) and
     returns the result; a kind of op provides it. `known_as` and `node` are PyTorch's words for
-    what it does, see pytorch_names.py; `out` says of which dtype an `out=` may be. `homes` says
-    where users find it, in words of HOMES; where it says nothing, those of its kind hold.
+    what it does, see pytorch_names.py; `out` and `memory` say what an `out=` may be, see OutRule.
+    `homes` says where users find it, in words of HOMES; where it says nothing, those of its kind
+    hold.
     """
 
     kind = "op"
@@ -66,12 +58,11 @@ class Op:
         node: str = "",
         homes: str | None = None,
         out: str = "same",
+        memory: str = "anywhere",
     ) -> None:
         self.name = function.__name__
         if homes is not None:
-            for word in homes.split():
-                require_word(f"{self.name}: a word of homes=", word, HOMES)
-            self.homes = frozenset(homes.split()) - {"nowhere"}
+            self.homes = homes_of(self.name, homes)
         self.known_as = known_as or self.name
         self.node = node or self.known_as
         # What say it of a call's event and of a Node where it differs from call to call.
@@ -84,13 +75,10 @@ class Op:
         self.returns = str(annotations.get("return"))
         self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
         self.has_out = True
-        require_word(f"{self.name}: out=", out, OUT_WORDS)
-        self.out = out
+        self.out = OutRule(self.name, out, memory)
         # The function that users call for this op, if that is not its public one: as that it is
         # offered to who takes calls over.
         self.offered_as: Callable[..., Any] | None = None
-        # Whether an out= has to be of the result's dtype, as PyTorch's copies of one operand ask.
-        self.keeps_dtype = False
         # The classes of attributes that fitted: see Note [Classes that fitted] in kinds.py.
         self.fitted: set[Any] = set()
         # How it runs on a batch: a word of the declaration's, or what `batches` registered.
@@ -114,15 +102,13 @@ class Op:
         """What `grad_fn` shows."""
         return node_named(self.node)
 
-    def names_event(self, function: Callable[[Any, Any], str]) -> Callable[[Any, Any], str]:
-        """Register what the op is known as in a profile, of operands and attributes."""
-        self.tell_event = function
-        return function
-
-    def names_node(self, function: Callable[[Any], str]) -> Callable[[Any], str]:
-        """Register what the op is known as in a graph, of its Node."""
-        self.tell_node = function
-        return function
+    # What the op is known as in a profile, of operands and attributes.
+    names_event = registering("tell_event")
+    # What it is known as in a graph, of its Node.
+    names_node = registering("tell_node")
+    # How it runs on a batch: a function of (op, operands, attributes, level) that returns values of
+    # the results. See Note [Batching rules] in listeners/batching.py.
+    batches = registering("batching")
 
     def event(self, operands: Any, attributes: Any) -> str:
         """Return the name of the event of a call."""
@@ -136,9 +122,9 @@ class Op:
         return inspect.getdoc(self.declared) or ""
 
     @functools.cached_property
-    def parameters(self) -> tuple[inspect.Parameter, ...]:
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
         """The user's parameters."""
-        return tuple(inspect.signature(self.declared).parameters.values())
+        return inspect.signature(self.declared).parameters
 
     @functools.cached_property
     def public(self) -> Callable[..., Any]:
@@ -150,11 +136,13 @@ class Op:
 
         Raises  TypeError for one of the wrong kind
         """
-        if tuple(map(type, attributes)) in self.fitted:
+        classes = tuple(map(type, attributes))
+        if classes in self.fitted:
             return attributes
-        return require_attributes(
-            self.called, self.parameters, self.attributes, attributes, self.fitted
-        )
+        given = dict(zip(self.attributes, attributes, strict=True))
+        if require_fits(self.called, self.parameters, given):
+            self.fitted.add(classes)
+        return tuple(given.values())
 
     def general(
         self, operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any = None
@@ -162,19 +150,30 @@ class Op:
         """Take the general path: check, offer to the tracer, run, record, carry tangents."""
         raise NotImplementedError(self.name)
 
-    def batches(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Register how the op runs on a batch: a function of (op, operands, attributes, level) that
-        returns the values of the results. See Note [Batching rules] in
-        listeners/batching.py.
-        """
-        self.batching = rule
-        return rule
-
     def calling(self) -> Callable[..., Any]:
         """Return what the public function calls with operands, attributes and out: the general
         way, offered to who takes calls over and held against the signature.
         """
-        return _checked_general(self)
+
+        def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
+            if (
+                (modes.tracers and mode_is_open())
+                or not nobody_takes(operands)
+                or type(out) not in NEVER_ASKED
+            ):
+                found = offer_op(self, operands, attributes, out)
+                if found is not NOT_TAKEN:
+                    return found
+            attributes = self.fitting(attributes)
+            try:
+                return finish(self, self.general(operands, attributes, out), operands)
+            except UNCLEAR as error:
+                names, values = (*self.tensors, *self.attributes), (*operands, *attributes)
+                given = dict(zip(names, values, strict=True))
+                explain(error, lambda: find_fault(self.called, self.parameters, given))
+                raise
+
+        return general
 
     def __repr__(self) -> str:
         return f"<{self.kind} op {self.name}>"
@@ -299,7 +298,9 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     # A copy of its own: code learns from its calls which globals it meets, and tracebacks show its
     # name.
     public.__code__ = public.__code__.replace(co_name=op.name, co_qualname=op.name)
-    return dress(public, op)
+    public.__name__ = public.__qualname__ = op.name
+    public.__doc__, public.__module__ = op.doc, "fastdist"
+    return public  # type: ignore[no-any-return]
 
 
 def recoded(function: Any, source: str, name: str) -> None:
@@ -319,52 +320,14 @@ def _compiled(source: str) -> CodeType:
     return compile(source, "<fastdist op>", "exec")
 
 
-def _checked_general(op: Op) -> Callable[..., Any]:
-    def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
-        if (
-            (modes.tracers and mode_is_open())
-            or not nobody_takes(operands)
-            or type(out) not in NEVER_ASKED
-        ):
-            found = offer_op(op, operands, attributes, out)
-            if found is not NOT_TAKEN:
-                return found
-        attributes = op.fitting(attributes)
-        try:
-            return finish(op, op.general(operands, attributes, out), operands)
-        except UNCLEAR as error:
-            given = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
-            parameters = {parameter.name: parameter for parameter in op.parameters}
-            fault = None if is_clear(error) else find_fault(op.called, parameters, given)
-            if fault is None:
-                refuse_uncountable(error)
-                raise
-            raise ArgumentError(fault) from error
-        except MemoryError as error:
-            raise out_of_memory(error) from error
-
-    return general
-
-
-def dress(function: Callable[..., Any], op: Op) -> Callable[..., Any]:
-    """Give function the op's name and docstring."""
-    function.__name__ = function.__qualname__ = op.name
-    function.__doc__ = op.doc
-    function.__module__ = "fastdist"
-    return function
-
-
 def finish(op: Op, result: Any, operands: tuple[Any, ...]) -> Any:
     """Turn the NotImplemented that an operator returns into the TypeError that a function
     raises.
     """
     if result is NotImplemented:
         given = ", ".join(type(operand).__name__ for operand in operands)
-        wanted = (
-            "one Tensor at least; make one with tensor()"
-            if all(isinstance(operand, int | float) for operand in operands)
-            else "Tensors or numbers"
-        )
+        alone = all(isinstance(operand, int | float) for operand in operands)
+        wanted = "one Tensor at least; make one with tensor()" if alone else "Tensors or numbers"
         raise TypeError(
             f"{op.called}(): argument types ({given}) are not supported for "
             f"({', '.join(op.tensors)}); expected {wanted}"
@@ -378,20 +341,11 @@ def common_device(op: Op, operands: tuple[Any, ...]) -> Device:
 
     Raises  DeviceError for tensors on different devices
     """
-    found = None
-    zero_d_only = True
-    for operand in operands:
-        if not isinstance(operand, Tensor):
-            continue
-        layout = operand.facts
-        if found is None or layout.device is found:
-            found = layout.device
-            zero_d_only = zero_d_only and not layout.shape
-        elif found is CPU and zero_d_only:
-            found, zero_d_only = layout.device, False
-        elif layout.device is not CPU or layout.shape:
-            refuse_devices(op, operands)
-    return found or CPU
+    layouts = [operand.facts for operand in operands if isinstance(operand, Tensor)]
+    bound = {one.device for one in layouts if one.shape or one.device is not CPU}
+    if len(bound) > 1:
+        refuse_devices(op, operands)
+    return bound.pop() if bound else CPU
 
 
 def refuse_devices(op: Op, operands: tuple[Any, ...]) -> Any:

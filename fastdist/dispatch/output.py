@@ -12,45 +12,54 @@ from ..core.errors import DeviceError, DTypeError, ShapeError, SharedMemoryError
 from ..core.shared_block import block_of
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
+from ..graph.unresolved import Unresolved, written
 from ..listeners.batched_tensor import TakesNoBatch, level_of
 from ..listeners.tracing import listener, traced
 from ..tensor.layout import Shape
 from ..tensor.promotion import can_cast
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, layout_of
-from .memory import require_apart, require_writable, shares_memory
-from .op import OPS, Op
+from ..tensor.writable import require_apart, require_writable, shares_memory
+from .declaration import OutRule
 from .tangents import levels_of
 from .way import Way, arrays_of, run_silently
 
 
-def write_out(op: Op, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
+def write_out(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> Tensor:
     """Write result into out and return out.
 
     Raises  RuntimeError when a gradient or a tangent would be lost; ShapeError, DTypeError,
             DeviceError when out cannot hold the result
     """
-    if op.kind == "pointwise" and isinstance(out, Tensor):
-        is_kept = op.keeps_dtype and operands[0].facts.dtype is result.facts.dtype
-        if is_kept and out.facts.dtype is not result.facts.dtype:
-            raise DTypeError(
-                f"Found dtype {out.facts.dtype.name} but expected {result.facts.dtype.name}: "
-                f"{op.name} writes into an out of its result's dtype"
-            )
-    return _write(op.name, out, result, operands, op.out)
+    recorder = listener() if modes.tracers else None
+    if recorder is not None:
+        given = (rule, out, result, operands)
+        return traced(recorder, "copy_", write_out, given)  # type: ignore[no-any-return]
+    _require_takes(rule, out, result, operands)
+    if out.__class__ is Unresolved:
+        return written(out, lambda numbers: write_out(rule, numbers, result, operands))
+    if out.facts.shape != result.facts.shape:
+        _resize(out, result.facts.shape)
+    backend_of(out.facts.device.type).copy_into(out.array, result.array)
+    storage_of(out).bump()
+    return out
 
 
-def written_at_once(way: Way, out: Any, values: Sequence[Any]) -> bool:
+def written_at_once(rule: OutRule, way: Way, out: Any, values: Sequence[Any]) -> bool:
     """Let way write its result into out, and return True; False where write_out has more to do: to
     refuse, resize or cast, or to copy what shares out's memory in part.
     """
-    if way.write is None or modes.special or not isinstance(out, Tensor) or out.facts.is_sparse:
+    if way.write is None or modes.special or not isinstance(out, Tensor):
+        return False
+    if out.facts.is_sparse or out.__class__ is Unresolved:
         return False
     layout, facts = out.facts, way.facts
     if (layout.dtype, layout.device, layout.shape) != (facts.dtype, facts.device, facts.shape):
         return False
     given = [one for one in values if one is not None]
     if any(shares_memory(out, one) for one in given):
+        return False
+    if True in rule.memory and any(one is out for one in given):
         return False
     if tls.grad and any(one.edge is not None for one in (out, *given)):
         return False
@@ -60,31 +69,18 @@ def written_at_once(way: Way, out: Any, values: Sequence[Any]) -> bool:
     return True
 
 
-def _write(name: str, out: Tensor, result: Tensor, operands: Sequence[Any], word: str) -> Tensor:
-    recorder = listener() if modes.tracers else None
-    if recorder is not None:
-        given = (name, out, result, operands, word)
-        return traced(recorder, "copy_", _write, given)  # type: ignore[no-any-return]
-    _require_takes(name, out, result, operands, word)
-    if out.facts.shape != result.facts.shape:
-        _resize(out, result.facts.shape)
-    backend_of(out.facts.device.type).copy_into(out.array, result.array)
-    storage_of(out).bump()
-    return out
-
-
-def _require_takes(
-    name: str, out: Tensor, result: Tensor, operands: Sequence[Any], word: str
-) -> None:
+def _require_takes(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
     """Raise what is to be said of an out before anything is written."""
+    name = rule.name
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}(): argument 'out' must be a Tensor, not {type(out).__name__}")
-    _require_apart(name, out, operands)
+    if isinstance(out, Unresolved):
+        out = out.value
+    _require_apart(rule, out, operands)
     if tls.grad and any(isinstance(o, Tensor) and o.edge is not None for o in (*operands, out)):
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, "
-            "but one of the "
-            "arguments requires grad."
+            "but one of the arguments requires grad."
         )
     if modes.special:
         if level_of((out, result)):
@@ -98,7 +94,7 @@ def _require_takes(
             f"{name} gives its result on {result.facts.device}, out is on {out.facts.device}; give "
             f"an out on {result.facts.device}, or move what {name} returns with .to(device)"
         )
-    _require_cast(name, out, result, word)
+    _require_cast(rule, out, result, operands)
     if out.facts.shape != result.facts.shape:
         _require_resizable(name, out, result.facts.shape)
     else:
@@ -123,61 +119,45 @@ def _refuse_tangents(name: str, out: Tensor, result: Tensor, operands: Sequence[
 # Results are computed apart from out, so all of them are right whatever memory it shares. PyTorch
 # writes as it goes, and refuses an out that is in part what it still reads: of what goes element by
 # element, runs along an axis, orders or moves. What is moved from another place may lie nowhere in
-# out. Reductions, products (but for what is added to them) and factors it takes.
-_APART = frozenset(
-    {
-        *("cumprod", "cumsum", "logcumsumexp", "aminmax", "max", "min", "mode", "msort", "sort"),
-        *("topk", "bernoulli", "clamp", "clip", "complex", "diff", "kron", "normalize", "outer"),
-        *("renorm", "addr", "angle", "lcm", "ldexp", "nan_to_num", "polar", "polygamma", "round"),
-        *("sgn", "sinc", "square", "normal"),
-    }
-)
-_SUM_APART = frozenset({"addbmm", "addmm", "addmv", "baddbmm"})
-_INPUT_WHOLLY = frozenset(
-    {"gather", "index_select", "kthvalue", "masked_select", "take", "take_along_dim"}
-)
-_SOURCE_WHOLLY = frozenset(
-    {"index_add", "index_copy", "index_reduce", "scatter", "scatter_add", "scatter_reduce"}
-)
-_ALL_WHOLLY = frozenset(
-    {
-        *("cat", "column_stack", "concat", "concatenate", "dstack", "hstack", "row_stack", "stack"),
-        *("vstack", "cross", "linalg.cross"),
-    }
-)
-_ANY_APART = _APART | _SUM_APART | _INPUT_WHOLLY | _SOURCE_WHOLLY | _ALL_WHOLLY
+# out. Reductions, products (but for what is added to them) and factors it takes. So a pointwise op
+# says "apart", what is moved "outside", all else "anywhere" (MEMORY_WORDS in declaration.py).
 
 
-def _require_apart(name: str, out: Tensor, operands: Sequence[Any]) -> None:
+def _require_apart(rule: OutRule, out: Tensor, operands: Sequence[Any]) -> None:
     """Raise for an out that shares memory with what is read: see Note [Memory of out]."""
-    op = OPS.get(name)
-    if name not in _ANY_APART and (op is None or op.kind != "pointwise"):
-        return
-    for i, one in enumerate(operands[:1] if name in _SUM_APART else operands):
-        wholly = name in _ALL_WHOLLY or name in (_SOURCE_WHOLLY if i else _INPUT_WHOLLY)
-        require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
+    of_first, of_others = rule.memory
+    for i, one in enumerate(operands):
+        wholly = of_others if i else of_first
+        if wholly is not None:
+            require_apart(out, one if isinstance(one, tuple | list) else (one,), wholly=wholly)
 
 
 # Note [Casting into out]
 # PyTorch casts what it computes element by element or lays side by side, means and deviations, and
-# a few factors of matrices; whatever else is given an out= asks for its result's dtype. So a
-# pointwise op is a "cast" unless it says otherwise, all else the "same" (OUT_WORDS in op.py). None
-# casts down a kind. Sums and products are computed in out's dtype from the start
-# (`computes_in_out` of structured_form.py).
+# a few factors of matrices; whatever else is given an out= asks for its result's dtype, and so does
+# what keeps that of its one operand. So a pointwise op is a "cast", or "kept", unless it says
+# otherwise, all else the "same" (OUT_WORDS). None casts down a kind. Sums and products are computed
+# in out's dtype from the start (`computes_in_out` of structured_form.py).
 
 
-def _require_cast(name: str, out: Tensor, result: Tensor, word: str) -> None:
+def _require_cast(rule: OutRule, out: Tensor, result: Tensor, operands: Sequence[Any]) -> None:
     """Raise DTypeError for an out of a dtype into which the result is not cast.
 
     See Note [Casting into out].
     """
     into, of = out.facts.dtype, result.facts.dtype
-    if word == "truth" and into in (bool_, uint8):
+    if rule.dtype == "truth" and into in (bool_, uint8):
         return
-    if word == "kind":
-        _require_kind(name, out, result)
-    elif word != "cast":
-        _require_dtype(name, out, result)
+    if rule.dtype == "kind" and not (into.is_complex if of.is_complex else into.is_floating_point):
+        kind, called = "complex" if of.is_complex else "floating point", rule.name.partition(".")[2]
+        raise DTypeError(f"{called} expects a {kind} output tensor, but got {WORDS[into]}")
+    if rule.dtype in ("same", "truth"):
+        _require_dtype(rule.name, out, result)
+    elif rule.dtype == "kept" and into is not of is operands[0].facts.dtype:
+        raise DTypeError(
+            f"Found dtype {into.name} but expected {of.name}: {rule.name} writes into an out of "
+            "its result's dtype"
+        )
     if not can_cast(of, into):
         raise DTypeError(
             f"result type {of.name} can't be cast to the desired output type {into.name}"
@@ -191,17 +171,6 @@ def _require_dtype(name: str, out: Tensor, result: Tensor) -> None:
             f"{name}(): Expected out tensor to have dtype {result.facts.dtype.name}, but got "
             f"{out.facts.dtype.name} instead: give an out of the result's dtype"
         )
-
-
-def _require_kind(name: str, out: Tensor, result: Tensor) -> None:
-    """Raise DTypeError for an out of real numbers where a transform is complex, or the other way:
-    these are cast.
-    """
-    given = out.facts.dtype
-    kind = "complex" if result.facts.dtype.is_complex else "floating point"
-    if not (given.is_complex if kind == "complex" else given.is_floating_point):
-        called = name.partition(".")[2]
-        raise DTypeError(f"{called} expects a {kind} output tensor, but got {WORDS[given]}")
 
 
 def _require_resizable(name: str, out: Tensor, shape: Shape) -> None:
@@ -245,12 +214,12 @@ def _resize(out: Tensor, shape: Shape) -> None:
 
 
 def given_out(
-    name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any], word: str = "same"
+    name: str, out: Tensor | None, result: Tensor, operands: Sequence[Any], *words: str
 ) -> Tensor:
     """Return result, or out with result written into it: what a composite does with its out=, of
-    which a word of OUT_WORDS says what it takes.
+    which the words of an OutRule say what it takes.
     """
-    return result if out is None else _write(name, out, result, operands, word)
+    return result if out is None else write_out(OutRule(name, *words), out, result, operands)
 
 
 def with_out_parameter(function: Callable[..., Any]) -> inspect.Signature:
@@ -260,22 +229,18 @@ def with_out_parameter(function: Callable[..., Any]) -> inspect.Signature:
     return signature.replace(parameters=[*signature.parameters.values(), out])
 
 
-def written_parts(
-    name: str, out: Any, result: Any, operands: Sequence[Any], word: str = "same"
-) -> Any:
-    """Return result, a tensor or a tuple of them, or what `out`, as many, holds after writing."""
-    if out is None:
-        return result
+def written_parts(rule: OutRule, out: Any, result: Any, operands: Sequence[Any]) -> Any:
+    """Return `out`, a tensor or as many as result is a tuple of, after writing."""
     if not isinstance(result, tuple):
-        return _write(name, out, result, operands, word)
+        return write_out(rule, out, result, operands)
     if not isinstance(out, tuple | list) or len(out) != len(result):
-        raise TypeError(f"{name}(): argument 'out' must be a tuple of {len(result)} Tensors")
+        raise TypeError(f"{rule.name}(): argument 'out' must be a tuple of {len(result)} Tensors")
     for one, part in zip(out, result, strict=True):
         if part.facts.dtype is int64 and part is not result[0] and isinstance(one, Tensor):
-            _require_dtype(name, one, part)
+            _require_dtype(rule.name, one, part)
     if not modes.tracers:
         # None is written where another one is refused.
         for one, part in zip(out, result, strict=True):
-            _require_takes(name, one, part, operands, word)
-    parts = [_write(name, o, r, operands, word) for o, r in zip(out, result, strict=True)]
+            _require_takes(rule, one, part, operands)
+    parts = [write_out(rule, o, r, operands) for o, r in zip(out, result, strict=True)]
     return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)

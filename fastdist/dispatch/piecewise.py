@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ..devices.backend import backend_of
+from ..graph.fit_gradients import zeros_of
 from ..graph.modes import tls
 from ..graph.node import Node
 from ..graph.recording import begin_node
@@ -53,13 +51,5 @@ class BesideInputs(Node):
         return g, *[z if z is None else from_array(z, layout.device) for z, layout in pairs]
 
     def _zeros(self) -> list[Any]:
-        found: list[Any] = []
-        for edge, layout in zip(self.edges[1:], self.layouts, strict=True):
-            if edge is None:
-                found.append(None)
-                continue
-            backend, dtype = backend_of(layout.device.type), layout.dtype.numpy
-            zeros = backend.empty(layout.shape, dtype, layout.device.index)
-            backend.copy_into(zeros, np.zeros((), dtype))
-            found.append(zeros)
-        return found
+        pairs = zip(self.edges[1:], self.layouts, strict=True)
+        return [None if edge is None else zeros_of(layout) for edge, layout in pairs]

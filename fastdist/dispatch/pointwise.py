@@ -6,27 +6,28 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ..core.device import CPU
 from ..core.dtypes import WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.scalar import CONDITIONS
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import (
+    NUMBERS,
     as_operand,
     held,
     is_rounded_by_half,
     number_of,
     require_held,
     tensor_of_number,
+    with_numbers,
 )
 from ..tensor.layout import Layout, Shape, strides_of
 from ..tensor.promotion import dtype_of_number, get_default_dtype, result_dtype
-from ..tensor.tensor import Tensor, wrap
+from ..tensor.tensor import Tensor, from_array
 from .calls import write_short_path
 from .declaration import require_parameters
 from .derive import REFUSED, ZERO
 from .general_path import GeneralPath
-from .kinds import ArgumentError
+from .kinds import ArgumentError, require_tensors
 from .op import OPS, Given, Op, common_device, declaring
 from .pointwise_form import PointwiseForm
 from .pointwise_way import find_functions, keep_for_short_path, new_way
@@ -115,15 +116,15 @@ class PointwiseOp(PointwiseForm, GeneralPath):
 
         Note    asked on the general path alone, to which the short ones leave such numbers
         """
-        for i, (name, operand) in enumerate(zip(self.tensors, operands, strict=True)):
+        if len(self.tensors_only) == len(self.tensors):
+            require_tensors(called, self.parameters, self.tensors, operands)
+        for name, operand in zip(self.tensors, operands, strict=True):
             if name in self.tensors_only and not isinstance(operand, Tensor):
                 kinds = ", ".join([type(one).__name__ for one in operands])
-                if len(self.tensors_only) < len(self.tensors):
-                    fault = f" received an invalid combination of arguments - got ({kinds})"
-                else:
-                    given = type(operand).__name__
-                    fault = f": argument {name!r} (position {i + 1}) must be Tensor, not {given}"
-                raise ArgumentError(f"{called}(){fault}; make one of {operand!r} with tensor()")
+                raise ArgumentError(
+                    f"{called}() received an invalid combination of arguments - got ({kinds}); "
+                    f"make one of {operand!r} with tensor()"
+                )
 
     def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:
         """Return the shape in which the operands meet; name is what errors call the op.
@@ -142,7 +143,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         """Return operands as the op takes them; of Python's numbers alone tensors."""
         found = super().accepted(operands)
         if self.may_have_numbers_alone and all(isinstance(o, _ANY_NUMBER) for o in found):
-            return tuple([_alone(number) for number in found])
+            return tuple([from_array(as_operand(o, dtype_of_number(o))) for o in found])
         return found
 
     def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
@@ -175,7 +176,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             if self.is_usual(attributes):
                 assert isinstance(self.usual, PointwiseOp)
                 return self.usual.prepared(operands, (), called)
-        given = (*operands, *attributes)
+        values = (*operands, *attributes)
+        given = (*with_numbers(operands), *attributes)
         if self.looks_at_operands:
             self.require_meaning(given)
         kinds = [one.facts if isinstance(one, Tensor) else dtype_of_number(one) for one in given]
@@ -185,44 +187,42 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             way = plans.remember((self, *kinds), self._new_way(operands, attributes, called))
         write_short_path(called, self.whole)
         assert way.plan is not None and way.plan.compute is not None
-        return way, self._as_tensors(given, way.plan.compute)
+        return way, self._as_tensors(values, way.plan.compute)
 
     def _new_way(self, operands: Given, attributes: Given, called: Op) -> Way:
         self.require_tensors(called.called, operands)
+        tensors, operands = operands, with_numbers(operands)
         compute = self.compute_dtype(operands, attributes)
         device = common_device(self, operands)
         shape = self.shape_of(called.called, operands)
         given = (*operands, *attributes)
         casts: list[DType | None] = []
         for name, one in zip(self.body_names, given, strict=True):
-            if name in CONDITIONS and isinstance(one, Tensor):
-                self._require_bool(name, one)
+            if name in CONDITIONS and isinstance(one, Tensor) and one.facts.dtype is not bool_:
+                raise DTypeError(
+                    f"{self.called}: expected {name} to be a boolean tensor, got {one.dtype.name}"
+                )
             is_right = name in CONDITIONS or not isinstance(one, Tensor)
             casts.append(None if is_right or one.facts.dtype is compute else compute)
-        tensors = self._as_tensors(given, compute)
+        tensors = self._as_tensors((*tensors, *attributes), compute)
         order = order_of(layouts_of(operands), shape)
         dtype = bool_ if self.dtype == "bool" else compute
         facts = Layout.of(dtype, device, shape, strides_of(shape, order))
         way = new_way(self, [one.facts for one in tensors[: len(operands)]], facts, compute)
         find_functions(self, way, order, casts, [one.array for one in tensors])
-        if all(isinstance(operand, Tensor) for operand in operands):
+        numbers = [type(operand) for operand in operands if not isinstance(operand, Tensor)]
+        # Beside tensors that are cast the short path makes other tensors of numbers.
+        if not numbers or (NUMBERS.issuperset(numbers) and not any(casts)):
             keep_for_short_path(self, way, is_cast=any(casts))
         return way
 
-    def _require_bool(self, name: str, operand: Tensor) -> None:
-        if operand.facts.dtype is not bool_:
-            raise DTypeError(
-                f"{self.called}: expected {name} to be a boolean tensor, got {operand.dtype.name}"
-            )
-
     def _as_tensors(self, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
-        return tuple(
-            [
-                one if isinstance(one, Tensor) else self._as_tensor(name, one, compute)
-                for name, one in zip(self.body_names, given, strict=True)
-            ]
-        )
+        found = list(given)
+        for i, one in enumerate(given):
+            if not isinstance(one, Tensor):
+                found[i] = self._as_tensor(self.body_names[i], one, compute)
+        return tuple(found)
 
     def _as_tensor(self, name: str, number: Any, compute: DType) -> Tensor:
         # A number among the operands wraps around, one that says how to compute does not.
@@ -231,7 +231,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         exact = self.dtype == "first" or name in self.number_names
         # See Note [Numbers beside half types].
         dtype = compute.computes_in if name in self.exact_names else compute
-        return tensor_of_number(number, (held if exact else as_operand)(number, dtype), dtype)
+        array = (held if exact else as_operand)(number, dtype)
+        return tensor_of_number(number, array, compute)
 
     def carry_tangents(
         self, results: Sequence[Tensor], values: Given, way: Way, kept: Given | None = None
@@ -239,7 +240,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         """Give the result its tangents: each is the sum of partial times tangent; `kept` are the
         values that an in-place op has written over.
         """
-        if not self.differentiable or not way.facts.dtype.may_have_gradient:
+        if not self.may_record or not way.facts.dtype.may_have_gradient:
             return
         (result,), count = results, len(self.tensors)
         # Numbers at their defaults are parts of another body.
@@ -255,11 +256,6 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             return (total,)
 
         carry(results, values[:count], tangents_at, None if kept is None else kept[:count])
-
-
-def _alone(number: Any) -> Tensor:
-    dtype = dtype_of_number(number)
-    return wrap(as_operand(number, dtype), Layout.of(dtype, CPU, ()))
 
 
 pointwise = declaring(PointwiseOp)

@@ -10,18 +10,19 @@ from typing import Any, Final
 from ..core import scalar
 from ..core.errors import DeclarationError
 from ..core.scalar import Body
-from .declaration import defaults_of, require_word
+from .declaration import OutRule, defaults_of, require_word
 from .derive import REFUSED, adjoint_of, gradient_of, refusing, tensor_expression, with_defaults
-from .gradients import in_used_order
-from .node_writer import Gradient, OpNode, Recording, node_class
-from .op import Op
+from .node_writer import Gradient, OpNode, RecordedOp
+from .way import Way
 
 # Note [Numbers beside half types]
 # Bodies of half types are computed in float32, and the numbers in them are float32 too, as in
 # PyTorch: a loss may be scaled by 65536, which float16 does not hold. Only what is compared with
 # elements or stands among them is rounded first. `exact` names what is kept: where it is not said
 # the op's own numbers, and for a few ops a number in the place of a tensor. A tensor without axes
-# of a wider dtype is kept where it is one of those that the op is `scaled_by`.
+# of a wider dtype is kept where it is one of those that the op is `scaled_by`. It may be rounded
+# where a number is not, so calls must not share a Way: tensors that stand for numbers beside half
+# types have a layout of their own, Layout.of_number.
 
 
 # What the dtype of a result follows from.
@@ -47,7 +48,7 @@ NUMBER_RULES: Final = {
 }
 
 
-class PointwiseForm(Op):
+class PointwiseForm(RecordedOp):
     """What an op that is one scalar body says; it runs as a PointwiseOp.
 
     `dtype` is a word of DTYPE_RULES, `numbers` one of NUMBER_RULES. takes_complex=True says that
@@ -61,6 +62,7 @@ class PointwiseForm(Op):
 
     kind = "pointwise"
     homes = frozenset({"function", "method", "inplace"})
+    fresh = True
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class PointwiseForm(Op):
         out: str = "cast",
         homes: str | None = None,
     ) -> None:
-        super().__init__(function, known_as, node, homes, out)
+        super().__init__(function, known_as, node, homes, out, memory="apart")
         require_word(f"{self.name}: numbers=", numbers, NUMBER_RULES)
         count = len(self.tensors)
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
@@ -100,14 +102,15 @@ class PointwiseForm(Op):
         self._defaults: dict[str, Any] = {}
         require_word(f"{self.name}: dtype=", dtype, DTYPE_RULES)
         self.dtype = dtype
-        self.keeps_dtype = len(self.tensors) == 1 and dtype in ("same", "number", "integral")
+        if out == "cast" and len(self.tensors) == 1 and dtype in ("same", "number", "integral"):
+            self.out = OutRule(self.name, "kept", "apart")
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
         if len(self.partials) != len(self.tensors):
             raise DeclarationError(
                 f"{self.name}: {len(self.partials)} partials were given for the tensors "
                 f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
             )
-        self.differentiable = any(p is not None for p in self.partials)
+        self.may_record = any(p is not None for p in self.partials)
         self.takes_complex = takes_complex
         self.piecewise = piecewise
         # A list, which the op with its numbers at their defaults shares.
@@ -166,7 +169,7 @@ class PointwiseForm(Op):
     @cached_property
     def run_body(self) -> Body:
         """The body over what it uses, which is what a kernel is given."""
-        return in_used_order(self.body)
+        return self.body.in_used_order()
 
     @cached_property
     def gradient_bodies(self) -> tuple[Body | None, ...]:
@@ -187,7 +190,7 @@ class PointwiseForm(Op):
         return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
 
     @cached_property
-    def derivatives(self) -> tuple[Any, ...]:
+    def derivatives(self) -> tuple[Callable[..., Any] | None, ...]:
         """One function of (inputs, the whole op's numbers, out, g) per input; with a tangent as g
         they are the jvp.
         """
@@ -197,6 +200,10 @@ class PointwiseForm(Op):
     def adjoints(self) -> tuple[Any, ...]:
         """The derivatives for complex numbers, where g is a gradient."""
         return self._expressions(self.adjoint_bodies)
+
+    def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
+        """Return the derivatives, for complex numbers their adjoints."""
+        return self.adjoints if way.facts.dtype.is_complex else self.derivatives
 
     def _expressions(self, bodies: Sequence[Body | None]) -> tuple[Any, ...]:
         names = (*self.whole.body_names, "out", "g")
@@ -218,7 +225,7 @@ class PointwiseForm(Op):
     @property
     def node_name(self) -> str:
         """What `grad_fn` shows."""
-        if self.differentiable and set(self.partials) == {REFUSED}:
+        if self.may_record and set(self.partials) == {REFUSED}:
             return "NotImplemented"  # PyTorch's word, which no user takes for Python's
         return super().node_name
 
@@ -227,24 +234,15 @@ class PointwiseForm(Op):
         body = self.gradient_bodies[i]
         if body is None:
             return ("g",) if self.refusing[i] else ()
-        return in_used_order(body).names
-
-    @property
-    def may_record(self) -> bool:
-        """Whether a gradient may flow through it."""
-        return self.differentiable and self.dtype != "bool"
+        return body.in_used_order().names
 
     @cached_property
-    def recording(self) -> Recording:
-        """What its Nodes save, and how gradients pass."""
-        whole = self.whole
-        if whole is not self:
-            return whole.recording
+    def gradients(self) -> tuple[Gradient | None, ...]:
+        """How the gradients by the inputs are made, and of what; None for an input without."""
         forms = [self] if self.usual is None else [self, self.usual]
         used = set().union(*(b.used for b in self.gradient_bodies if b is not None))
         needs = [n if n in used else "None" for n in (*self.body_names, "out")]
         gradients: list[Gradient | None] = []
-        fresh = True
         for i, body in enumerate(self.gradient_bodies):
             if body is None:
                 refused = Gradient(("g",), ("g",), frozenset())
@@ -252,24 +250,11 @@ class PointwiseForm(Op):
                 continue
             bodies = [form.gradient_bodies[i] for form in forms]
             may_be_g = any(one is not None and one.text == "g" for one in bodies)
-            # A gradient that is g itself is also held by whoever gave it.
-            fresh = fresh and not may_be_g
             asks = frozenset(body.used - {"g"})
             gradients.append(Gradient(self.taken(i), (*needs, "g"), asks, (), may_be_g))
-        return Recording(
-            self.name,
-            self.node_name,
-            self.tensors,
-            attributes=(),
-            numbers=self.number_names,
-            gradients=tuple(gradients),
-            derivatives=lambda: self.derivatives,
-            fresh=fresh,
-            tell_node=self.tell_node,
-            piecewise=self.piecewise,
-        )
+        return tuple(gradients)
 
     @cached_property
     def node_class(self) -> type[OpNode]:
-        """The Node class that records this op, made at its first recorded call."""
-        return node_class(self.recording) if self.whole is self else self.whole.node_class
+        """The Node class, which the op with its numbers at their defaults shares."""
+        return super().node_class if self.whole is self else self.whole.node_class

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError
-from ..graph.modes import modes
+from ..graph.unresolved import Unresolved, written
 from ..listeners.offering import operator_of
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
-from .copy_inplace import overwrite
+from ..tensor.writable import may_overlap, require_apart
+from .copy_inplace import TWIN_TOLD, overwrite
+from .differentiated import has_tangents
 from .general_path import GeneralPath
 from .inplace import require_may_change, require_room, set_history, value_of, will_record
-from .memory import may_overlap, require_apart
 from .op import Given, Op, public_function, refuse_devices
 from .pointwise import PointwiseOp
-from .tangents import levels_of, value_before
+from .tangents import value_before
 from .way import Way, arrays_of, run_silently
 
 
@@ -32,6 +33,7 @@ class InPlace(GeneralPath):
     """
 
     kind = "in-place"
+    resolves = False
 
     def __init__(self, of: PointwiseOp, operator: str = "") -> None:
         said = {
@@ -59,10 +61,7 @@ class InPlace(GeneralPath):
     @property
     def doc(self) -> str:
         """What help() says."""
-        return (
-            f"In-place version of {self.of.name}: writes the result into this tensor and returns "
-            "it."
-        )
+        return TWIN_TOLD.format(self.of.name)
 
     def calling(self) -> Callable[..., Any]:
         """Return the general path of the public function; as an operator, it returns NotImplemented
@@ -73,6 +72,10 @@ class InPlace(GeneralPath):
     def of_other_ops(self, operands: Given, attributes: Given) -> Callable[..., Any] | None:
         """Return what writes over the first operand what other ops make, or None."""
         target: Tensor = operands[0]
+        if isinstance(target, Unresolved):
+            return lambda target, *others: written(
+                target, lambda numbers: self.general((numbers, *others), attributes)
+            )
         require_may_change(target)
         require_apart(target, operands)
         of_others = self.of.of_other_ops(operands, attributes)
@@ -105,7 +108,7 @@ class InPlace(GeneralPath):
         """Return the first operand, written over, recorded and with tangents."""
         target: Tensor = values[0]
         recording = will_record(values, target.facts)
-        special = modes.special and bool(levels_of(values))
+        special = has_tangents(values)
         if (recording or special) and way.facts.dtype is not target.facts.dtype:
             # Its gradients are those of the result as it was before it was cast.
             made = self.of.made(way, _with(values, value_before(target)))
@@ -114,6 +117,13 @@ class InPlace(GeneralPath):
         if (recording or special) and self.of.gradient_needs_first:
             # What a gradient needs of the old value must be kept: it is about to be written over.
             kept = _with(values, value_before(target))
+        if recording or special:
+            # So must what is kept of a further operand of the same memory, as x.detach().
+            memory = storage_of(target)
+            kept = (
+                kept[0],
+                *[value_before(one) if _lies_in(one, memory) else one for one in kept[1:]],
+            )
         if room.__class__ is np.ndarray:
             arrays = [
                 one.copy() if one is not room and may_overlap(one, room) else one for one in arrays
@@ -125,6 +135,10 @@ class InPlace(GeneralPath):
         if special:
             self.of.carry_tangents((target,), values, way, kept)
         return target
+
+
+def _lies_in(one: Any, memory: Any) -> bool:
+    return isinstance(one, Tensor) and one._storage is memory
 
 
 def _with(values: Given, before: Tensor) -> Given:

@@ -12,18 +12,17 @@ from ..core.device import CPU
 from ..core.dtypes import DType, bool_
 from ..core.scalar import CONDITIONS, Body
 from ..devices.backend import Result, backend_of
-from ..kernels.cpu.halves import is_half
+from ..graph.fit_gradients import as_array, cast_array, gathered
 from ..kernels.cpu.memory import maker_of
 from ..kernels.cpu.numpy_pointwise import gives, writes_anywhere
-from ..kernels.cpu.pointwise import kernel_for
+from ..kernels.cpu.pointwise import is_half, kernel_for
 from ..kernels.cpu.silence import define_silent, silent
 from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
-from .gradients import gathered, gradient_array, in_used_order
 from .pointwise_form import PointwiseForm
-from .way import NO_WAY, Plan, Way, casting, filling, noting_stream
+from .way import NO_WAY, Plan, Way, casting, copying, filling, noting_stream
 
 # Of operands of one floating dtype, the result has these dtypes.
 _ONE_DTYPE = frozenset({"same", "number", "floating", "first", "counted"})
@@ -53,10 +52,9 @@ def find_way(op: PointwiseForm, layout: Layout) -> Way:
 
 def new_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout, compute: DType) -> Way:
     """Return a Way to results of facts, without what runs."""
-    way = Way((), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
+    way = Way(op, (), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
     way.facts = facts
-    way.derivatives = lambda: op.adjoints if facts.dtype.is_complex else op.derivatives
-    way.records = op.differentiable and way.records and noting_stream(facts.device)
+    way.records = op.may_record and way.records and noting_stream(facts.device)
     way.gradients = gradients_of(op, layouts, facts)
     return way
 
@@ -86,7 +84,7 @@ def find_functions(
         if is_cast:
             arrays = casting(lambda *found: found, CPU, wanted)(*arrays)
         run = _tried(op, arrays, facts)
-        write = _writing(op, facts, plan.compute)
+        write = _writing(op, facts, plan.compute, run)
     run = run or filling(way, op.run_body, device, order)
     way.run = casting(run, device, wanted) if is_cast else run
     # The last is the result.
@@ -115,8 +113,6 @@ def keep_for_short_path(op: PointwiseForm, way: Way, *, is_cast: bool) -> None:
     assert way.plan is not None and way.plan.compute is not None
     if is_cast and (op.number_names or op.looks_at_operands):
         return
-    if op.number_names and way.plan.compute.is_half:
-        return  # these are wider than what the short path makes of them
     first, *others = way.layouts
     assert first is not None
     if all(layout is first for layout in others):
@@ -125,29 +121,52 @@ def keep_for_short_path(op: PointwiseForm, way: Way, *, is_cast: bool) -> None:
         first.plans.remember((op, *others), way)
 
 
-def _writing(op: PointwiseForm, facts: Layout, compute: DType) -> Callable[..., Any]:
-    """Return what writes into memory of facts' shape and dtype."""
-    kernel, is_half = kernel_for(op.run_body), compute.is_half
+def _writing(
+    op: PointwiseForm, facts: Layout, compute: DType, make: Callable[..., Any] | None = None
+) -> Callable[..., Any]:
+    """Return what writes into memory of facts' shape and dtype; make, if there is one, makes a
+    result of them.
+    """
+    kernel = kernel_for(op.run_body)
     small: Callable[..., Any] = kernel.small
-    is_small = facts.numel <= kernel.limit and not is_half
-    if is_small and writes_anywhere(small) and gives(small, compute.numpy, facts.dtype.numpy):
-        return small  # whose last positional argument is `out`
-    run = kernel.run if is_half else kernel.compute
+    run: Callable[..., Any] = kernel.compute
+    if compute.is_half:
+        run = kernel.run
+        is_small = kernel.is_small_among_halves(facts.numel)
+        if is_small and make is not None:
+            return copying(make)  # type: ignore[no-any-return]
+    else:
+        is_small = facts.numel <= kernel.limit
+        if is_small and writes_anywhere(small) and gives(small, compute.numpy, facts.dtype.numpy):
+            return small  # whose last positional argument is `out`
+    if not is_small:
+        run = kernel.run_large
+    loop = None
 
     def write(*arrays: Any) -> None:
-        run(arrays[:-1], arrays[-1])
+        nonlocal loop
+        if loop is None:
+            loop = run(arrays[:-1], arrays[-1])
+        else:
+            loop(arrays)
 
     return write
 
 
 @silent  # type: ignore[untyped-decorator]
-def _large(loop: Callable[..., None], layout: Layout) -> Callable[..., Any]:
+def _large(run_large: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
+    """Return what makes results of layout. What run_large finds serves later calls as well."""
     shape, dtype = layout.shape, layout.dtype.numpy
     empty = maker_of(shape, dtype)
+    loop = None
 
     def run(*arrays: Any) -> Any:
+        nonlocal loop
         out = empty(shape, dtype)
-        loop(arrays, out)
+        if loop is None:
+            loop = run_large(arrays, out)
+        else:
+            loop((*arrays, out))
         return out
 
     return run
@@ -163,11 +182,13 @@ def _wrapped(small: Callable[..., Any]) -> Callable[..., Any]:
 @silent  # type: ignore[untyped-decorator]
 def _tried(op: PointwiseForm, arrays: Any, facts: Layout) -> Callable[..., Any] | None:
     kernel = kernel_for(op.run_body)
-    if is_half([facts.dtype.numpy, *[array.dtype for array in arrays]]):
-        return _large(kernel.run, facts) if facts.contiguous else None
-    if facts.numel > kernel.limit:
+    dtype, dtypes = facts.dtype.numpy, [array.dtype for array in arrays]
+    small: Callable[..., Any] | None = kernel.small if facts.numel <= kernel.limit else None
+    if is_half([dtype, *dtypes]):
+        small = kernel.small_among_halves(dtypes, dtype, facts.numel)
+    if small is None:
         return _large(kernel.run_large, facts) if facts.contiguous else None
-    run = kernel.small if facts.shape else _wrapped(kernel.small)
+    run = small if facts.shape else _wrapped(small)
     tried = run(*arrays)
     fits = tried.dtype == facts.dtype.numpy and layout_of(tried) is facts
     return run if fits else None
@@ -177,7 +198,7 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
     """Return by the inputs the functions that make raw gradients; None where it is g itself, and
     where there is none.
     """
-    if not op.differentiable or not facts.dtype.may_have_gradient:
+    if not op.may_record or not facts.dtype.may_have_gradient:
         return (None,) * len(layouts)
     is_uniform = facts.ordinary and all(
         layout.device is CPU and (layout.dtype is facts.dtype or name in CONDITIONS)
@@ -195,7 +216,7 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
         if is_uniform:
             made = _uniform(body, facts, target)
         else:
-            made = _general(in_used_order(body), facts, target, op.exact_names)
+            made = _general(body.in_used_order(), facts, target, op.exact_names)
         wanted = op.whole.taken(i)
         takes = op.taken(i)
         found.append(made if takes == wanted else _adapter(wanted, takes)(made))
@@ -205,28 +226,39 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
 def _general(
     body: Body, facts: Layout, target: Layout, exact: frozenset[str]
 ) -> Callable[..., Any]:
-    def general(*operands: Any) -> Any:
-        return gradient_array(body, operands, facts, target, exact)
-
-    if facts.device is CPU or (target.device, target.dtype) != (facts.device, facts.dtype):
-        return general
-    gather = None if target.shape == facts.shape else _gathering(facts, target)
-    if body.text == "g":
-        return gather or general
-    # The layouts of what was saved, and of g, may be others at each call.
-    result, index = Result(facts.shape, facts.dtype.numpy, facts.shape), facts.device.index
-    make = backend_of(facts.device.type).making(body, [result], index=index, of_any_layout=True)
+    """Return the gradient of arrays of any layout and dtype, those that the Node saved and g: of
+    half types numbers that are `exact` stay wider.
+    """
+    backend, dtype, index = backend_of(facts.device.type), facts.dtype.numpy, facts.device.index
     values = [place for place, name in enumerate(body.names) if name not in CONDITIONS]
-    dtype = facts.dtype.numpy
+    wider = [place for place in values if facts.dtype.is_half and body.names[place] in exact]
+    result = Result(facts.shape, dtype, facts.shape)
+    make = None
+    if body.text != "g":
+        make = backend.making(body, [result], index=index, of_any_layout=True)
+    gather = None if target.shape == facts.shape else _gathering(facts, target)
+    is_cast = (target.device, target.dtype) != (facts.device, facts.dtype)
 
-    def on_device(*operands: Any) -> Any:
+    def general(*operands: Any) -> Any:
+        found = operands[-1]
+        if make is not None:
+            for place in values:
+                if operands[place].dtype is not dtype:
+                    operands = cast(operands)
+                    break
+            found = make(*operands)
+        if gather is not None:
+            found = gather(found)
+        return cast_array(found, facts, target) if is_cast else found
+
+    def cast(operands: Sequence[Any]) -> tuple[Any, ...]:
+        made = list(operands)
         for place in values:
-            if operands[place].dtype is not dtype:
-                return general(*operands)
-        found = make(*operands)
-        return found if gather is None else gather(found)
+            if place not in wider or made[place].shape:
+                made[place] = as_array(backend, made[place], dtype, index)
+        return tuple(made)
 
-    return on_device
+    return general
 
 
 def _gathering(facts: Layout, target: Layout) -> Callable[[Any], Any]:
@@ -244,7 +276,7 @@ def _uniform(body: Body, facts: Layout, target: Layout) -> Callable[..., Any]:
     """Return the gradient of plain arrays of one dtype: one call of NumPy's, or a compiled loop."""
     if body.text == "g":
         return lambda g: gathered(g, target)
-    kernel = kernel_for(in_used_order(body))
+    kernel = kernel_for(body.in_used_order())
     make: Callable[..., Any] = kernel.small if facts.tiny else _large(kernel.compute, facts)
     # The gradient of an operand that was broadcast must be summed.
     return make if target is facts else lambda *operands: gathered(make(*operands), target)

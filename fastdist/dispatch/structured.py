@@ -34,8 +34,15 @@ class StructuredOp(StructuredForm, GeneralPath):
             return attributes
         return (*attributes[:at], dtype, *attributes[at + 1 :])
 
+    def require_plan(self, operands: Given, attributes: Given) -> None:
+        """Raise what the plan, if there is one, says of operands of such layouts."""
+        if self._plan is not None:
+            self._plan(*operands, *attributes)
+
     def accepted(self, operands: Given) -> Given:
         """Return operands as the op takes them, None for what is not given."""
+        if not self.resolves:
+            return super().accepted(operands)
         return tuple([None if o is None else as_operand_of(o) for o in operands])
 
     def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
@@ -76,7 +83,7 @@ class StructuredOp(StructuredForm, GeneralPath):
         plan = self._plan(*seen, *attributes)
         if not self.takes_complex:
             require_no_complex(self.called, plan, operands)
-        way = Way(attributes, layouts_of(operands), plan)
+        way = Way(self, attributes, layouts_of(operands), plan)
         device = common_device(self, tuple(operands))
         find_functions(way, self.kernel, device, keeps_order=self.keeps_order, kept=kept)
         return way
@@ -109,16 +116,10 @@ class StructuredOp(StructuredForm, GeneralPath):
                 f"Trying to use forward AD with {self.called} that does not support it because it "
                 "has not been implemented yet."
             )
-        known = dict(zip(self.tensors, inputs, strict=True))
-        known.update(zip(self.attributes, attributes, strict=True))
-        known.update({f"{name}_t": t for name, t in zip(self.tensors, tangents, strict=True)})
-        known.update(
-            {
-                f"{n}_layout": i.facts
-                for n, i in zip(self.tensors, inputs, strict=True)
-                if i is not None
-            }
-        )
+        known = dict(zip(self.attributes, attributes, strict=True))
+        for name, input, tangent in zip(self.tensors, inputs, tangents, strict=True):
+            known |= {name: input, f"{name}_t": tangent}
+            known[f"{name}_layout"] = None if input is None else input.facts
         known.update(out=outs[0], outs=outs, plan=way.plan, others=others)
         found = self._jvp(**{name: known[name] for name in self._jvp_needs})
         return found if self.several else (found,)

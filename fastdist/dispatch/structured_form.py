@@ -9,9 +9,8 @@ from typing import Any, Final, Self
 
 from ..core.errors import DeclarationError
 from .declaration import defaults_of, parameter_names, require_parameters, require_word
-from .node_writer import Gradient, OpNode, Recording, node_class
-from .op import Op
-from .way import Plan
+from .node_writer import Gradient, RecordedOp
+from .way import Plan, Way
 
 # How an op runs on a batch that lies along a new first axis: see Note [Batching rules].
 BATCH_WORDS: Final = {
@@ -22,7 +21,7 @@ BATCH_WORDS: Final = {
 }
 
 
-class StructuredForm(Op):
+class StructuredForm(RecordedOp):
     """An op that names a kernel, says its shapes and dtypes (`@op.plan`), and writes its
     derivatives with ops.
 
@@ -55,6 +54,7 @@ class StructuredForm(Op):
         linear: bool = False,
         has_out: bool | None = None,
         out: str = "same",
+        memory: str = "anywhere",
         fresh: bool = False,
         known_as: str = "",
         node: str = "",
@@ -65,7 +65,7 @@ class StructuredForm(Op):
         piecewise: bool = False,
         computes_in_out: bool = False,
     ) -> None:
-        super().__init__(function, known_as, node, homes, out)
+        super().__init__(function, known_as, node, homes, out, memory)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
         self.batching = batch
         self.has_out = homes != "nowhere" if has_out is None else has_out
@@ -113,6 +113,7 @@ class StructuredForm(Op):
             require_parameters(f"{self.name}: the vjp by {', '.join(inputs)}", function, known)
             found = (function, parameter_names(function))
             self.vjps.update(dict.fromkeys(inputs, found))
+            self.may_record = True
             return function
 
         return register_vjp
@@ -136,18 +137,13 @@ class StructuredForm(Op):
         """
         made = copy(self)
         made.piecewise, made.homes, made.fitted = True, frozenset(), set()
-        for name in ("node_class", "public", "recording"):
+        for name in ("node_class", "public"):
             made.__dict__.pop(name, None)  # they are this op's
         return made
 
-    @property
-    def may_record(self) -> bool:
-        """Whether a gradient may flow through it."""
-        return bool(self.vjps)
-
     @cached_property
-    def recording(self) -> Recording:
-        """What its Nodes save, and how gradients pass, as registered when first asked for."""
+    def gradients(self) -> tuple[Gradient | None, ...]:
+        """How the gradients by the inputs are made, as registered when first asked for."""
         gradients: list[Gradient | None] = []
         for name in self.tensors:
             if name not in self.vjps:
@@ -163,26 +159,11 @@ class StructuredForm(Op):
                     tuple(together) if len(together) > 1 else (),
                 )
             )
-        functions = tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
-        return Recording(
-            self.name,
-            self.node_name,
-            self.tensors,
-            self.attributes,
-            numbers=(),
-            gradients=tuple(gradients),
-            derivatives=lambda: functions,
-            fresh=self.fresh,
-            several=self.several,
-            optional=self.optional,
-            tell_node=self.tell_node,
-            piecewise=self.piecewise,
-        )
+        return tuple(gradients)
 
-    @cached_property
-    def node_class(self) -> type[OpNode]:
-        """The Node class that records this op, made at its first recorded call."""
-        return node_class(self.recording)
+    def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
+        """Return the vjps by the inputs."""
+        return tuple([self.vjps.get(name, (None,))[0] for name in self.tensors])
 
     @property
     def defaults(self) -> tuple[Any, ...] | None:

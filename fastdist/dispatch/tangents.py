@@ -9,7 +9,8 @@ from typing import Any
 
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel, ForwardGrad
-from ..tensor.layout import Layout, strides_of
+from ..graph.unresolved import Unresolved, resolved
+from ..tensor.layout import Layout
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, wrap
 from .op import OPS
 
@@ -124,7 +125,11 @@ def set_tangent(tensor: Tensor, tangent: Tensor | None, level: ForwardADLevel) -
     """Give tensor a tangent at level, in the place of the one that it may have."""
     if tangent is None:
         return
-    tangent = _walkable(below(tangent, level), tensor)
+    if tensor.__class__ is Unresolved:
+        set_tangent(tensor.value, tensor.change.public(tangent), level)
+        return
+    # Resolved: as another dtype its bytes are seen, too, where those of the tensor are.
+    tangent = _walkable(below(resolved(tangent), level), tensor)
     root = _root_of(tensor.extra)
     if root is not None:
         # An in-place op on a view: the base's tangent changes in this part.
@@ -146,10 +151,8 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     own, layout = tangent.facts, tensor.facts
     if own is layout or (own.contiguous and layout.contiguous):
         return tangent
-    shape, order = own.shape, _slowest_first(layout)
-    wanted = strides_of(shape, order)
-    assert wanted is not None
-    if all(n == 1 or a == b for n, a, b in zip(shape, own.strides, wanted, strict=True)):
+    order = _slowest_first(layout)
+    if own.lies_in(tuple(order)):
         return tangent
     back = [order.index(axis) for axis in range(len(order))]
     return OPS["packed"].public(tangent.permute(order)).permute(back)  # type: ignore[no-any-return]

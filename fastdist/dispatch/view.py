@@ -9,12 +9,13 @@ from ..core.device import CPU
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..graph.modes import modes, tls
+from ..graph.unresolved import Unresolved, unresolved
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
 from ..tensor.tensor import OWN_TANGENT, Extra, Tensor, empty_shell, layout_of, wrap
 from ..tensor.view_steps import Step, ViewSteps
 from .calls import write_short_path
-from .op import PLAIN, Given, declaring
+from .op import PLAIN, Given, declaring, registering
 from .outline import outlines
 from .structured import StructuredOp
 from .tangents import carry_view
@@ -30,6 +31,11 @@ class ViewOp(StructuredOp):
     """
 
     kind = "view"
+    resolves = False
+    _array: Callable[..., Any]
+    _prepare: Callable[..., tuple[Any, ...]] | None = None
+    _looking: Callable[..., Any] | None = None
+    _raw_gradient: Callable[..., Any] | None = None
 
     def __init__(
         self,
@@ -42,51 +48,46 @@ class ViewOp(StructuredOp):
         super().__init__(
             *(function, ""), linear=True, has_out=False, homes=homes, batch=batch, known_as=known_as
         )
-        self._array: Callable[..., Any] | None = None
-        self._prepare: Callable[..., tuple[Any, ...]] | None = None
-        self._looking: Callable[..., Any] | None = None
-        self._raw_gradient: Callable[..., Any] | None = None
 
-    def array(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register how a raw array is viewed."""
-        self._array = function
-        return function
-
-    def looking(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register a function of (layout, *attributes) that returns how a raw CPU array is viewed,
-        with all that is known beforehand worked out; or None.
-        """
-        self._looking = function
-        return function
-
-    def prepare(self, function: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[Any, ...]]:
-        """Register the check that turns the user's arguments (input, *attributes) into canonical
-        attributes.
-        """
-        self._prepare = function
-        return function
+    # How a raw array is viewed.
+    array = registering("_array")
+    # A function of (layout, *attributes) that returns how a raw CPU array is viewed, with all that
+    # is known beforehand worked out; or None.
+    looking = registering("_looking")
+    # The check that turns the user's arguments (input, *attributes) into canonical attributes.
+    prepare = registering("_prepare")
+    # How the raw gradient of a CPU array's view becomes the array's: a function of
+    # (g, input_layout, *attributes).
+    raw_gradient = registering("_raw_gradient")
 
     def view_array(self, array: Any, device: Any, attributes: Sequence[Any]) -> Any:
         """Return the view of a raw array."""
-        assert self._array is not None, f"{self.name} has no array function"
         return self._array(backend_of(device.type), array, *attributes)
-
-    def raw_gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Register how the raw gradient of a CPU array's view becomes the array's: a function of
-        (g, input_layout, *attributes).
-        """
-        self._raw_gradient = function
-        return function
 
     def made(self, way: Way, values: Given) -> Any:
         """Return the view, recorded and with tangents."""
         (input,) = values
+        if input.__class__ is Unresolved:
+            return self._made_unresolved(way, input)
         assert way.run is not None and way.steps is not None
         result = see(way.run(input.array), way.facts, way.steps, input)
         self.record((result,), values, way)
         if modes.special:
             carry_view(result, input)
         return result
+
+    def _made_unresolved(self, way: Way, input: Unresolved) -> Tensor:
+        """Return the view of numbers that are changed when they are read.
+
+        Raises  RuntimeError for one as another dtype, whose numbers would be changed in no way
+        """
+        assert way.facts is not None
+        if way.facts.dtype is not input.facts.dtype:
+            raise input.no_other_dtype(self.called)
+        seen = unresolved(self.made(way, (input.value,)), input.change)
+        # Over the Node of input, not that of its value: gradients of input are asked for, too.
+        self.record((seen,), (input,), way)
+        return seen
 
     def _new_way(
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
@@ -111,7 +112,7 @@ class ViewOp(StructuredOp):
         """Return the Way of canonical attributes on tensors of layout, as Nodes ask for it: what
         runs, and the result's layout, are not set.
         """
-        way = Way(attributes, (layout,))
+        way = Way(self, attributes, (layout,))
         way.steps = ViewSteps(None, (self, attributes))
         raw = self._raw_gradient
         if layout.device is not CPU:
@@ -126,7 +127,6 @@ class ViewOp(StructuredOp):
             if found is not None:
                 return found
         look, backend = self._array, backend_of(layout.device.type)
-        assert look is not None, f"{self.name} has no array function"
         return lambda array: look(backend, array, *attributes)
 
     def at(self, input: Tensor, index: tuple[Any, ...]) -> Tensor:
@@ -163,7 +163,7 @@ def see(array: Any, layout: Layout, steps: ViewSteps, input: Tensor) -> Tensor:
         of is None
         or of.base is None
         or of.replay is None
-        or (input.edge is not None and input.edge.is_accumulate)
+        or (input.edge is not None and input.edge.is_accumulate and input.edge is not of.base.edge)
     ):
         extra.base, extra.replay = input, steps
     else:

@@ -7,14 +7,15 @@ from typing import Any
 
 from ..core.errors import GraphError
 from ..graph.accumulate_grad import freeze
-from ..graph.modes import enable_grad, modes
+from ..graph.modes import enable_grad
+from ..graph.unresolved import Unresolved
 from ..listeners.batched_tensor import Batched
 from ..listeners.offering import offering_to_modes
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor
 from .copy_inplace import dressed_as_twin
+from .differentiated import has_tangents
 from .inplace import require_may_change, set_edge
-from .tangents import levels_of
 
 
 def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -26,9 +27,11 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
 
     @offering_to_modes
     def inplace(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if isinstance(self, Batched):
-            batch: Any = function(self, *args, **kwargs)
-            self.value, self.facts = batch.value, batch.facts
+        if isinstance(self, Batched | Unresolved):
+            other: Any = function(self, *args, **kwargs)
+            self.value, self.facts, self.extra = other.value, other.facts, other.extra
+            if self._storage is not None:
+                self._storage.bump()
             return self
         require_may_change(self, writing=False)
         _require_unseen(name, self)
@@ -58,7 +61,7 @@ def _require_unseen(name: str, target: Tensor) -> None:
 
     Raises  RuntimeError
     """
-    if modes.special and levels_of((target,)):
+    if has_tangents((target,)):
         raise GraphError(f"{name}_: the tensor has a forward-mode tangent; use {name}()")
     if target._storage is None or (target.extra is not None and target.extra.base is not None):
         return
@@ -77,6 +80,9 @@ def detach_(self: Tensor) -> Tensor:
 
     Raises  RuntimeError for a view, which its base would draw in again
     """
+    if isinstance(self, Batched):
+        self.value = self.value.detach()  # its graph and tangents are its own
+        return self
     if self.extra is not None and self.extra.base is not None:
         raise GraphError(
             "Can't detach views in-place. Use detach() instead: the gradient of the base would "

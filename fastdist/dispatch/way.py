@@ -9,20 +9,22 @@ from raw arrays to fresh results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ..core.device import CPU, Device
-from ..core.dtypes import DType
+from ..core.dtypes import BorrowedDType, DType
 from ..core.scalar import Body
 from ..devices.backend import Result, backend_of
+from ..graph.fit_gradients import as_array
+from ..kernels.cpu.halves import made_in_float32
 from ..kernels.cpu.silence import silent
 from ..kernels.cpu.small import Facts
 from ..tensor.layout import Layout, Shape, memory_order, strides_of
 from ..tensor.tensor import Tensor
 from ..tensor.view_steps import ViewSteps
-from .gradients import as_array
 
 
 class Plan(NamedTuple):
@@ -58,11 +60,11 @@ class Way:
     __slots__ = (
         "attributes",
         "change",
-        "derivatives",
         "facts",
         "gradients",
         "layouts",
         "more",
+        "op",
         "plan",
         "records",
         "run",
@@ -73,18 +75,18 @@ class Way:
 
     def __init__(
         self,
+        op: Any,
         attributes: tuple[Any, ...],
         layouts: tuple[Layout | None, ...],
         plan: Plan | None = None,
     ) -> None:
+        self.op = op
         self.attributes = attributes
         self.layouts = layouts
         self.plan = plan
         self.run: Callable[..., Any] | None = None
         self.write: Callable[..., Any] | None = None
         self.change: Callable[..., Any] | None = None
-        # The Tensor expressions by the inputs, where they are not the op's own.
-        self.derivatives: Callable[[], tuple[Callable[..., Any] | None, ...]] | None = None
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
@@ -100,11 +102,11 @@ class Way:
 
 
 # That of a call of which is not known how it runs.
-NO_WAY: Final = Way((), ())
+NO_WAY: Final = Way(None, (), ())
 
 # Attributes of these types, and tuples of them, say all about a plan and hold no memory worth
 # freeing. A tuple may hold Tensors, whose numbers change.
-_KEYS = frozenset({int, float, bool, str, type(None), DType, type(Ellipsis)})
+_KEYS = frozenset({int, float, bool, str, type(None), DType, BorrowedDType, type(Ellipsis)})
 
 
 def layouts_of(operands: Sequence[Any]) -> tuple[Layout | None, ...]:
@@ -141,11 +143,10 @@ def find_functions(way: Way, kernel: str, device: Device, *, keeps_order: bool, 
     plan, layouts = way.plan, way.layouts
     assert plan is not None
     order = order_of(layouts, plan.shape) if keeps_order else None
-    given = [layout for layout in layouts if layout is not None]
-    is_cast = plan.compute is not None and any(one.dtype is not plan.compute for one in given)
+    dtypes = {layout.dtype for layout in layouts if layout is not None}
     moved = [layout is not None and layout.device is not device for layout in layouts]
-    is_cast = is_cast or any(moved)
-    if device is CPU and kept and order is None and not (is_cast or _reads(plan, layouts)):
+    is_cast = any(moved) or (plan.compute is not None and dtypes != {plan.compute})
+    if device is CPU and kept and order is None and not is_cast:
         _find_functions_on_cpu(way, kernel, plan)
     else:
         run = filling(way, kernel, device, order)
@@ -160,7 +161,7 @@ def find_functions(way: Way, kernel: str, device: Device, *, keeps_order: bool, 
     way.facts, way.more = seen[0], tuple(seen[1:])
     if device is CPU and not way.more:
         assert way.run is not None
-        way.write = _copying(way.run)
+        way.write = copying(way.run)
 
 
 @silent  # type: ignore[untyped-decorator]
@@ -199,7 +200,7 @@ def run_silently(run: Callable[..., Any], arrays: Sequence[Any]) -> Any:
 
 
 @silent  # type: ignore[untyped-decorator]
-def _copying(run: Callable[..., Any]) -> Callable[..., None]:
+def copying(run: Callable[..., Any]) -> Callable[..., None]:
     """Return what writes a result that run makes: into memory that may be an operand's."""
     copyto = np.copyto
     return lambda *arrays: copyto(arrays[-1], run(*arrays[:-1]))
@@ -241,8 +242,13 @@ def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
         numbers=plan.numbers,
         seen_as=plan.seen_as,
     )
-    way.run = small_kernel(name, facts) or filling(way, name, CPU)
-    way.gradients = small_gradients(name, facts)
+    if _reads(plan, layouts) is None:
+        way.run = small_kernel(name, facts) or filling(way, name, CPU)
+        way.gradients = small_gradients(name, facts)
+    else:
+        kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
+        found = made_in_float32(name, partial(small_kernel, name), facts, kinds)
+        way.run = found or filling(way, name, CPU)
 
 
 def _reads(plan: Plan, layouts: Sequence[Layout | None]) -> int | None:

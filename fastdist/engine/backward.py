@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ..core.errors import GraphError, ShapeError, out_of_memory
 from ..graph.add_gradients import first_gradient
+from ..graph.gradient_edge import GradientEdge
 from ..graph.modes import InlinePass, modes, set_grad_mode, tls
 from ..graph.node import Node, node_of, output_number
 from ..tensor.tensor import Tensor, wrap
@@ -21,17 +22,14 @@ def backward(
     grad_tensors: Sequence[Tensor | None] | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Sequence[Tensor] | None = None,
+    inputs: Sequence[Tensor | GradientEdge] | None = None,
 ) -> None:
     """Add the gradients of tensors into the leaves' `.grad`.
 
     Thread  runs in the calling thread; Nodes of a device on that device's thread, for which it
             waits
-    Raises  RuntimeError for roots without a graph, or that need a gradient and got none, and for no
-            inputs at all
+    Raises  RuntimeError for roots without a graph, or that need a gradient and got none
     """
-    if inputs is not None and not len(inputs):
-        raise GraphError("`inputs` argument to `backward()` cannot be empty: leave it out for all")
     roots = _roots(tensors, grad_tensors, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None and not create_graph and not modes.special and not modes_engine.always:
@@ -45,7 +43,8 @@ def backward(
 
     captures = None if inputs is None else _capture_edges(inputs)
     for input in inputs or ():
-        input.retain_grad()  # for leaves nothing to do
+        if isinstance(input, Tensor):  # an edge does not know the tensor whose `.grad` it would be
+            input.retain_grad()  # for leaves nothing to do
     engine().execute(roots, keep=keep, create_graph=create_graph, inputs=captures, accumulate=True)
 
 
@@ -175,11 +174,17 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
     return g if create_graph else wrap(g.array, g.facts)
 
 
-def _capture_edges(inputs: Sequence[Tensor]) -> list[tuple[Any, int]]:
+def _capture_edges(inputs: Sequence[Tensor | GradientEdge]) -> list[tuple[Any, int]]:
     captures = []
     for i, input in enumerate(inputs):
+        if isinstance(input, GradientEdge):
+            captures.append((input.node, input.output_nr))
+            continue
         if not isinstance(input, Tensor):
-            raise TypeError(f"element {i} of inputs is {type(input).__name__}; expected a Tensor")
+            raise GraphError(
+                "all inputs have to be Tensors or GradientEdges, but got "
+                f"{type(input).__name__}: inputs[{i}]"
+            )
         if input.edge is None:
             raise GraphError("One of the differentiated Tensors does not require grad")
         captures.append((node_of(input.edge), output_number(input.edge)))

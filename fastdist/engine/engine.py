@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Any
 
 from ..core.errors import GraphError, NoDerivativeError, out_of_memory
+from ..core.forked_locks import renew_in_children
 from ..core.time_ranges import time_range, time_ranges
 from ..graph.anomaly import anomaly, require_no_nan, warn_of
 from ..graph.forward_streams import after_pass, device_of, hand_over, other_streams
@@ -420,6 +422,7 @@ def current_graph_task() -> GraphTask | None:
 
 _engine: Engine | None = None
 _engine_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_engine_lock")
 
 
 def engine() -> Engine:

@@ -19,7 +19,7 @@ from ..tensor.tensor import Extra, Tensor, layout_near, layout_of, wrap
 from .add_gradients import add_sparse
 from .forward_streams import follow
 from .modes import enable_grad
-from .node import Node, RemovableHandle, first_hook_lock
+from .node import Node, RemovableHandle
 
 # Guards the change of a tensor into a leaf that requires grad; re-entered by finalizers.
 _leaves_lock = threading.RLock()
@@ -141,7 +141,7 @@ class AccumulateGrad(Node):
         """Call hook(leaf) each time after its `.grad` was added to."""
         if self.post_accumulate is None:
             made: dict[int, Callable[[Tensor], None]] = {}
-            with first_hook_lock:
+            with Node._first_hook_lock:
                 if self.post_accumulate is None:
                     self.post_accumulate = made
         return RemovableHandle(self.post_accumulate, hook)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import traceback
 import warnings
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GraphError
+from ..core.forked_locks import renew_in_children
 from ..devices.backend import backend_of
 from ..tensor.tensor import Tensor
 from .modes import count_special, count_tracers
@@ -32,6 +34,7 @@ class _Anomaly:
 anomaly = _Anomaly()
 # Held while the mode is switched, so that the ops are told once of each change.
 _switch_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_switch_lock")
 
 
 def set_anomaly_mode(enabled: bool, check_nan: bool) -> None:

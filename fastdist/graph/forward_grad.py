@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from ..core.errors import GraphError
+from ..core.forked_locks import renew_in_children
 from .modes import count_special
 
 # Order of locks: _levels_lock, a level's and a ForwardGrad's are never held together; each guards
@@ -36,8 +38,8 @@ class ForwardADLevel:
     """
 
     __slots__ = (
-        "__weakref__", "_grads", "_grads_lock", "_holders", "_released", "global_id", "idx",
-        "opener", "order",
+        "__weakref__", "_grads", "_grads_lock", "_holders", "_released", "around", "global_id",
+        "idx", "opener", "order",
     )  # fmt: skip
 
     def __init__(self, idx: int | None, global_id: int | None = None) -> None:
@@ -45,6 +47,8 @@ class ForwardADLevel:
         self.global_id = global_id
         self.order = next(_orders)
         self.opener = threading.get_ident()
+        # The remote caller's level that it was opened in: it is inside of that for whoever asks.
+        self.around = None if idx is None else _thread.adopted
         # Guards the four below. Re-entered where a finalizer touches tangents.
         self._grads_lock = threading.RLock()
         self._grads: WeakSet[ForwardGrad] = WeakSet()
@@ -339,6 +343,7 @@ end_callbacks: Final[list[Callable[[int], None]]] = []
 _thread = _Thread()
 # Guards the two below.
 _levels_lock = threading.RLock()
+renew_in_children(sys.modules[__name__], "_levels_lock")
 _stack: Final[list[ForwardADLevel]] = []
 _by_global_id: Final[dict[int, ForwardADLevel]] = {}
 

@@ -10,14 +10,12 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from ..core.errors import GraphError, VersionError
+from ..core.forked_locks import renew_in_children
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
 
 # Unique and growing: the deepest Node has the highest number, and heaps never compare two Nodes.
 next_sequence_number: Callable[[], int] = itertools.count().__next__
-# Guards where the first hook of a Node, or of a leaf, goes: two threads may both bring theirs.
-# Nothing is made or called while it is held.
-first_hook_lock = threading.Lock()
 
 
 class Hooks:
@@ -88,6 +86,9 @@ class Node:
     # Whether its class was made to bear a name: see shown.
     is_named: ClassVar[bool] = False
     num_outputs: int = 1
+    # Guards where the first hook of a Node, or of a leaf, goes: two threads may both bring theirs.
+    # Nothing is made or called while it is held.
+    _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
     _called: str  # only set where it is not called as its class
     edges: tuple[Any, ...]
     hooks: Hooks | None
@@ -139,7 +140,7 @@ class Node:
     def _hooks(self) -> Hooks:
         if self.hooks is None:
             made = Hooks()
-            with first_hook_lock:
+            with Node._first_hook_lock:
                 if self.hooks is None:
                     self.hooks = made
         return self.hooks
@@ -156,6 +157,9 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
+
+
+renew_in_children(Node, "_first_hook_lock")
 
 
 @functools.cache

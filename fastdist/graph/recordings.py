@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from ..core.forked_locks import renew_in_children
 from ..core.time_ranges import Recording, TimeRange, time_ranges
 from .modes import count_special, count_tracers
 
 # Guards the two below it.
 _lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_lock")
 _num_open = 0
 _watchers: list[Callable[[bool], None]] = []
 

@@ -10,6 +10,7 @@ from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
 from .accumulate_grad import AccumulateGrad, accumulator_of, extra_of, freeze
 from .node import Node, RemovableHandle, node_of, output_number, shown_node_of
+from .unresolved import resolved
 
 
 def _requires_grad(self: Tensor) -> bool:
@@ -27,7 +28,13 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Ask for gradients of this leaf, or no longer; return the tensor.
 
     Raises  RuntimeError for a tensor that an op made, or one whose dtype is not floating
+            TypeError for what is no bool
     """
+    if requires_grad.__class__ is not bool:
+        raise TypeError(
+            "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
+            f"{type(requires_grad).__name__} {requires_grad!r}"
+        )
     edge = self.edge
     if requires_grad:
         if edge is None:
@@ -94,6 +101,7 @@ def _set_grad(self: Tensor, grad: Tensor | None) -> None:
             raise TypeError(
                 f"assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
             )
+        grad = resolved(grad)  # gradients are added to, and walked as real numbers
         if grad is self:
             raise RuntimeError("can't assign Tensor as its own grad")
         if grad.facts.shape != self.facts.shape:

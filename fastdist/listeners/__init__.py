@@ -2,7 +2,7 @@
 
 None of them knows how an op runs: they are given an op, its operands and attributes, and call its
 general path again, or another one. Dispatch asks them in one place each: an op at the start of its
-general path, in `dispatch/listening.py`, a composite in `dispatch/arguments.py`. While nobody
+general path, in `dispatch/general_path.py`, a composite in `dispatch/arguments.py`. While nobody
 listens nobody is asked: `modes.tracers` is zero then, and calls take their short path.
 
 An argument or a mode whose `__torch_function__` wants the call is asked first (`offering.py`); a

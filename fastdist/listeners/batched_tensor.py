@@ -33,6 +33,12 @@ class Batched(Tensor):
     @property
     def array(self) -> Any:
         """Raise: there is no array of one tensor."""
+        if self.level > levels.depth:
+            raise TransformError(
+                "Either your tensor may have escaped from inside a function being vmapped and this "
+                "is a user error: it is a batch of calls that vmap has ended; let the function "
+                "return it"
+            )
         raise NeedsNumbers(
             "vmap: a function that has no batching rule reads the numbers of a tensor; call it "
             "outside of the function that vmap is given"

@@ -158,6 +158,7 @@ def _promoted(op: Any, operands: Sequence[Any]) -> Sequence[Any]:
 
 
 def _on_last_axes(op: Any, operands: Sequence[Any], attributes: Any, level: int) -> Any:
+    op.require_plan(operands, attributes)  # the batch would pass for an axis that they lack
     return op.general(tuple(aligned(operands, level, whole(operands, level))), attributes)
 
 

@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Final
 
 from ..core.caller_warning import is_ours
+from ..core.forked_locks import renew_in_children
 from ..core.time_ranges import time_ranges
 from ..tensor.tensor import Tensor
 from . import tracing
@@ -35,6 +36,7 @@ _READING: Final = (
 )
 # Guards the count and the methods of Tensor that are replaced; no other lock is taken under it.
 _listening_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_listening_lock")
 _listening = 0
 
 

@@ -47,6 +47,21 @@ def offering(function: F) -> F:
     return _offered(function, _USUAL.issuperset)
 
 
+def offering_of_tensor(function: F) -> F:
+    """Return the same of a function whose first argument is a Tensor, or else it raises
+    TypeError.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and not isinstance(args[0], Tensor):
+            name, given = function.__name__, type(args[0]).__name__
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {given}")
+        return function(*args, **kwargs)
+
+    return offering(call)  # type: ignore[return-value]
+
+
 def offering_to_modes(function: F) -> F:
     """Return a function that is no op so that it is offered to the mode that a thread is in."""
     return _offered(function, None)
@@ -85,7 +100,7 @@ def arguments_of(
     values = dict(zip((*op.tensors, *op.attributes), (*operands, *attributes), strict=True))
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
-    for parameter in op.parameters:
+    for parameter in op.parameters.values():
         value = values[parameter.name]
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             args += value

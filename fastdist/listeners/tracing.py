@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ..core.caller_warning import is_ours
 from ..graph.modes import count_special, count_tracers
+from ..graph.unresolved import Unresolved
 from ..tensor.constants import number_of
 from ..tensor.pytree import tree_iter, tree_map_only
 from ..tensor.tensor import Tensor
@@ -70,15 +71,16 @@ class Recorder:
         self.composite = ""
         # Tensors by their identity, held weakly: that a view is alive is a fact of the program.
         self._known: dict[int, tuple[Any, Any, Value]] = {}
-        self._by_array: dict[int, tuple[Any, Value]] = {}
+        self._by_array: dict[Any, tuple[Any, Value]] = {}
 
     def new_value(self, tensor: Tensor) -> Value:
         """Return a new Value, and know tensor as it."""
-        layout, known, key = tensor.facts, self._known, id(tensor)
+        layout, known, this = tensor.facts, self._known, id(tensor)
         value = Value(self.count, layout.shape, layout.dtype, layout.device)
         self.count += 1
-        known[key] = (weakref.ref(tensor, lambda _: known.pop(key, None)), layout, value)
-        self._by_array.setdefault(id(tensor.array), (tensor.array, value))
+        known[this] = (weakref.ref(tensor, lambda _: known.pop(this, None)), layout, value)
+        key, array = _seen_as(tensor)
+        self._by_array.setdefault(key, (array, value))
         return value
 
     def knows(self, tensor: Tensor) -> bool:
@@ -90,7 +92,7 @@ class Recorder:
         """Return the Value of a tensor that is read; of one that is not known, a constant."""
         if self.knows(tensor):
             return self._known[id(tensor)][2]
-        source = self._by_array.get(id(tensor.array))
+        source = self._by_array.get(_seen_as(tensor)[0])
         value = self.new_value(tensor)
         if source is None:
             self.constants[value] = tensor
@@ -113,7 +115,7 @@ class Recorder:
             tensor = self.constants.pop(value)
             if id(tensor) not in kept:
                 self._known.pop(id(tensor), None)
-                self._by_array.pop(id(tensor.array), None)
+                self._by_array.pop(_seen_as(tensor)[0], None)
 
     def add(
         self,
@@ -129,6 +131,13 @@ class Recorder:
             [self._known[id(r)][2] if self.knows(r) else self.new_value(r) for r in results]
         )
         self.calls.append(Call(op, function, given, named, made, site()))
+
+
+def _seen_as(tensor: Tensor) -> tuple[Any, Any]:
+    """Return by what a tensor is known to share an array, and the array."""
+    if isinstance(tensor, Unresolved):
+        return (id(tensor.value.array), tensor.change.name), tensor.value.array
+    return id(tensor.array), tensor.array
 
 
 class _ThreadState(threading.local):

@@ -10,6 +10,7 @@ from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..dispatch.op import PLAIN, Op, define
 from ..graph.modes import modes
 from ..tensor.methods import TensorMethods
+from ..tensor.tensor import Tensor
 
 _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
@@ -18,7 +19,7 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
     """Return name -> function of one op, which call computes; with it comes the in-place twin that
     some of PyTorch's have.
     """
-    numbers = [parameter for parameter in op.parameters if parameter.name in op.attributes]
+    numbers = [op.parameters[name] for name in op.attributes]
     names = {f"_default_{one.name}": one.default for one in numbers}
     names |= {
         "_PLAIN": PLAIN,
@@ -39,7 +40,7 @@ def activations(op: Op, call: Callable[..., Any]) -> dict[str, Any]:
     flag = inspect.Parameter("inplace", _EITHER, default=False, annotation="bool")
     for function in found.values():
         function.__doc__ = inspect.getdoc(call)
-        taken = [op.parameters[0], *numbers, *([flag] if function is made else [])]
+        taken = [op.parameters[op.tensors[0]], *numbers, *([flag] if function is made else [])]
         function.__signature__ = inspect.Signature(taken, return_annotation="Tensor")
         function.__annotations__ = {one.name: one.annotation for one in taken}
         function.__annotations__["return"] = "Tensor"
@@ -71,6 +72,9 @@ def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
         return getattr(TensorMethods, f"{op.name}_")  # type: ignore[no-any-return]
 
     def overwritten(input: Any, *numbers: Any) -> Any:
+        if not isinstance(input, Tensor):
+            fault = f"must be Tensor, not {type(input).__name__}"
+            raise TypeError(f"{op.name}_(): argument 'input' (position 1) {fault}")
         # Computed from a copy: what a gradient asks for must outlive the change.
         return input.copy_(call(input.clone(), *numbers))
 

@@ -116,9 +116,9 @@ def attach_matmul() -> None:
 def attach_composites() -> None:
     """Put the composites in the place of the ops whose names they have."""
     for found in COMPOSITES.values():
-        if found.method:
+        if "method" in found.homes:
             setattr(TensorMethods, found.name, found.call)
-        if found.inplace:
+        if "inplace" in found.homes:
             setattr(TensorMethods, f"{found.name}_", inplace_of(found.name, found.call))
 
 

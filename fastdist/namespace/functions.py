@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
 from ..graph.forward_grad import ForwardADLevel
+from ..graph.gradient_edge import Inputs, given_inputs
+from ..graph.unresolved import Unresolved, resolved
 from ..listeners.batch_loop import batch_like
 from ..listeners.batched_tensor import Batched
 from ..listeners.offering import offering_to_modes
@@ -39,17 +41,17 @@ def backward(
     gradient: Tensor | None = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Sequence[Tensor] | Tensor | None = None,
+    inputs: Inputs | None = None,
 ) -> None:
-    """Add this tensor's gradients into the `.grad` of the leaves it was made of.
+    """Add this tensor's gradients into the `.grad` of the leaves it was made of, or of inputs
+    alone: of one, several or those in a dict, tensors or edges of the graph.
 
     Thread  runs here; other threads' passes through the same leaves may overlap
     Raises  RuntimeError if it does not require grad, or has several elements and no gradient is
             given
     """
-    if isinstance(inputs, Tensor):
-        inputs = (inputs,)
-    engine_backward((self,), (gradient,), retain_graph, create_graph, inputs)
+    wanted = None if inputs is None else given_inputs(inputs, "backward")
+    engine_backward((self,), (gradient,), retain_graph, create_graph, wanted)
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -183,7 +185,7 @@ def _set_data(self: Tensor, data: Tensor) -> None:
     if not isinstance(data, Tensor):
         raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
     # The count of changes goes on: who saved this tensor before must see that it is another.
-    version = self._version
+    version, data = self._version, resolved(data)
     self.array, self.facts = data.array, data.facts
     self._storage = None
     if data._storage is not None:
@@ -215,7 +217,21 @@ def _transposed(self: Tensor) -> Tensor:
 
 
 def _matrices_transposed(self: Tensor) -> Tensor:
-    """This tensor with its last two axes swapped."""
+    """This tensor with its last two axes swapped; one number as it is.
+
+    Raises  RuntimeError for a single axis
+    """
+    ndim = len(self.facts.shape)
+    if ndim == 1:
+        raise ShapeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    if not ndim:
+        warn_caller(
+            "Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.",
+            once=True,
+        )
+        return OPS["permute"].public(self)  # type: ignore[no-any-return]
     return OPS["transpose"].public(self, -2, -1)  # type: ignore[no-any-return]
 
 
@@ -317,13 +333,21 @@ def _imag(self: Tensor) -> Tensor:
 def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
     """Return this tensor as a cls, over the same memory and at the same place of the graph.
 
-    Raises  TypeError for what is no subclass of Tensor
+    Raises  TypeError for what is no subclass of Tensor; RuntimeError for a view that is not
+            resolved as another class than Tensor: it could be no view then
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {cls!r}")
     with DisableTorchFunctionSubclass():
         seen = self.view(self.facts.shape)
-    out: Any = object.__new__(cls)
+    if isinstance(seen, Unresolved) and cls in (Tensor, Unresolved):
+        return seen
+    if isinstance(seen, Unresolved):
+        raise RuntimeError(
+            f"as_subclass(): a {seen.told} view cannot be a {cls.__name__} that shares its memory; "
+            f"call resolve_{seen.change.name}() first, which copies"
+        )
+    out: Any = object.__new__(Tensor if cls is Unresolved else cls)
     out.array, out.facts, out.edge = seen.array, seen.facts, seen.edge
     out.extra, out._storage = seen.extra, seen._storage
     storage_of(self).add_view(out)

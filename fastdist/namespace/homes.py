@@ -41,7 +41,8 @@ _ROOMS = {
     "ops.view_copies": """
         alias_copy as_strided_copy detach_copy diagonal_copy expand_copy fill indices_copy
         permute_copy select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy
-        transpose_copy unbind_copy unfold_copy unsqueeze_copy values_copy view_copy
+        transpose_copy unbind_copy unfold_copy unsqueeze_copy values_copy
+        view_as_complex_copy view_as_real_copy view_copy
     """,
     "serialization": "load save",
     "signal.windows": """

@@ -8,11 +8,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..dispatch.view import detach
 from ..graph import tensor_methods  # noqa: F401
 from ..listeners import heard_methods
 from ..listeners.batch_loop import STACK
-from ..listeners.offering import offering
+from ..listeners.offering import offering_of_tensor
 from ..ops import creation, movement, ranges, sparse_conversion
 from ..tensor.methods import TensorMethods
 from .activations import activations
@@ -26,23 +25,24 @@ from .tracing import trace
 _WRITTEN_BY_HAND = ("as_strided_", "detach_", "resize_as_", "zero_")
 
 
-def gather_ops(home: str) -> dict[str, Any]:
-    """Return name -> function of the ops that say that they are found in a home of op.HOMES."""
-    return {name: op.public for name, op in OPS.items() if home in op.homes}
+def declared_in(home: str) -> dict[str, Any]:
+    """Return name -> function of all that is declared to be found in a home, a word of HOMES."""
+    names = {name: op.public for name, op in OPS.items() if home in op.homes}
+    composites = [one for one in COMPOSITES.values() if home in one.homes]
+    return names | {one.name.rpartition(".")[2]: one.call for one in composites}
 
 
 def gather() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.X` offers of the catalogue."""
-    names = gather_ops("function")
+    names = declared_in("function")
     for room in (creation, ranges):
         names.update({name: getattr(room, name) for name in room.__all__})
     names["sparse_coo_tensor"] = sparse_conversion.sparse_coo_tensor
-    names.update(t=movement.t, reshape=movement.reshape, detach=offering(detach))
-    names.update({name: found.call for name, found in COMPOSITES.items() if found.function})
+    names.update(t=movement.t, reshape=movement.reshape, detach=movement.detach)
     names["trace"] = trace
     names.update({alias: names[name] for alias, name in ALIASES.items() if name in names})
     names.update({name: getattr(TensorMethods, name) for name in _inplace_functions()})
-    names.update({name: offering(names[name]) for name in _WRITTEN_BY_HAND})
+    names.update({name: offering_of_tensor(names[name]) for name in _WRITTEN_BY_HAND})
     return names
 
 
@@ -55,18 +55,9 @@ def _inplace_functions() -> list[str]:
     return [f"{name}_" for name in sorted(known - INPLACE_METHODS)]
 
 
-def gather_room(room: str) -> dict[str, Any]:
-    """Return name -> function of all that `fastdist.<room>.X` offers of the catalogue's functions
-    that are found there alone.
-    """
-    found = [one for one in COMPOSITES.values() if one.room == room]
-    return {one.name.partition(".")[2]: one.call for one in found}
-
-
 def gather_functional() -> dict[str, Any]:
     """Return name -> function of all that `fastdist.nn.functional.X` offers of the catalogue."""
-    names = gather_ops("functional")
-    names.update({name: found.call for name, found in COMPOSITES.items() if found.functional})
+    names = declared_in("functional")
     for name, op in OPS.items():
         if "activation" in op.homes:
             names.update(activations(op, names.get(name, op.public)))
@@ -93,9 +84,9 @@ heard_methods.install()
 STACK.append(COMPOSITES["stack"].call)
 NAMES = gather()
 FUNCTIONAL_NAMES = gather_functional()
-LINALG = gather_room("linalg")
-FFT = gather_room("fft")
-SPECIAL = gather_ops("special")
+LINALG = declared_in("linalg")
+FFT = declared_in("fft")
+SPECIAL = declared_in("special")
 tell_where_found(NAMES, "fastdist")
 tell_where_found(SPECIAL, "fastdist.special")
 tell_where_found(LINALG, "fastdist.linalg")

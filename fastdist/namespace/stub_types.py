@@ -20,9 +20,9 @@ _MEANING = {
 }
 _KNOWN = words(
     """
-    Any Callable DType Device DeviceLike False Generator Indices Iterator Literal MemoryFormat
-    MemoryLayout NDArray None Number Operand Sequence Size Sizes Tensor True TypedStorage
-    UntypedStorage bool complex dict float int list object str tuple
+    Any Callable DType Device DeviceLike False Generator Indices Inputs Iterator Literal
+    MemoryFormat MemoryLayout NDArray None Number Operand Sequence Size Sizes Tensor True
+    TypedStorage UntypedStorage bool complex dict float int list object str tuple
     """
 )
 # What parameters of a name take wherever their declaration says Any.
@@ -199,7 +199,7 @@ def rendered(
     name: str, parameters: list[inspect.Parameter], op: Op | None, result: str
 ) -> list[str]:
     """Return the texts of a function's parameters."""
-    declared = {p.name: p for p in op.parameters} if op is not None else {}
+    declared = op.parameters if op is not None else {}
     parts: list[str] = []
     star = False
     for parameter in parameters:

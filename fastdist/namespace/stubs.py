@@ -39,7 +39,8 @@ _WORDS = "from {up}tensor.methods import DeviceLike, DTypeLike, Indices, NDArray
 _WORDS += "from {up}tensor.methods import Operand, Scalar, Sizes\n"
 _TENSOR = "from {up}tensor.tensor import Size, Tensor\n"
 # methods.pyi says what the words in all stubs mean.
-_MEANINGS = """from .tensor import Size, Tensor
+_MEANINGS = """from ..graph.gradient_edge import Inputs
+from .tensor import Size, Tensor
 from .typed_storage import TypedStorage, UntypedStorage
 
 from types import EllipsisType

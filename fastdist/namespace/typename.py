@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..listeners.offering import offering
+from ..listeners.offering import offering, offering_of_tensor
 from ..tensor.tensor import Tensor
 
 
@@ -20,7 +20,7 @@ def typename(obj: Any) -> str:
     return name if module in ("", "builtins") else f"{module}.{name}"
 
 
-@offering
+@offering_of_tensor
 def get_device(input: Tensor) -> int:
     """Return the index of a tensor's device, -1 for the CPU."""
     return input.get_device()

@@ -11,10 +11,12 @@ from ..dispatch.composite import composite
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.tensor import Tensor
 from .attention_blocks import in_blocks, suits_blocks, weights_of
+from .creation import ones
 from .random import dropout
+from .selection import where
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -29,15 +31,20 @@ def scaled_dot_product_attention(
     """Return softmax(query @ key.T * scale + mask) @ value over the last two axes.
 
     A mask of bool is true where attention is allowed, another is added. A query that may look at
-    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query.
+    nothing gets zeros. With enable_gqa a head of key and value serves several heads of query. A
+    mask beside is_causal is taken where PyTorch's fused kernel takes both: allowed is what both do.
 
     Shape   (..., n, e), (..., m, e), (..., m, v) -> (..., n, v); a mask broadcasts to (..., n, m)
-    Raises  ValueError for a dropout_p outside of 0 ... 1
+    Raises  ValueError for a dropout_p outside of 0 ... 1, RuntimeError for a mask beside is_causal
+            elsewhere
     Note    scale is 1 / sqrt(e) by default; dropout_p thins the weights out, always. Memory grows
             with n + m, and that of a mask and its gradient: see attention_blocks
     """
-    _require_fitting(query, key, value, attn_mask, is_causal)
+    _require_fitting(query, key, value, attn_mask)
     _require_shapes(query, key, value, enable_gqa)
+    if is_causal and attn_mask is not None:
+        _require_fused(query, key, value, attn_mask, dropout_p, enable_gqa)
+        attn_mask, is_causal = _causal(attn_mask, query.facts.shape[-2], key.facts.shape[-2]), False
     # Of no entries all scores are 0, whatever the factor.
     length = query.facts.shape[-1] or 1
     factor = 1.0 / math.sqrt(length) if scale is None else float(scale)
@@ -54,7 +61,31 @@ def scaled_dot_product_attention(
     return weights @ value  # type: ignore[no-any-return]
 
 
-def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+def _require_fused(
+    query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool
+) -> None:
+    """Raise RuntimeError for what is not for PyTorch's fused kernel, which alone takes a mask
+    beside is_causal.
+    """
+    q, k, v = (one.facts.shape for one in (query, key, value))
+    of_heads = len(q) == 4 and k == v and q[-1] == k[-1] and query.facts.dtype.is_floating_point
+    alike = q[0] == k[0] if enable_gqa else q[:2] == k[:2]
+    fits = len(mask.facts.shape) in (2, 4) and mask.edge is None
+    if not (of_heads and alike and fits and not dropout_p):
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+            "is_causal=True, but for operands of four axes that are alike, without dropout, and "
+            "a mask of two or four axes that needs no gradient: lay what is causal into the mask"
+        )
+
+
+def _causal(mask: Any, rows: int, columns: int) -> Any:
+    """Return a mask that also keeps each query from the keys behind it."""
+    earlier: Any = ones(rows, columns, dtype=bool_, device=mask.facts.device).tril()
+    return mask & earlier if mask.facts.dtype is bool_ else where.public(earlier, mask, -math.inf)
+
+
+def _require_fitting(query: Any, key: Any, value: Any, mask: Any) -> None:
     layouts = [one.facts for one in (query, key, value)]
     if any(len(one.shape) < 2 for one in layouts):
         q, k, v = (len(one.shape) for one in layouts)
@@ -74,14 +105,7 @@ def _require_fitting(query: Any, key: Any, value: Any, mask: Any, is_causal: boo
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{q} key.dtype: {k} and value.dtype: {v} instead."
         )
-    if mask is None:
-        return
-    if is_causal:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set when "
-            "is_causal=True"
-        )
-    if mask.facts.dtype not in (bool_, float32, dtype):
+    if mask is not None and mask.facts.dtype not in (bool_, float32, dtype):
         raise DTypeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
             f"attn_mask.dtype: {mask.facts.dtype.name} and  query.dtype: {dtype.name} instead."

@@ -2,8 +2,9 @@
 
 The op keeps its result and, of each query, the logarithm of the sum of exp(score), out of which its
 gradient makes the weights of a block anew; which of them dropout drops follows from one number: see
-Note [Dropout by counting] in core/philox.py. Higher derivatives and tangents are made of other ops,
-which do keep such matrices.
+Note [Dropout by counting] in core/philox.py. Weights that take no more memory than operands and
+result do, which is so of short sequences alone, are kept for the gradient. Higher derivatives and
+tangents are made of other ops, which do keep matrices.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.device import CPU
 from ..core.dtypes import WORDS, DType, bool_
 from ..core.errors import NoKernelError, ShapeError
-from ..dispatch.differentiated import has_tangents
+from ..dispatch.differentiated import has_tangents, is_recorded
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import tls
 from ..listeners.batch_loop import loop
@@ -64,9 +66,26 @@ def in_blocks(
     seed = None
     if dropout:
         seed = randint(1 << 61, (1,), device=query.facts.device)
-    operands = (*map(_of_heads, (query, key, value)), mask, seed)
-    found = attention_in_blocks.public(*operands, factor, is_causal, dropout)[0]
+    heads = _of_heads(query), _of_heads(key), _of_heads(value)
+    # 0.0 is no key, for -0.0 would be the same: see may_be_kept in dispatch/way.py.
+    numbers = factor, is_causal, dropout or 0, not dropout and _keeps_weights(*heads, mask)
+    found = attention_in_blocks.public(*heads, mask, seed, *numbers)[0]
     return found if len(lead) == 2 else found.reshape((*lead, *found.facts.shape[-2:]))
+
+
+def _keeps_weights(query: Any, key: Any, value: Any, mask: Any) -> bool:
+    """Return whether weights are kept for a gradient: where one may be asked for, and they take no
+    more memory than what is there anyway. Then memory still grows with length alone.
+
+    4 x 8 x 256 x 64 there and back takes 20.5 ms so, 23.6 if they are made anew (one core of an AMD
+    EPYC, Zen 4). A GPU makes them about as fast as it reads them.
+    """
+    facts = query.facts
+    rows, keys, width = math.prod(facts.shape[:-1]), key.facts.shape[2], value.facts.shape[3]
+    given = facts.numel + key.facts.numel + value.facts.numel + rows * width
+    wide = facts.dtype.computes_in
+    is_small = rows * keys * wide.itemsize <= given * facts.dtype.itemsize
+    return is_small and facts.device is CPU and is_recorded((query, key, value, mask))
 
 
 def _mask_of_heads(mask: Any, lead: tuple[int, ...]) -> Any:
@@ -140,12 +159,14 @@ def attention_in_blocks(
     factor: float,
     is_causal: bool,
     dropout: float,
+    keeps: bool,
 ) -> Tensor:
-    """Return dropout(softmax(query @ key.T * factor + mask)) @ value, and the logarithms of the
-    sums of exp(score); a head of key and value serves several neighbours of query.
+    """Return dropout(softmax(query @ key.T * factor + mask)) @ value, the logarithms of the sums of
+    exp(score), and what the kernel keeps for the gradient if it `keeps` the weights, unless some
+    are dropped; a head of key and value serves several neighbours of query.
 
-    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (...), (1,) -> (n, h, l, v), (n, h, l), of
-            a mask that broadcasts to (n, h, l, s)
+    Shape   (n, h, l, e), (n, k, s, e), (n, k, s, v), (...), (1,) -> (n, h, l, v), (n, h, l),
+            (n, h, l, s) or (0, 0, 0, 0), of a mask that broadcasts to (n, h, l, s)
     Dtype   floating -> the same; logarithms of half types, and their masks' numbers, in float32;
             seed, without which nothing is dropped, is int64
     """
@@ -161,6 +182,7 @@ def _(
     factor: float,
     is_causal: bool,
     dropout: float,
+    keeps: bool,
 ) -> Plan:
     dtype = query.facts.dtype
     if len(query.facts.shape) != 4:
@@ -170,29 +192,33 @@ def _(
     rows = query.facts.shape[:3]
     shape = (*rows, value.facts.shape[3])
     numbers = factor, is_causal, dropout
-    return Plan(shape, dtype, numbers, extra_outputs=((rows, dtype.computes_in),))
+    weights = (*rows, key.facts.shape[2]) if keeps and seed is None else (0,) * 4
+    more = [(one, dtype.computes_in) for one in (rows, weights)]
+    return Plan(shape, dtype, numbers, extra_outputs=tuple(more))
 
 
 @attention_in_blocks.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if operands[4] is not None:
         return _thinned_batch(operands, attributes, level)
-    n = operands[0].facts.shape[0]
+    n, size = operands[0].facts.shape[0], levels.sizes[level - 1]
     wide = [o if o is None else o.reshape(_four(o.facts.shape)) for o in operands]
     given = [o if o is None else o.expand(n, *o.facts.shape[1:]) for o in wide]
-    merged = [o if o is None else o.reshape(-1, *o.facts.shape[2:]) for o in whole(given, level)]
+    # No -1: a call without keys has no elements to count by.
+    merged = [o if o is None else o.flatten(0, 1) for o in whole(given, level)]
     found = op.general(tuple(merged), attributes)
-    return tuple([one.reshape(-1, n, *one.facts.shape[1:]) for one in found])
+    pairs = zip(found, (n, n, n if attributes[3] else 0), strict=True)
+    return tuple([one.reshape(size, count, *one.facts.shape[1:]) for one, count in pairs])
 
 
-def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, Any]:
+def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, ...]:
     """Return what calls give that drop weights, made of ops.
 
     Which are dropped follows from where a sample lies among those of its own call, which a kernel
     that is given the samples of all calls would not know.
     """
     query, key, value, mask, seed = operands
-    factor, is_causal, dropout = attributes
+    factor, is_causal, dropout, _ = attributes
     dtype, size = query.facts.dtype, levels.sizes[level - 1]
     wide, groups = dtype.computes_in, _groups(query, key)
     keys, values = (_repeated(one, groups).to(wide) for one in (key, value))
@@ -200,9 +226,10 @@ def _thinned_batch(operands: Any, attributes: Any, level: int) -> tuple[Any, Any
     weights = weights_of(scores, mask, is_causal)
     stays = thinning.public(seed, weights.facts.shape, wide, dropout)
     found = (weights * stays @ values).to(dtype)
-    # The sums are the kernel's own gradient's, and this has that of its ops.
-    sums = zeros((size, *query.facts.shape[:3]), dtype=wide, device=query.facts.device)
-    return value_at(found, level, size=size), sums
+    # What else there is is for the kernel's own gradient, and this has that of its ops.
+    shapes, device = (query.facts.shape[:3], (0,) * 4), query.facts.device
+    others = [zeros((size, *shape), dtype=wide, device=device) for shape in shapes]
+    return (value_at(found, level, size=size), *others)
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -326,6 +353,7 @@ def attention_gradient(
     seed: Tensor | None,
     result: Tensor,
     log_sum: Tensor,
+    kept: Tensor,
     factor: float,
     is_causal: bool,
     dropout: float,
@@ -346,6 +374,7 @@ def _(
     seed: Any,
     result: Tensor,
     log_sum: Tensor,
+    kept: Tensor,
     factor: float,
     is_causal: bool,
     dropout: float,

@@ -161,7 +161,7 @@ def _(g: Tensor, window: Any, ceil_mode: bool, whole: bool) -> Any:
     return avg_pool1d.public(g, *window, ceil_mode, whole)
 
 
-@composite(function=False, functional=True, method=False, takes_out=True, node="avg_pool2d")
+@composite(homes="functional", out="same", node="avg_pool2d")
 def avg_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -187,7 +187,7 @@ def avg_pool2d(
     )
 
 
-@composite(function=False, functional=True, method=False, takes_out=True, node="avg_pool3d")
+@composite(homes="functional", out="same", node="avg_pool3d")
 def avg_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -236,19 +236,19 @@ def _part_sizes(lengths: tuple[int, ...], counts: tuple[int, ...]) -> Any:
     return int(sizes.flat[0]) if sizes.size and (sizes == sizes.flat[0]).all() else sizes
 
 
-@composite(functional=True, method=False, node="squeeze.1")
+@composite(homes="function functional", node="squeeze.1")
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last axis, as even as can be."""
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
 
 
-@composite(function=False, functional=True, method=False, node="_adaptive_avg_pool2d")
+@composite(homes="functional", node="_adaptive_avg_pool2d")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last two axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
 
 
-@composite(function=False, functional=True, method=False, node="_adaptive_avg_pool3d")
+@composite(homes="functional", node="_adaptive_avg_pool3d")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last three axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)
@@ -269,7 +269,7 @@ def _power_mean(
     return (sums.sign() * sums.abs().relu() * math.prod(given)) ** (1.0 / norm_type)
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def lp_pool1d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -279,7 +279,7 @@ def lp_pool1d(
     )
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def lp_pool2d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -289,7 +289,7 @@ def lp_pool2d(
     )
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def lp_pool3d(
     input: Tensor, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:

@@ -152,7 +152,7 @@ def _require_channels(channels: int, **given: Tensor | None) -> None:
             raise ShapeError(f"{name} should contain {channels} elements not {one.facts.numel}")
 
 
-@composite(functional=True, function=False, method=False)
+@composite(homes="functional")
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -224,7 +224,7 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
     return OPS["addcmul"].public(shift, input, scale)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, function=False, method=False)
+@composite(homes="functional")
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -278,7 +278,7 @@ def _scaled(normal: Any, weight: Any, bias: Any) -> Tensor:
     return OPS["addcmul"].public(bias, normal, weight)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, function=False, method=False, node="native_group_norm")
+@composite(homes="functional", node="native_group_norm")
 def group_norm(
     input: Tensor,
     num_groups: int,

@@ -10,7 +10,7 @@ from ..tensor.layout import count_elements
 from ..tensor.tensor import Tensor
 
 
-@composite(functional=True, method=False)
+@composite(homes="function functional")
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return input1 @ weight[k] @ input2 + bias[k] for each k.
 

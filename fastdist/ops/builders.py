@@ -53,7 +53,7 @@ def _triangle_of_device(row: int, col: int, offset: int, where: Device, *, upper
     return stack([found, columns])
 
 
-@composite(method=False)
+@composite(homes="function")
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: Any = None
 ) -> Tensor:
@@ -61,7 +61,7 @@ def tril_indices(
     return _triangle("tril_indices", row, col, offset, dtype, device, upper=False)
 
 
-@composite(method=False)
+@composite(homes="function")
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: DType = int64, device: Any = None
 ) -> Tensor:
@@ -69,7 +69,7 @@ def triu_indices(
     return _triangle("triu_indices", row, col, offset, dtype, device, upper=True)
 
 
-@composite(method=False)
+@composite(homes="function")
 @fills_out
 def logspace(
     start: complex,
@@ -118,7 +118,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(input.reshape(-1), offset)
 
 
-@composite(method=False, node="block_diag")
+@composite(homes="function", node="block_diag")
 def block_diag(*tensors: Any) -> Tensor:
     """Return a matrix with the tensors, of two axes at most, one behind the other on its diagonal;
     of none, one of shape (1, 0).
@@ -156,7 +156,7 @@ def _require_vectors(tensors: Any) -> None:
             raise ShapeError(f"Expect a 1D vector, but got shape {list(one.facts.shape)}")
 
 
-@composite(method=False, node="stack")
+@composite(homes="function", node="stack")
 def cartesian_prod(*tensors: Any) -> Tensor:
     """Return all rows that take one element of each vector, in order; a single one is itself."""
     _require_vectors(tensors)
@@ -165,7 +165,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([grid.reshape(-1) for grid in meshgrid(*tensors)], 1)
 
 
-@composite(method=False, node="stack")
+@composite(homes="function", node="stack")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Return all rows of r elements of a vector, in the order in which they stand."""
     _require_vectors([input])
@@ -179,7 +179,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return input.index_select(0, places.reshape(-1)).reshape(found.shape)
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """Return the places along each axis of shape that indices into its flat order stand for."""
     if indices.facts.dtype.is_floating_point:
@@ -195,7 +195,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(found))
 
 
-@composite(method=False, node="flip")
+@composite(homes="function", node="flip")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Return the powers of a vector's elements as rows, the highest first unless increasing."""
     if len(x.facts.shape) != 1:

@@ -27,7 +27,7 @@ def _cast_to(name: str, dtype: DType) -> None:
 
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = f"Return the tensor in {dtype.name}; itself if it is and lies as asked."
-    composite(function=False, known_as="")(cast)
+    composite(homes="method", known_as="")(cast)
 
 
 for _dtype, _word in WORDS.items():
@@ -35,13 +35,13 @@ for _dtype, _word in WORDS.items():
         _cast_to(_word.lower().replace("complex", "c"), _dtype)
 
 
-@composite(function=False)
+@composite(homes="method")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's dtype."""
     return to(input, other.facts.dtype)
 
 
-@composite(name="type", function=False, known_as="")
+@composite(name="type", homes="method", known_as="")
 def type_(
     input: Tensor,
     dtype: DType | str | None = None,
@@ -67,7 +67,7 @@ def type_(
     return to(input, made if isinstance(made, DType) else dtype, memory_format=memory_format)
 
 
-@composite(function=False, known_as="")
+@composite(homes="method", known_as="")
 def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> Tensor:
     """Return the tensor in main memory; itself if it is there and lies as asked."""
     if memory_format is None or memory_format is preserve_format:
@@ -75,7 +75,7 @@ def cpu(input: Tensor, memory_format: MemoryFormat | None = preserve_format) -> 
     return to(input, CPU, memory_format=memory_format)
 
 
-@composite(function=False, known_as="")
+@composite(homes="method", known_as="")
 def cuda(
     input: Tensor,
     device: Any = None,
@@ -123,6 +123,7 @@ def isclose(
     for name, bound in (("rtol", rtol), ("atol", atol)):
         if bound < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {bound}")
+    rtol, atol = float(rtol), float(atol)  # an integer of any size is one
     near: Any = input == other
     if equal_nan and input.facts.dtype.may_have_gradient:
         near = near.logical_or(input.isnan().logical_and(other.isnan()))
@@ -150,43 +151,43 @@ def allclose(
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
-@composite(name="result_type", method=False, known_as="")
+@composite(name="result_type", homes="function", known_as="")
 def result_type(tensor1: Any, tensor2: Any) -> DType:
     """Return the dtype in which two tensors or numbers meet."""
     return result_dtype([tensor1, tensor2])
 
 
-@composite(name="promote_types", method=False, known_as="")
+@composite(name="promote_types", homes="function", known_as="")
 def promote_types(type1: DType, type2: DType) -> DType:
     """Return the dtype in which tensors of two dtypes meet."""
     return dtypes.promote(type1, type2)
 
 
-@composite(name="can_cast", method=False, known_as="")
+@composite(name="can_cast", homes="function", known_as="")
 def can_cast_types(from_: DType, to: DType) -> bool:
     """Return whether results of one dtype may be stored in the other."""
     return can_cast(from_, to)
 
 
-@composite(method=False)
+@composite(homes="function")
 def is_tensor(obj: Any) -> bool:
     """Return whether obj is a Tensor."""
     return isinstance(obj, Tensor)
 
 
-@composite(method=False)
+@composite(homes="function")
 def is_floating_point(input: Tensor) -> bool:
     """Return whether input's dtype is floating."""
     return input.facts.dtype.is_floating_point
 
 
-@composite(method=False)
+@composite(homes="function")
 def is_complex(input: Tensor) -> bool:
     """Return whether input's dtype is complex."""
     return input.facts.dtype.is_complex
 
 
-@composite(method=False)
+@composite(homes="function")
 def is_signed(input: Tensor) -> bool:
     """Return whether input's dtype has negative numbers."""
     return input.facts.dtype.is_signed
@@ -207,7 +208,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input.facts.shape == other.facts.shape
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def numel(input: Tensor) -> int:
     """Return the number of elements."""
     return input.facts.numel

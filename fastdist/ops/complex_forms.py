@@ -54,7 +54,8 @@ def _lerp(input: Any, end: Any, weight: Any) -> Any:
 
 def _logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     # What is farthest to the right is taken off first, but for what is at an infinity.
-    most = real_part(input.detach()).amax(dim, True)
+    right = real_part(input.detach())
+    most = right.amax(dim, True) if input.facts.numel else right.sum(dim, True)
     most = most.masked_fill(~most.isfinite(), 0.0)
     found = (input - most).exp().sum(dim, True).log() + most
     if keepdim or not input.facts.shape:

@@ -7,9 +7,16 @@ from typing import Any
 from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
+from ..dispatch.view import see
 from ..dispatch.view import view as view_op
+from ..graph.modes import tls
+from ..graph.unresolved import Unresolved, changed_edge, unresolved
+from ..listeners.batched_tensor import Batched, batched, of_all_calls
 from ..tensor.tensor import Tensor
+from ..tensor.view_steps import ViewSteps
+from .basic_index import basic_index
 from .creation import ones_like, zeros_like
 from .joining import stack
 from .rearranging import broadcast_tensors
@@ -92,8 +99,41 @@ def conjugate(input: Tensor) -> Tensor:
     return made  # type: ignore[no-any-return]
 
 
+def conjugate_view(input: Tensor) -> Tensor:
+    """Return the view of complex numbers as their conjugates; real numbers themselves."""
+    layout = input.facts
+    if not layout.dtype.is_complex:
+        return input
+    if isinstance(input, Batched):
+        return batched(conjugate_view(input.value), input.level)
+    if layout.is_sparse:
+        return conjugate(input)
+    of = input.value if isinstance(input, Unresolved) else input
+    seen = see(of.array, layout, _WHOLE, of)
+    if isinstance(input, Unresolved):
+        if tls.grad and input.requires_grad:
+            seen.edge = changed_edge(conj, of, input.edge)
+        return seen
+    # No step in the graph: the view's own Node is that of conj.
+    seen.edge = input.edge if tls.grad else None
+    return unresolved(seen, conj)
+
+
+_WHOLE = ViewSteps(None, (basic_index, ((Ellipsis,),)))
+
+
+def is_seen_as(input: Tensor, change: str) -> bool:
+    """Return whether a tensor is a view whose numbers an op of this name makes when it is read."""
+    one = of_all_calls(input)
+    return isinstance(one, Unresolved) and one.change.name == change
+
+
 def real_part(input: Tensor) -> Tensor:
     """Return the view of the real parts of complex numbers; real numbers themselves."""
+    if isinstance(input, Batched):
+        return batched(real_part(input.value), input.level)
+    if isinstance(input, Unresolved) and input.facts.dtype.is_complex:
+        input = conjugate_view(input)
     parts: Any = view_as_real.public(input) if input.facts.dtype.is_complex else None
     return input if parts is None else parts.select(-1, 0)
 
@@ -108,17 +148,27 @@ def imaginary_part(input: Tensor) -> Tensor:
             "imag is not implemented for tensors with non-complex dtypes. It would be 0: take "
             "zeros_like()"
         )
+    if isinstance(input, Batched):
+        return batched(imaginary_part(input.value), input.level)
+    if isinstance(input, Unresolved):
+        return unresolved(imaginary_part(conjugate_view(input)), OPS["neg"])
     parts: Any = view_as_real.public(input)
     return parts.select(-1, 1)  # type: ignore[no-any-return]
 
 
-@composite(method=False, name="complex", takes_out=True, node="complex")
+@composite(homes="function", name="complex", out="same", node="complex", memory="apart")
 def complex_of(real: Tensor, imag: Tensor) -> Tensor:
     """Return complex numbers of their parts, which broadcast and are of one dtype.
 
     Raises  RuntimeError for other parts than float32 and float64, or of two dtypes
     """
-    first, second = real.facts.dtype, imag.facts.dtype
+    _require_parts(real, imag)
+    made: Any = view_as_complex.public(_paired(real, imag))
+    return made  # type: ignore[no-any-return]
+
+
+def _require_parts(one: Tensor, other: Tensor) -> None:
+    first, second = one.facts.dtype, other.facts.dtype
     for dtype in (first, second):
         if not dtype.is_floating_point or dtype.is_half:
             raise DTypeError(
@@ -130,17 +180,19 @@ def complex_of(real: Tensor, imag: Tensor) -> Tensor:
             f"Expected object of scalar type {WORDS[first]} but got scalar type {WORDS[second]} "
             "for second argument"
         )
-    made: Any = view_as_complex.public(_paired(real, imag))
-    return made  # type: ignore[no-any-return]
 
 
 def _paired(real: Tensor, imag: Tensor) -> Tensor:
     return stack(broadcast_tensors(real, imag), -1)
 
 
-@composite(method=False, takes_out=True, node="polar")
+@composite(homes="function", out="same", node="polar", memory="apart")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Return the complex numbers at a distance from 0 and an angle, in radians."""
+    """Return the complex numbers at a distance from 0 and an angle, in radians.
+
+    Raises  RuntimeError as complex does
+    """
+    _require_parts(abs, angle)
     return complex_of(abs * angle.cos(), abs * angle.sin())
 
 

@@ -1,26 +1,36 @@
 """What is asked of real and of complex numbers alike: their conjugates and parts.
 
-A real number is its own conjugate and its own real part: of these the tensor itself is returned. No
-conjugate waits to be taken: conj() makes it at once.
+A real number is its own conjugate and its own real part: of these the tensor itself is returned. A
+conjugate of complex numbers is a view, which computes when it is read: see Note [Unresolved views]
+in graph/unresolved.py.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..core.dtypes import bool_
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.op import OPS
 from ..tensor.tensor import Tensor
-from .complex_numbers import conjugate, imaginary_part, real_part
+from .complex_numbers import conjugate, conjugate_view, imaginary_part, is_seen_as, real_part
 from .creation import ones_like
 
 
 @composite()
 def conj(input: Tensor) -> Tensor:
-    """Return the conjugates of complex numbers; real numbers themselves."""
-    return conjugate(input)
+    """Return the view of complex numbers as their conjugates; real numbers themselves.
+
+    Note    shares memory, both ways; is_conj() tells, and resolve_conj() copies. Each op computes
+            the conjugates anew: what is read often is better resolved. It is an instance of a
+            subclass of Tensor: ask isinstance(), not type(). That of one of your own subclasses is
+            none of that subclass. Of sparse numbers it is a copy
+    """
+    return conjugate_view(input)
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def conj_physical(input: Tensor) -> Tensor:
     """Return the conjugates of complex numbers; real numbers themselves."""
     return conjugate(input)
@@ -35,23 +45,28 @@ def conj_physical_(input: Tensor) -> Tensor:
 
 @composite()
 def resolve_conj(input: Tensor) -> Tensor:
-    """Return input itself: no conjugate is waiting to be taken."""
-    return input
+    """Return the numbers of a conjugated view in memory of their own; any other tensor itself."""
+    return _resolved(input) if is_seen_as(input, "conj") else input
 
 
 @composite()
 def resolve_neg(input: Tensor) -> Tensor:
-    """Return input itself: no sign is waiting to be changed."""
-    return input
+    """Return the numbers of a negated view in memory of their own; any other tensor itself."""
+    return _resolved(input) if is_seen_as(input, "neg") else input
 
 
-@composite(method=False)
+def _resolved(input: Tensor) -> Tensor:
+    made: Any = OPS["clone"].public(input)
+    return made  # type: ignore[no-any-return]
+
+
+@composite(homes="function")
 def real(input: Tensor) -> Tensor:
     """Return the view of the real parts of complex numbers; real numbers themselves."""
     return real_part(input)
 
 
-@composite(method=False)
+@composite(homes="function")
 def imag(input: Tensor) -> Tensor:
     """Return the view of the imaginary parts of complex numbers.
 
@@ -62,14 +77,14 @@ def imag(input: Tensor) -> Tensor:
 
 @composite()
 def is_conj(input: Tensor) -> bool:
-    """Return False: no conjugate is waiting to be taken."""
-    return False
+    """Return whether it is a view of complex numbers as their conjugates."""
+    return is_seen_as(input, "conj")
 
 
 @composite()
 def is_neg(input: Tensor) -> bool:
-    """Return False: no sign is waiting to be changed."""
-    return False
+    """Return whether it is a view of numbers with another sign: imag of a conjugated view."""
+    return is_seen_as(input, "neg")
 
 
 @composite()
@@ -91,4 +106,4 @@ def adjoint(input: Tensor) -> Tensor:
         raise ShapeError(
             "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor."
         )
-    return conjugate(input.transpose(-2, -1) if shape else input)
+    return conjugate_view(input.transpose(-2, -1) if shape else input)

@@ -15,7 +15,7 @@ from .convolution_family import convolve, convolve_back
 Ints = tuple[int, ...]
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -33,7 +33,7 @@ def conv1d(
     return _conv("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -50,7 +50,7 @@ def conv2d(
     return _conv("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def conv3d(
     input: Tensor,
     weight: Tensor,
@@ -67,7 +67,7 @@ def conv3d(
     return _conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def conv_transpose1d(
     input: Tensor,
     weight: Tensor,
@@ -86,7 +86,7 @@ def conv_transpose1d(
     return _transposed("conv_transpose1d", 1, input, weight, bias, *how)
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def conv_transpose2d(
     input: Tensor,
     weight: Tensor,
@@ -105,7 +105,7 @@ def conv_transpose2d(
     return _transposed("conv_transpose2d", 2, input, weight, bias, *how)
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def conv_transpose3d(
     input: Tensor,
     weight: Tensor,
@@ -124,7 +124,7 @@ def conv_transpose3d(
     return _transposed("conv_transpose3d", 3, input, weight, bias, *how)
 
 
-@composite(method=False)
+@composite(homes="function")
 def convolution(
     input: Tensor,
     weight: Tensor,

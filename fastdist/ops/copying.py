@@ -133,7 +133,7 @@ class MoveOp(StructuredOp):
     ) -> Tensor:
         """Return what a copy of a tensor to another device is, of one that was begun elsewhere."""
         result = wrap(array, layout_of(array, device))
-        way = Way((device, non_blocking), (input.facts,))
+        way = Way(self, (device, non_blocking), (input.facts,))
         self.record((result,), (input,), way)
         if modes.special:
             self.carry_tangents((result,), (input,), way)
@@ -168,7 +168,7 @@ def in_format(input: Tensor, memory_format: MemoryFormat) -> Tensor:
 clone.formatted = in_format
 
 
-@composite(function=False)
+@composite(homes="method")
 def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -> Tensor:
     """Return the tensor itself if its elements lie in C order, or as memory_format says, else a
     copy that does.
@@ -185,7 +185,7 @@ def contiguous(input: Tensor, memory_format: MemoryFormat = contiguous_format) -
     return in_format(input, memory_format)
 
 
-@composite(function=False)
+@composite(homes="method")
 def to(
     input: Tensor,
     *args: Any,
@@ -235,7 +235,7 @@ def to(
     return clone.public(result) if copy and result is input else result
 
 
-@composite(function=False)
+@composite(homes="method")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Return the sum over the axes along which size would have to be broadcast to give input's
     shape.

@@ -72,7 +72,7 @@ def ends_of(input: Any) -> tuple[Any, Any]:
     return low, high
 
 
-@composite(method=False, takes_out=True)
+@composite(homes="function", out="same")
 def searchsorted(
     sorted_sequence: Tensor,
     input: Tensor | float,
@@ -83,7 +83,7 @@ def searchsorted(
     sorter: Tensor | None = None,
 ) -> Tensor:
     """Return where input goes in the ordered rows of sorted_sequence, before what equals it, or
-    (right, or side="right") behind.
+    (right, or side="right") behind; NaN goes last.
 
     Shape   (n,), (...) -> (...); or (..., n), (..., m) -> (..., m), row by row
     """
@@ -164,7 +164,7 @@ def _ordered(rows: Any, sorter: Any) -> Any:
     return rows.gather(-1, sorter)
 
 
-@composite(method=False, takes_out=True)
+@composite(homes="function", out="same")
 def bucketize(
     input: Tensor | float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:

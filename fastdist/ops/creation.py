@@ -11,7 +11,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.caller_warning import warn_caller
 from ..core.device import CPU, Device, chosen, get_default_device
-from ..core.dtypes import DType, dtype_of
+from ..core.dtypes import DType, dtype_of, uint64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
 from ..core.scalar import Body, parse
@@ -278,6 +278,8 @@ def _require_held(array: np.ndarray[Any, Any], wanted: DType) -> None:
     """
     if wanted.numpy.kind not in "iu" or array.dtype.kind == "b" or array.dtype == wanted.numpy:
         return
+    if wanted is uint64 and array.dtype.kind == "i" and array.min(initial=0) < 0:
+        raise OverflowError(f"can't convert negative int to unsigned: got {array.min()}")
     if not fits(array, wanted.numpy):
         low, high = array.min(), array.max()
         raise RuntimeError(

@@ -23,7 +23,7 @@ from .likelihood import reduction_code
 _NEVER = -1e30
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

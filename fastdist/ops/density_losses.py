@@ -16,7 +16,7 @@ from .losses import reduced
 from .random import rand
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
@@ -41,7 +41,7 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
-@composite(function=False, method=False, functional=True, known_as="")
+@composite(homes="functional", known_as="")
 def gaussian_nll_loss(
     input: Tensor,
     target: Tensor | float,
@@ -88,7 +88,7 @@ def _lacks_one_axis(shape: Shape, found: Shape) -> bool:
     return [m for n, m in zip(shape, found, strict=True) if n != m] == [1]
 
 
-@composite(function=False, method=False, functional=True, known_as="")
+@composite(homes="functional", known_as="")
 def gumbel_softmax(
     logits: Tensor, tau: Tensor | float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from ..core.dtypes import real_of
-from ..dispatch.composite import COMPOSITES, composite
+from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor
@@ -69,7 +69,7 @@ def _cofactors_by_values(input: Any) -> Any:
 
 @determinant.vjp("input")
 def _(g: Any, input: Any, out: Any) -> Any:
-    return g[..., None, None] * COMPOSITES["conj"].call(_cofactors(input, out))
+    return g[..., None, None] * conjugate(_cofactors(input, out))
 
 
 @determinant.jvp
@@ -77,7 +77,7 @@ def _(input: Any, input_t: Any, out: Any) -> Any:
     return (_cofactors(input, out) * input_t).sum((-2, -1))
 
 
-@composite(name="det", linalg=True, takes_out=True)
+@composite(name="det", homes="linalg", out="same")
 def linalg_det(A: Tensor) -> Tensor:
     """Return the determinant.
 
@@ -138,7 +138,7 @@ def _slogdet(A: Tensor) -> tuple[Tensor, Tensor]:
     return sign, size
 
 
-@composite(name="slogdet", linalg=True, takes_out=True)
+@composite(name="slogdet", homes="linalg", out="same")
 def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     """Return (sign, logabsdet): of a singular matrix 0 and -inf.
 
@@ -147,7 +147,7 @@ def linalg_slogdet(A: Tensor) -> return_types.linalg_slogdet:
     return return_types.linalg_slogdet(*_slogdet(A))
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def slogdet(input: Tensor) -> return_types.slogdet:
     """Return (sign, logabsdet); see linalg.slogdet."""
     return return_types.slogdet(*_slogdet(input))

@@ -22,7 +22,7 @@ _MODES = (
 _FEW = 25
 
 
-@composite(method=False, node="cdist")
+@composite(homes="function", node="cdist")
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -83,7 +83,7 @@ def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:
         raise ShapeError(f"cdist only supports non-negative p values, got {p}")
 
 
-@composite(method=False, functional=True, node="_pdist")
+@composite(homes="function functional", node="_pdist")
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     """Return the distance of order p of each row of input from each behind it."""
     layout = input.facts

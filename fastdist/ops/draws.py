@@ -123,7 +123,7 @@ _CONTINUOUS = (
 )
 
 
-@composite(function=False)
+@composite(homes="method")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with exponential numbers of the rate lambd; none is 0 in float32."""
     _require_floating(self, _CONTINUOUS.format("Exponential"))
@@ -133,7 +133,7 @@ def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None 
     return copy_drawn(self, drawn.log() / -lambd, "exponential")
 
 
-@composite(function=False)
+@composite(homes="method")
 def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with how many trials of the chance p the first success takes: 1, 2 ..."""
     if not 0 < p < 1:
@@ -142,7 +142,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     return copy_drawn(self, (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0), "geometric")
 
 
-@composite(function=False)
+@composite(homes="method")
 def cauchy_(
     self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
@@ -154,7 +154,7 @@ def cauchy_(
     return copy_drawn(self, median + sigma * ((drawn - 0.5) * math.pi).tan(), "cauchy")
 
 
-@composite(function=False)
+@composite(homes="method")
 def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
@@ -192,7 +192,7 @@ def _draw_of(
     return made(values, write, layout.shape, layout.dtype, layout.device, False)
 
 
-@composite(method=False)
+@composite(homes="function")
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return how many events of the rates in input occur, in input's dtype.
 
@@ -205,7 +205,7 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     return _draw_of("poisson", "poisson_cpu", input, generator)
 
 
-@composite(method=False)
+@composite(homes="function")
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Return how many of count succeed, each with the chance prob, in count's dtype."""
     if not count.facts.dtype.is_floating_point:
@@ -221,7 +221,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     return _draw_of("binomial", "binomial_cpu", count, generator, prob)
 
 
-@composite(method=False)
+@composite(homes="function")
 def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return gamma numbers of the concentrations in input and scale 1, none below the smallest of
     input's dtype.
@@ -231,7 +231,7 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
 
 
-@composite(method=False)
+@composite(homes="function")
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
     input, divided by their sums.

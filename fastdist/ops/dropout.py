@@ -65,7 +65,7 @@ def _alpha(input: Any, p: float, training: bool, inplace: bool, *, channels: boo
     return input * (kept * a) + shift  # type: ignore[no-any-return]
 
 
-@composite(functional=True, function=False, method=False, known_as="feature_dropout")
+@composite(homes="functional", known_as="feature_dropout")
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -92,7 +92,7 @@ def _with_batch(input: Any, p: float, training: bool, inplace: bool, ndim: int) 
     return input if inplace else found.squeeze(0)
 
 
-@composite(functional=True, function=False, method=False, known_as="feature_dropout")
+@composite(homes="functional", known_as="feature_dropout")
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -119,7 +119,7 @@ def dropout2d(
     return drop_channels(input, p, training, inplace)
 
 
-@composite(functional=True, function=False, method=False, known_as="feature_dropout")
+@composite(homes="functional", known_as="feature_dropout")
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -139,7 +139,7 @@ def dropout3d(
     return _with_batch(input, p, training, inplace, 5)
 
 
-@composite(functional=True, function=False, method=False)
+@composite(homes="functional")
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -151,7 +151,7 @@ def alpha_dropout(
     return _alpha(input, p, training, inplace, channels=False)
 
 
-@composite(functional=True, function=False, method=False)
+@composite(homes="functional")
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -162,7 +162,7 @@ def feature_alpha_dropout(
     return _alpha(input, p, training, inplace, channels=True)
 
 
-@composite(functional=True, method=False, node="rrelu_with_noise")
+@composite(homes="function functional", node="rrelu_with_noise")
 def rrelu(
     input: Tensor,
     lower: float = 1 / 8,

@@ -88,7 +88,7 @@ def _(input: Tensor) -> Plan:
 _NOT_FOUND = "input tensor should not contain infs or NaNs, or the algorithm failed to converge."
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def eig(input: Tensor) -> return_types.linalg_eig:
     """Return (eigenvalues, eigenvectors) of square matrices, in no particular order: vectors are
     columns of length 1.
@@ -104,7 +104,7 @@ def eig(input: Tensor) -> return_types.linalg_eig:
     return return_types.linalg_eig(values, vectors)
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def eigvals(input: Tensor) -> Tensor:
     """Return the eigenvalues of square matrices, in no particular order; see eig.
 

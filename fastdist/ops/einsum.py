@@ -12,7 +12,7 @@ from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 
 
-@composite(method=False)
+@composite(homes="function")
 def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     """Return the sum of products that equation says, such as "ij,jk->ik".
 
@@ -171,7 +171,7 @@ def _finish(result: Any, letters: list[str], output: list[str]) -> Tensor:
     return OPS["permute"].public(result, *[letters.index(letter) for letter in output])  # type: ignore[no-any-return]
 
 
-@composite(method=False, takes_out=True, node="view")
+@composite(homes="function", out="same", node="view")
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """Return the sum of products over dims: last axes of a with first ones of b, or two lists."""
     n, m = len(a.facts.shape), len(b.facts.shape)

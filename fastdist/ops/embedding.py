@@ -21,7 +21,7 @@ from .sparse import recorded
 from .sparse_conversion import made_of
 
 
-@composite(function=False, method=False, functional=True, node="embedding")
+@composite(homes="functional", node="embedding")
 def embedding(
     input: Tensor,
     weight: Tensor,
@@ -145,7 +145,7 @@ def divide_gradient(found: Any, by: Any) -> None:
     found.register_hook(lambda g: g / by)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return zeros with a 1 at each number, along a new last axis; as many as the largest needs.
 

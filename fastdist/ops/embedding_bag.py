@@ -21,7 +21,7 @@ from .joining import cat, narrow
 from .ranges import arange
 
 
-@composite(function=False, method=False, functional=True, node="_embedding_bag")
+@composite(homes="functional", node="_embedding_bag")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -79,27 +79,27 @@ def clamp_between(input: Tensor, lower: float, upper: float) -> Tensor:
 
 
 @pointwise(
-    "maximum(input, lower)",
-    ["where(input >= lower, g, T(0))"],
+    "maximum(input, bound)",
+    ["where(input >= bound, g, T(0))"],
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
     exact="",  # bounds are rounded, as what they are compared with
 )
-def clamp_above(input: Tensor, lower: float) -> Tensor:
-    """Return input, but no less than lower."""
+def clamp_above(input: Tensor, bound: float) -> Tensor:
+    """Return input, but no less than bound."""
 
 
 @pointwise(
-    "minimum(input, upper)",
-    ["where(input <= upper, g, T(0))"],
+    "minimum(input, bound)",
+    ["where(input <= bound, g, T(0))"],
     dtype="number",
     homes="nowhere",
     known_as="clamp.1",
     exact="",  # bounds are rounded, as what they are compared with
 )
-def clamp_below(input: Tensor, upper: float) -> Tensor:
-    """Return input, but no more than upper."""
+def clamp_below(input: Tensor, bound: float) -> Tensor:
+    """Return input, but no more than bound."""
 
 
 @pointwise(

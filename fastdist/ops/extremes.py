@@ -7,6 +7,7 @@ from typing import Any
 from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.declaration import OutRule
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
 from ..dispatch.structured import Plan, StructuredOp, structured
@@ -203,7 +204,9 @@ def _choose(name: str, input: Tensor, dim: Any, keepdim: bool, other: Any, out: 
         return OPS[f"{name}_of_all"].public(input, out=out)
     kind = return_types.max if name == "max" else return_types.min
     found = kind(*OPS[f"{name}_along"].public(input, dim, keepdim))
-    return written_parts(name, out, found, (input,))
+    return (
+        found if out is None else written_parts(OutRule(name, memory="apart"), out, found, (input,))
+    )
 
 
 @composite(known_as="", of_one=max_of_all)
@@ -232,7 +235,7 @@ def min(
     return _choose("min", input, dim, keepdim, other, out)
 
 
-@composite(takes_out=True, node="aminmax")
+@composite(out="same", node="aminmax", memory="apart")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """Return the smallest and the largest along dim, or of all."""
     dims = () if dim is None else dim

@@ -47,7 +47,7 @@ def _c2r(*given: Any) -> Tensor:
 # ---- Along one axis -----------------------------------------------------------------------------
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return sum(input[k] * exp(-2 * pi * i * j * k / n)) over k, for j along dim."""
     input = computable(input)
@@ -57,7 +57,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
     return _r2c(input, axes, divided_by(norm, True), False)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return what fft makes input of."""
     input = computable(input)
@@ -68,7 +68,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return conjugate(_r2c(input, axes, divided, False))
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return the first n // 2 + 1 numbers of fft of real ones, from which the others follow."""
     _require_real("rfft expects a real input tensor, but got", input)
@@ -76,14 +76,14 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _r2c(input, axes, divided_by(norm, True), True)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return the real numbers that rfft makes input of: n, an even number unless told."""
     input, axes, n = _half_along(input, n, dim)
     return _c2r(input, axes, divided_by(norm, False), n)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return the real transform of n numbers of which input is the first half, and the other its
     conjugates.
@@ -93,7 +93,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
     return _c2r(conjugate(input), axes, divided, n)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """Return the half that hfft makes real numbers of."""
     _require_real("ihfft expects a real input tensor, but got", input)
@@ -104,73 +104,73 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 # ---- Along several axes -------------------------------------------------------------------------
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """Return fft along each of dim: all axes, or as many of the last as s has lengths."""
     return _all_complex(input, s, dim, norm, True)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """Return what fftn makes input of."""
     return _all_complex(input, s, dim, norm, False)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """Return rfft along the last of dim, and fft of that along the others."""
     return _half_of_all(input, s, dim, norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """Return the real numbers that rfftn makes input of."""
     return _all_real(input, s, dim, norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """Return hfft along the last of dim of what fft makes of input along the others."""
     return _all_hermitian(input, s, dim, norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """Return the half that hfftn makes real numbers of."""
     return _half_hermitian(input, s, dim, norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return fftn along the last two axes."""
     return _all_complex(input, s, _told(dim), norm, True)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return ifftn along the last two axes."""
     return _all_complex(input, s, _told(dim), norm, False)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return rfftn along the last two axes."""
     return _half_of_all(input, s, _told(dim), norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return irfftn along the last two axes."""
     return _all_real(input, s, _told(dim), norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return hfftn along the last two axes."""
     return _all_hermitian(input, s, _told(dim), norm)
 
 
-@composite(fft=True, takes_out=True)
+@composite(homes="fft", out="kind")
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return ihfftn along the last two axes."""
     return _half_hermitian(input, s, _told(dim), norm)
@@ -362,7 +362,7 @@ def _half_of(name: str, input: Tensor, s: Any, dim: Any) -> tuple[Tensor, tuple[
 # ---- Frequencies, and their order ---------------------------------------------------------------
 
 
-@composite(fft=True, method=False)
+@composite(homes="fft")
 @fills_out
 def fftfreq(
     n: int,
@@ -382,7 +382,7 @@ def fftfreq(
     return finish(_frequencies(places, n * d, dtype), device, requires_grad, layout, pin_memory)
 
 
-@composite(fft=True, method=False)
+@composite(homes="fft")
 @fills_out
 def rfftfreq(
     n: int,
@@ -417,13 +417,13 @@ def _frequencies(places: Any, span: float, dtype: DType | None) -> Any:
         return rounded(places.astype(wanted.computes_in.numpy) * scale, wanted)
 
 
-@composite(fft=True)
+@composite(homes="fft")
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Return input with the place 0 moved to the middle of dim, of all axes unless told."""
     return _shifted(input, dim, lambda n: n // 2)
 
 
-@composite(fft=True)
+@composite(homes="fft")
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """Return what fftshift makes input of."""
     return _shifted(input, dim, lambda n: (n + 1) // 2)

@@ -138,7 +138,7 @@ def _declare(axes: int) -> None:
     ):
         function.__name__ = function.__qualname__ = called
         function.__doc__ = text + more
-        composite(function=False, functional=True, method=False, known_as=name)(function)
+        composite(homes="functional", known_as=name)(function)
 
 
 for _axes in (2, 3):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..core.dtypes import WORDS, bool_, int64, promote
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
@@ -71,7 +73,7 @@ def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
     return room.scatter_add(0, where(inside, places, total), added)[:-1].reshape(shape)
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Return how many elements fall into each of bins equal intervals from min to max, or from the
     smallest to the largest if both are 0; others do not count.
@@ -81,20 +83,23 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
         raise ShapeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     values: Any = input.detach()
     low, high = _range("torch.histc", values, float(min), float(max))
-    flat = values.reshape(-1)
+    # Halves would round places to those of other intervals, and count no further than 256.
+    flat = values.reshape(-1).to(values.facts.dtype.computes_in)
     inside = (flat >= low) & (flat <= high)
     where = OPS["where"].public
-    places = (
-        ((where(inside, flat, low) - low) * (bins / (high - low))).to(int64).clamp(max=bins - 1)
-    )
+    away, span = where(inside, flat, low) - low, high - low
+    # In this order, which rounds as PyTorch does, unless it overflows.
+    is_huge = span * bins > float(np.finfo(flat.facts.dtype.numpy).max)
+    places = (away * (bins / span) if is_huge else away * bins / span).to(int64).clamp(max=bins - 1)
     room: Any = zeros(bins, dtype=flat.dtype, device=flat.device)
-    return room.scatter_add(0, places, inside.to(flat.dtype))  # type: ignore[no-any-return]
+    found: Tensor = room.scatter_add(0, places, inside.to(flat.dtype)).to(input.facts.dtype)
+    return found
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def histogram(
     input: Tensor,
-    bins: Any,
+    bins: Any = 100,
     *,
     range: Any = None,
     weight: Tensor | None = None,
@@ -109,7 +114,7 @@ def histogram(
     return return_types.histogram(_density(hist, edges) if density else hist, edges[0])
 
 
-@composite(method=False)
+@composite(homes="function")
 def histogramdd(
     input: Tensor,
     bins: Any,
@@ -200,7 +205,7 @@ def _density(hist: Any, edges: list[Any]) -> Any:
     return hist
 
 
-@composite(method=False, takes_out=True)
+@composite(homes="function", out="same")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Tensor:
@@ -226,9 +231,16 @@ def isin(
     if first is not second and (first.is_half or second.is_half):
         # NumPy knows no dtype in which bfloat16 meets others.
         given, among = [one.to(promote(first, second)) for one in (given, among)]
-    ordered = among.reshape(-1).sort()[0]
+    among, known = among.reshape(-1), None
+    if among.facts.dtype.may_have_gradient:
+        # What stands behind a NaN is not found: it becomes one of the others, if there are any.
+        known = among == among
+        among = among.where(known, among.where(known, math.inf).amin())
+    ordered = among.sort()[0]
     places = searchsorted(ordered, given.contiguous()).clamp(max=ordered.facts.numel - 1)
     found = ordered.index_select(0, places.reshape(-1)).reshape(given.facts.shape) == given
+    if known is not None:
+        found = found.logical_and(known.any())
     return found.logical_not() if invert else found
 
 

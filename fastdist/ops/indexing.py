@@ -51,7 +51,14 @@ def require_within(name: str, index: Tensor, shape: Shape, axis: int) -> None:
             )
 
 
-@structured("indexing.gather", linear=True, fresh=True, batch="same axes", takes_complex=True)
+@structured(
+    "indexing.gather",
+    linear=True,
+    fresh=True,
+    batch="same axes",
+    takes_complex=True,
+    memory="outside of first",
+)
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """Return input's elements at index along dim: out[i][j] = input[index[i][j]][j] for dim 0."""
 
@@ -129,8 +136,7 @@ def _require_source(index: Shape, src: Shape, shape: Shape, axis: int) -> None:
 
 @scatter_src.names_node
 def _(node: Any) -> str:
-    is_number = node.way is not None and not node.way.layouts[2].shape
-    return "scatter.1" if is_number else "scatter"
+    return "scatter" if node.told_by.layouts[2].shape else "scatter.1"
 
 
 @scatter_src.plan
@@ -175,7 +181,7 @@ def _grown(found: Any, shape: Shape) -> Any:
     )
 
 
-@composite(inplace=True)
+@composite(homes="function method inplace")
 def scatter(
     input: Tensor,
     dim: int,
@@ -193,13 +199,14 @@ def scatter(
 
     given = value if src is None else src
     if reduce is not None:
-        return given_out("scatter", out, _met(input, dim, index, given, reduce), (input, given))
+        written = _met(input, dim, index, given, reduce)
+        return given_out("scatter", out, written, (input, given), "same", "outside of others")
     if isinstance(src, Tensor) and not src.facts.shape:
         _require_source(index.facts.shape, (), input.facts.shape, dim)
     elif not isinstance(given, Tensor):
         given = number_beside(input, given)
     written = scatter_src.general((input, index, given), (dim,))
-    return given_out("scatter", out, written, (input, given))
+    return given_out("scatter", out, written, (input, given), "same", "outside of others")
 
 
 def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
@@ -220,6 +227,7 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
     homes="function method inplace",
     batch="same axes",
     takes_complex=True,
+    memory="outside of others",
 )
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return input with src added at index along dim."""
@@ -249,7 +257,7 @@ def _(input: Any, input_t: Any, index: Tensor, src: Any, src_t: Any, dim: int) -
 def _vector(name: str, index: Tensor) -> Any:
     require_index(name, index)
     if len(index.facts.shape) > 1:
-        raise ShapeError(f"{name}(): Index is supposed to be a vector, got {index.facts.shape}")
+        raise DimError(f"{name}(): Index is supposed to be a vector, got {index.facts.shape}")
     return index if index.facts.shape else index.reshape(1)
 
 
@@ -312,7 +320,28 @@ def _(g: Any, index: Tensor, input_layout: Layout, dim: int) -> Any:
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """Return the slices of input at index along dim, as a copy."""
     found = select_slices.public(input, _vector("index_select", index), dim)
-    return given_out("index_select", out, found, (input,))
+    return given_out("index_select", out, found, (input,), "same", "outside of first")
+
+
+def require_slices(name: str, shape: Shape, given: Shape, count: int, axis: int) -> None:
+    """Raise ShapeError unless given is the shape of count slices along axis of one of shape."""
+    if given and axis >= len(given):
+        raise ShapeError(
+            f"{name}(): Indexing dim {axis} is out of bounds of the source tensor with dim "
+            f"{len(given)}"
+        )
+    length = given[axis] if given else 1
+    if count != length:
+        raise ShapeError(
+            f"{name}(): Number of indices ({count}) should be equal to source.size(dim): "
+            f"({length}), for dim: {axis}"
+        )
+    rest = [(*one[:axis], *one[axis + 1 :]) if shape and given else one for one in (shape, given)]
+    if rest[0] != rest[1]:
+        raise ShapeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(shape)} source.shape = {list(given)}"
+        )
 
 
 @structured("indexing.add", fresh=True, homes="nowhere", known_as="index_add", takes_complex=True)
@@ -329,19 +358,7 @@ def _(input: Tensor, index: Tensor, source: Tensor, dim: int, alpha: float) -> P
             "index_add_(): self and source expected to have the same dtype, but got (self) "
             f"{input.facts.dtype.name} and (source) {source.facts.dtype.name}"
         )
-    given, count = source.facts.shape, index.facts.shape[0]
-    length = given[axis] if len(given) > axis else 1
-    if count != length:
-        raise ShapeError(
-            f"index_add_(): Number of indices ({count}) should be equal to source.size(dim): "
-            f"({length}), for dim: {axis}"
-        )
-    rest = [(*one[:axis], *one[axis + 1 :]) if shape and given else one for one in (shape, given)]
-    if rest[0] != rest[1]:
-        raise ShapeError(
-            "source tensor shape must match self tensor shape, excluding the specified dimension. "
-            f"Got self.shape = {list(shape)} source.shape = {list(given)}"
-        )
+    require_slices("index_add_", shape, source.facts.shape, index.facts.shape[0], axis)
     # As an element of its dtype: -1 is 255 in uint8.
     factor = held(alpha, input.facts.dtype)
     return Plan(shape, input.facts.dtype, (axis, factor))
@@ -386,7 +403,7 @@ def _(input: Any, input_t: Any, index: Tensor, source_t: Any, dim: int, alpha: f
     return base if source_t is None else add_slices.public(base, index, source_t, dim, alpha)
 
 
-@composite(inplace=True, takes_out=True)
+@composite(homes="function method inplace", out="same", memory="outside of others")
 def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1
 ) -> Tensor:
@@ -394,7 +411,7 @@ def index_add(
     return add_slices.public(input, _vector("index_add", index), source, dim, alpha)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, node="index_fill")
+@composite(homes="function method inplace", node="index_fill")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """Return input with value in its slices at index along dim."""
     if isinstance(value, Tensor) and value.facts.shape:
@@ -450,7 +467,9 @@ def _range_of(index: Any) -> tuple[int, int]:
     return (int(every.min()), int(every.max())) if every.facts.numel else (0, -1)
 
 
-@composite(inplace=True, takes_out=True, node="index_copy")
+@composite(
+    homes="function method inplace", out="same", node="index_copy", memory="outside of others"
+)
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return input with the slices of source in the place of its own at index along dim."""
     shape = input.facts.shape

@@ -28,7 +28,7 @@ _MAKERS: Final = {
 }
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def interpolate(
     input: Tensor,
     size: Any = None,
@@ -184,7 +184,7 @@ def _resampled(
     return (wide + 0.5).floor().clamp(0, 255).to(uint8)
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def upsample(
     input: Tensor,
     size: Any = None,
@@ -200,7 +200,7 @@ def upsample(
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """Return interpolate with mode "nearest", which took this function's place."""
     warnings.warn(
@@ -210,7 +210,7 @@ def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) 
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
-@composite(function=False, functional=True, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
     """Return interpolate with mode "bilinear" and align_corners, which took this function's
     place.

@@ -13,11 +13,11 @@ from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, offer
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
-from ..dispatch.gradients import cast_array, reduce_recorded
 from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
 from ..dispatch.pytorch_names import recorded_as
 from ..dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
+from ..graph.fit_gradients import cast_array, reduce_recorded
 from ..graph.modes import modes, tls
 from ..graph.node import Edge, Node
 from ..graph.recording import begin_node
@@ -78,7 +78,7 @@ def _nothing(layout: Any) -> Any:
     return backend_of(layout.device.type).empty((0,), layout.dtype.numpy, layout.device.index)
 
 
-@composite(method=False)
+@composite(homes="function")
 def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     """Return tensors laid side by side along dim; their other axes agree.
 
@@ -123,7 +123,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
         _carry(result, given, axis)
     if key is not None and device is CPU and all(_is_usual(t.facts, dtype) for t in given):
         given[0].facts.plans.remember(key, (result.facts, axis))
-    return given_out("cat", out, result, given, "cast")
+    return given_out("cat", out, result, given, "cast", "outside")
 
 
 def _is_usual(layout: Layout, dtype: DType) -> bool:
@@ -189,7 +189,7 @@ def _carry(result: Tensor, tensors: Sequence[Tensor], axis: int) -> None:
         set_tangent(result, cat(parts, axis), level)
 
 
-@composite(method=False, node="stack")
+@composite(homes="function", node="stack")
 def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     """Return tensors of one shape along a new axis at dim."""
     given = tuple(tensors)
@@ -398,7 +398,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return _views_at(input, places, UnbindBackward0)
 
 
-@composite(method=False, takes_out="cast")
+@composite(homes="function", out="cast", memory="outside")
 def hstack(tensors: Any) -> Tensor:
     """Return tensors side by side: vectors along axis 0, all else along axis 1."""
     given = [tensor.reshape(1) if not tensor.facts.shape else tensor for tensor in tensors]
@@ -407,7 +407,7 @@ def hstack(tensors: Any) -> Tensor:
     return cat(given, 0 if len(given[0].facts.shape) == 1 else 1)
 
 
-@composite(method=False, takes_out="cast")
+@composite(homes="function", out="cast", memory="outside")
 def vstack(tensors: Any) -> Tensor:
     """Return tensors below each other; a vector is a row."""
     return cat([t.reshape(1, -1) if len(t.facts.shape) < 2 else t for t in tensors], 0)

@@ -131,7 +131,7 @@ def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> T
     return found  # type: ignore[no-any-return]
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def pinv(
     input: Tensor,
     rcond: Any = None,
@@ -149,13 +149,13 @@ def pinv(
     return _pinv(input, atol, rtol, hermitian, rcond)
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """Return the pseudoinverse; see linalg.pinv, whose rtol is rcond."""
     return _pinv(input, None, rcond, False, None)
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def matrix_rank(
     input: Tensor,
     tol: Any = None,
@@ -188,7 +188,7 @@ def _rank(values: Any, atol: Any, rtol: Any) -> Tensor:
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-@composite(linalg=True, takes_out="cast", node="linalg_lstsq")
+@composite(homes="linalg", out="cast", node="linalg_lstsq")
 def lstsq(
     input: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> return_types.linalg_lstsq:
@@ -251,7 +251,7 @@ def _basis(A: Any, q: int, niter: int) -> Any:
     return basis
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def svd_lowrank(
     A: Tensor, q: int = 6, niter: int = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -272,7 +272,7 @@ def svd_lowrank(
     return (v, values, u) if wide else (u, values, v)
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def pca_lowrank(
     A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:

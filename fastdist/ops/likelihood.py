@@ -58,7 +58,7 @@ def nll_kernel(
 
 @nll_kernel.names_node
 def _(node: Any) -> str:
-    is_of_images = node.way is not None and len(node.way.layouts[0].shape) > 2
+    is_of_images = len(node.told_by.layouts[0].shape) > 2
     return "nll_loss2d_forward" if is_of_images else "nll_loss_forward"
 
 
@@ -173,7 +173,7 @@ def _require_target(input: Tensor, target: Tensor, weight: Tensor | None) -> Non
         )
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -229,6 +229,16 @@ def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
     return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
 
 
+@structured("cross_entropy.losses", fresh=True, homes="nowhere", known_as="nll_loss_forward")
+def cross_entropy_losses(input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """Return what cross_entropy_rows does first, alone, which takes less, without derivatives."""
+
+
+@cross_entropy_losses.plan
+def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
+    return Plan(() if reduction else target.facts.shape, input.facts.dtype, (reduction,))
+
+
 @structured(
     "cross_entropy.rows_gradient",
     linear=True,
@@ -269,7 +279,7 @@ def _are_rows_of_classes(input: Tensor, target: Tensor, weight: Any, ignore_inde
     return bool(low >= 0 and high < n)
 
 
-@composite(function=False, method=False, functional=True, known_as="cross_entropy_loss")
+@composite(homes="functional", known_as="cross_entropy_loss")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -290,6 +300,9 @@ def cross_entropy(
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     if label_smoothing == 0.0 and _are_rows_of_classes(input, target, weight, ignore_index):
         code = reduction_code(reduction)
+        # What is_differentiated tells, but for batches, at a tenth of its time.
+        if not modes.special and (input.edge is None or not tls.grad):
+            return cross_entropy_losses.public(input, target, code)  # type: ignore[no-any-return]
         return cross_entropy_rows.public(input, target, code)[0]  # type: ignore[no-any-return]
     axis = 0 if len(input.facts.shape) == 1 else 1
     likely: Any = OPS["log_softmax"].public(input, axis)

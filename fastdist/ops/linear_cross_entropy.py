@@ -10,7 +10,7 @@ from ..tensor.tensor import Tensor
 from .likelihood import NO_CLASS
 
 
-@composite(function=False, method=False, functional=True, known_as="")
+@composite(homes="functional", known_as="")
 def linear_cross_entropy(
     input: Tensor,
     linear_weight: Tensor,

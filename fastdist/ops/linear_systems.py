@@ -82,7 +82,7 @@ def _solve(name: str, A: Tensor, B: Tensor, left: bool) -> tuple[Any, Tensor]:
 _UNSOLVABLE = "The solver failed because the input matrix is singular."
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """Return the X of A @ X = B, or of X @ A = B.
 
@@ -95,7 +95,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return found  # type: ignore[no-any-return]
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> return_types.linalg_solve_ex:
@@ -146,7 +146,7 @@ def inverted(name: str, A: Tensor) -> Tensor:
     return found  # type: ignore[no-any-return]
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def inv(A: Tensor) -> Tensor:
     """Return the inverse.
 
@@ -157,13 +157,13 @@ def inv(A: Tensor) -> Tensor:
     return inverted("linalg.inv", A)
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def inverse(input: Tensor) -> Tensor:
     """Return the inverse; see linalg.inv."""
     return inverted("linalg.inv", input)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> return_types.linalg_inv_ex:
     """Return (inverse, info): where A is singular the inverse is NaN, and info the number of the
     first pivot that is 0.
@@ -292,7 +292,7 @@ _NO_SOLUTION = (
 )
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor:
     """Return (LU, pivots): L, less its diagonal of ones, and U of A = P @ L @ U in one matrix, and
     the row, from 1, with which each was swapped.
@@ -305,7 +305,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu_factor
     return return_types.linalg_lu_factor(compact, pivots)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> return_types.linalg_lu_factor_ex:
@@ -325,7 +325,7 @@ def _unpacked(compact: Any, rows: Any) -> tuple[Tensor, Tensor, Tensor]:
     return _rows_at(eye(m, **kind), rows.argsort(-1)), lower, compact.narrow(-2, 0, k).triu()
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """Return (P, L, U) of A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal,
     and an upper one.
@@ -337,14 +337,14 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     return return_types.linalg_lu(*_unpacked(compact, rows))
 
 
-@composite(name="lu", takes_out="cast", known_as="_lu_with_info")
+@composite(name="lu", out="cast", known_as="_lu_with_info")
 def compact_lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
     """Return (LU, pivots), and info if asked; linalg.lu_factor is its successor."""
     found = _factor("lu", A, pivot)
     return found if get_infos else found[:2]
 
 
-@composite(method=False, takes_out=True)
+@composite(homes="function", out="same")
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> return_types.lu_unpack:
@@ -380,7 +380,7 @@ def _lu_solve(LU: Any, pivots: Any, B: Any, adjoint: bool) -> Any:
     return triangular.public(LU, found, True, False)
 
 
-@composite(name="lu_solve", linalg=True, takes_out=True)
+@composite(name="lu_solve", homes="linalg", out="same")
 def linalg_lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
 ) -> Tensor:
@@ -398,7 +398,7 @@ def linalg_lu_solve(
     return _lu_solve(LU, pivots, B.mH, not adjoint).mH  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """Return the X of A @ X = b; linalg.lu_solve is its successor."""
     return linalg_lu_solve(LU_data, LU_pivots, input)
@@ -416,7 +416,7 @@ def _require_square_parts(name: str, where: str, shape: Shape, split: int) -> No
         )
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     """Return the inverse of input seen as a matrix whose rows are its first ind axes.
 
@@ -431,7 +431,7 @@ def tensorinv(input: Tensor, ind: int = 2) -> Tensor:
     return inverted("inv", matrix).reshape(*shape[ind:], *shape[:ind])
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def tensorsolve(input: Tensor, other: Tensor, dims: Any = None) -> Tensor:
     """Return the X of tensordot(input, X, X.ndim) = other; dims are axes of input to be its
     last.

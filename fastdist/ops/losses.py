@@ -162,7 +162,7 @@ def _as_one_size(input: Any, target: Any) -> tuple[Any, ...]:
     return broadcast_tensors(input, target)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -181,7 +181,7 @@ def mse_loss(
     return _mean_by_weight(losses, weight, input, reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def l1_loss(
     input: Tensor,
     target: Tensor,
@@ -200,7 +200,7 @@ def l1_loss(
     return _mean_by_weight(losses, weight, input, reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -219,7 +219,7 @@ def smooth_l1_loss(
     return reduced(_compared("smooth_difference", *both, beta), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def huber_loss(
     input: Tensor,
     target: Tensor,
@@ -238,7 +238,7 @@ def huber_loss(
     return reduced(losses if weight is None else _weighted(losses, weight, input), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def binary_cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -255,7 +255,7 @@ def binary_cross_entropy(
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -330,7 +330,7 @@ def _require_same(input: Tensor, target: Tensor) -> None:
         )
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def kl_div(
     input: Tensor,
     target: Tensor,

@@ -17,7 +17,7 @@ from .refusals import as_dtype_of
 from .similarity import pairwise_distance
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -34,7 +34,7 @@ def hinge_embedding_loss(
     return reduced(losses, reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -55,7 +55,7 @@ def margin_ranking_loss(
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
-@composite(function=False, method=False, functional=True, node="soft_margin_loss")
+@composite(homes="functional", node="soft_margin_loss")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -74,7 +74,7 @@ def soft_margin_loss(
     return reduced(losses, reduction)
 
 
-@composite(function=False, method=False, functional=True, known_as="")
+@composite(homes="functional", known_as="")
 def multilabel_soft_margin_loss(
     input: Tensor,
     target: Tensor | float,
@@ -98,7 +98,7 @@ def multilabel_soft_margin_loss(
     return reduced(losses.mean(normalize_axis("mean", axes - 1, axes)), reduction)
 
 
-@composite(function=False, method=False, functional=True, node="multi_margin_loss")
+@composite(homes="functional", node="multi_margin_loss")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -156,7 +156,7 @@ def _rows(input: Any) -> Any:
     return input if len(shape) == 2 else input.unsqueeze(0)
 
 
-@composite(function=False, method=False, functional=True, node="multilabel_margin_loss")
+@composite(homes="functional", node="multilabel_margin_loss")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -188,7 +188,7 @@ def multilabel_margin_loss(
     return reduced(losses.reshape(input.facts.shape[:-1]), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -247,7 +247,7 @@ def _triplet(
     return reduced((margin + near - far).clamp_min(0), reduction)
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,
@@ -273,7 +273,7 @@ def triplet_margin_loss(
     return _triplet(distance, (anchor, positive, negative), margin, swap, reduction)
 
 
-@composite(function=False, method=False, functional=True, known_as="")
+@composite(homes="functional", known_as="")
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

@@ -63,7 +63,7 @@ class MatmulOp(StructuredOp):
                     return result
                 from ..dispatch.output import write_out
 
-                return write_out(self, out, result, operands)
+                return write_out(self.out, out, result, operands)
         return super().general(operands, attributes, out)
 
 
@@ -167,6 +167,7 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
 
 @matmul.batches
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
+    _require_match(*operands)  # without axes, the batch would pass for one
     return op.general(tuple(aligned(operands, level)), attributes)
 
 

@@ -40,7 +40,7 @@ def _power(name: str, A: Tensor, n: int) -> Any:
         square = square @ square
 
 
-@composite(name="matrix_power", linalg=True, takes_out=True)
+@composite(name="matrix_power", homes="linalg", out="same")
 def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     """Return input times itself, n times; for n < 0 that of its inverse.
 
@@ -50,7 +50,7 @@ def linalg_matrix_power(input: Tensor, n: int) -> Tensor:
     return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def matrix_power(input: Tensor, n: int) -> Tensor:
     """Return input times itself, n times; see linalg.matrix_power."""
     return _power("linalg.matrix_power", input, n)  # type: ignore[no-any-return]
@@ -99,7 +99,7 @@ def _require_exponent(A: Tensor) -> None:
         require_real("linalg.matrix_exp", A)
 
 
-@composite(name="matrix_exp", linalg=True, node="linalg_matrix_exp")
+@composite(name="matrix_exp", homes="linalg", node="linalg_matrix_exp")
 def linalg_matrix_exp(input: Tensor) -> Tensor:
     """Return the sum of input**k / k! over all k.
 
@@ -171,7 +171,7 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
             )
 
 
-@composite(linalg=True, takes_out=True, node="view")
+@composite(homes="linalg", out="same", node="view")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Return the product of matrices, in the order that takes the fewest multiplications; the first
     and the last may be vectors.
@@ -188,7 +188,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     return found.squeeze(0) if row else found  # type: ignore[no-any-return]
 
 
-@composite(method=False, takes_out=True, node="view")
+@composite(homes="function", out="same", node="view")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Return the product of matrices; linalg.multi_dot is its successor."""
     for one in matrices:
@@ -202,13 +202,13 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 # ---- the small names ----------------------------------------------------------------------------
 
 
-@composite(name="matmul", linalg=True, takes_out=True)
+@composite(name="matmul", homes="linalg", out="same")
 def linalg_matmul(input: Tensor, other: Tensor) -> Tensor:
     """Return the matrix product; see matmul."""
     return OPS["matmul"].public(input, other)  # type: ignore[no-any-return]
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return the sum of conj(x) * y along dim; other axes broadcast."""
     if not x.facts.dtype.is_complex:
@@ -222,13 +222,13 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return (conjugate(x) * y).sum(dim)
 
 
-@composite(name="diagonal", linalg=True)
+@composite(name="diagonal", homes="linalg")
 def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return a view of the diagonals of matrices along dim1 and dim2."""
     return A.diagonal(offset, dim1, dim2)
 
 
-@composite(name="cross", linalg=True, takes_out=True, node="linalg_cross")
+@composite(name="cross", homes="linalg", out="same", node="linalg_cross", memory="outside")
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
     if not input.facts.shape and not other.facts.shape:
@@ -236,7 +236,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     return input.cross(other, dim)
 
 
-@composite(linalg=True)
+@composite(homes="linalg")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """Return the powers of each element, from x**0 on, N of them, as many as x has unless told.
 

@@ -28,7 +28,7 @@ def _floating(name: str, x: Tensor, dtype: Any) -> Any:
     return x if dtype is None else x.to(dtype)
 
 
-@composite(name="vector_norm", linalg=True, takes_out=True)
+@composite(name="vector_norm", homes="linalg", out="same")
 def linalg_vector_norm(
     input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -41,7 +41,7 @@ def linalg_vector_norm(
     return OPS["vector_norm"].public(given, float(ord), dim, keepdim)  # type: ignore[no-any-return]
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def matrix_norm(
     input: Tensor,
     ord: Any = "fro",
@@ -106,7 +106,7 @@ def _is_of_matrices(ndim: int, dim: Any) -> bool:
     return ndim == 2
 
 
-@composite(name="norm", linalg=True, takes_out=True)
+@composite(name="norm", homes="linalg", out="same")
 def linalg_norm(
     input: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
@@ -121,19 +121,19 @@ def linalg_norm(
     return matrix_norm(input, ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
 
 
-@composite(method=False, takes_out=True)
+@composite(homes="function", out="same")
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
     """Return the sum of the singular values."""
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
-@composite(method=False, takes_out=True)
+@composite(homes="function", out="same")
 def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the root of the sum of squares over dim, one axis or two."""
     return linalg_vector_norm(input, 2, dim, keepdim)
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def cond(input: Tensor, p: Any = None) -> Tensor:
     """Return the condition number: the norm of input times that of its inverse; for None and 2 the
     largest singular value over the smallest, for -2 the other way round.

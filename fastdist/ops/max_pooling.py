@@ -37,7 +37,7 @@ def _(operands: Any, attributes: Any) -> str:
 
 @largest.names_node
 def _(node: Any) -> str:
-    windows = node.way.attributes[0]
+    windows = node.told_by.attributes[0]
     if windows[0] == _ADAPTIVE:
         return f"adaptive_max_pool{max(len(windows), 2)}d"
     return f"max_pool{max(len(windows), 2)}d_with_indices"
@@ -182,10 +182,11 @@ def _declare(axes: int) -> None:
     ):
         function.__name__ = function.__qualname__ = name
         function.__doc__ = text
-        top = name.startswith("max_pool") and (axes == 1 or not name.endswith("indices"))
+        is_function = name.startswith("max_pool") and (axes == 1 or not name.endswith("indices"))
+        homes = "function functional" if is_function else "functional"
         word = name.removesuffix("_with_indices") if name.startswith("adaptive") else name
         node = "squeeze.1" if axes == 1 else ""
-        composite(function=top, functional=True, method=False, known_as=word, node=node)(function)
+        composite(homes=homes, known_as=word, node=node)(function)
 
 
 for _axes in (1, 2, 3):

@@ -341,7 +341,7 @@ def _(input: Tensor, dim: Any) -> tuple[Any, ...]:
 
 @squeeze.names_node
 def _(node: Any) -> str:
-    axes = () if node.way is None else node.way.attributes[0]
+    axes = node.told_by.attributes[0]
     is_all = isinstance(axes, frozenset)
     return "squeeze" if is_all else "squeeze.1" if isinstance(axes, range) else "squeeze.2"
 
@@ -380,8 +380,8 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
         gone = [i for i, n in enumerate(shape) if n == 1]
     else:
         dims = dim if isinstance(dim, list | tuple) else (dim,)
-        gone = [normalize_axis(op.name, d, len(shape)) for d in dims] if shape else []
-    return input.value.squeeze(tuple(i + 1 for i in gone))
+        gone = [normalize_axis(op.name, d, len(shape)) for d in dims]
+    return input.value.squeeze(tuple(i + 1 for i in gone if shape))
 
 
 @view_op("function method inplace")
@@ -431,6 +431,12 @@ def t(input: Tensor) -> Tensor:
     if ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {ndim}D")
     return transpose.public(input, 0, 1) if ndim == 2 else input.view(input.facts.shape)
+
+
+@partial(checked, known_as="")
+def detach(input: Tensor) -> Tensor:
+    """Return the same memory outside of any graph, and without tangents."""
+    return input.detach()  # as its class does: a batch, or a view that is not resolved
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:

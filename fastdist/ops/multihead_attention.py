@@ -19,7 +19,7 @@ from .random import dropout
 from .softmax import softmax
 
 
-@composite(function=False, method=False, functional=True, known_as="")
+@composite(homes="functional", known_as="")
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

@@ -95,7 +95,7 @@ def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) ->
     return Plan(input.facts.shape, input.facts.dtype)
 
 
-@composite(functional=True, method=False)
+@composite(homes="function functional")
 def layer_norm(
     input: Tensor,
     normalized_shape: Any,
@@ -222,7 +222,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, eps: float) -> Any:
     return total
 
 
-@composite(functional=True, method=False, node="mul")
+@composite(homes="function functional", node="mul")
 def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -244,7 +244,7 @@ def rms_norm(
     return found.reshape(shape)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, function=False, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:

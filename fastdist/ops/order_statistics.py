@@ -7,6 +7,7 @@ from typing import Any
 from ..core.dtypes import WORDS, bool_, float32, float64, int64
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.declaration import OutRule
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
 from ..dispatch.pointwise import pointwise
@@ -103,7 +104,7 @@ def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_n
         found = _median_of_all(name, input, skips_nan=skips_nan)
     else:
         found = _median_along(name, input, dim, keepdim, skips_nan=skips_nan)
-    return written_parts(name, out, found, (input,))
+    return found if out is None else written_parts(OutRule(name), out, found, (input,))
 
 
 @composite()
@@ -118,7 +119,7 @@ def nanmedian(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Any
     return _median("nanmedian", input, dim, keepdim, out, skips_nan=True)
 
 
-@composite(takes_out=True, node="kthvalue")
+@composite(out="same", node="kthvalue", memory="outside of first")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the k-th smallest along dim; NaN is the largest."""
     axis = normalize_axis("kthvalue", dim, len(input.facts.shape))
@@ -138,10 +139,10 @@ def full_places(input: Tensor, axis: int, place: int) -> Any:
     return full(shape, place, dtype=int64, device=input.facts.device)
 
 
-@composite(takes_out=True, node="mode")
+@composite(out="same", node="mode", memory="apart")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """Return (values, indices) of the most common along dim: the smallest of those that are as
-    common, where it stands last.
+    common, where it stands last. Each NaN is there once; in PyTorch it depends on where they stand.
     """
     if not input.facts.shape:
         return return_types.mode(*sort_along.public(input, 0, False))
@@ -234,7 +235,7 @@ def _require_quantile(name: str, input: Tensor, q: Any, interpolation: str) -> N
         raise ShapeError(f"{name}() q values must be in the range [0, 1]")
 
 
-@composite(takes_out=True, node="squeeze.4")
+@composite(out="same", node="squeeze.4")
 def quantile(
     input: Tensor,
     q: Any,
@@ -247,7 +248,7 @@ def quantile(
     return _quantile("quantile", input, q, dim, keepdim, interpolation, skips_nan=False)
 
 
-@composite(takes_out=True, node="squeeze.4")
+@composite(out="same", node="squeeze.4")
 def nanquantile(
     input: Tensor,
     q: Any,

@@ -80,25 +80,25 @@ _picking(topk_along)
 _picking(nth_along)
 
 
-@composite(takes_out=True, known_as="")
+@composite(out="same", known_as="", memory="apart")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     """Return (values, indices) in order along dim; NaN is the largest, equals keep their order."""
     return return_types.sort(*sort_along.public(input, dim, descending))
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Return the places that put input in order along dim."""
     return sort_along.public(input, dim, descending)[1]  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same", memory="apart")
 def msort(input: Tensor) -> Tensor:
     """Return input in order along its first axis."""
     return sort_along.public(input, 0, False)[0]  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True, known_as="")
+@composite(out="same", known_as="", memory="apart")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return (values, indices) of the k largest (or smallest) along dim, in order."""
     return return_types.topk(*topk_along.public(input, k, dim, largest))

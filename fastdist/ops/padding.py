@@ -22,7 +22,7 @@ _taken = select_slices.in_steps()
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
-@composite(functional=True, function=False, method=False)
+@composite(homes="functional")
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None = None) -> Tensor:
     """Return input with pad[0] elements before and pad[1] behind its last axis, pad[2] and pad[3]
     about the one before, and so on; negative numbers take elements away.
@@ -35,6 +35,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     shape = input.facts.shape
     ends = _ends(pad, shape)
     if mode == "constant":
+        if value.__class__ is int and value.bit_length() > 63:
+            value = float(value)
         return constant_pad(input, ends, 0.0 if value is None else value)
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}; known: {', '.join(_MODES)}")

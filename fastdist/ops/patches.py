@@ -85,7 +85,7 @@ def _(g: Any, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: I
     return lay_out_patches.public(g, kernel, grid, stride, padding, dilation)
 
 
-@composite(method=False, function=False, functional=True)
+@composite(homes="functional")
 def unfold(
     input: Tensor,
     kernel_size: int | tuple[int, ...],
@@ -117,7 +117,7 @@ def unfold(
     return found if len(shape) == 4 else found.squeeze(0)  # type: ignore[no-any-return]
 
 
-@composite(method=False, function=False, functional=True, known_as="col2im")
+@composite(homes="functional", known_as="col2im")
 def fold(
     input: Tensor,
     output_size: int | tuple[int, ...],

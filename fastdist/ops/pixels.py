@@ -25,7 +25,7 @@ def _factor(function: str, name: str, given: Any, shape: tuple[int, ...]) -> int
     return given.__index__()  # type: ignore[no-any-return]
 
 
-@composite(functional=True, method=False, node="pixel_shuffle")
+@composite(homes="function functional", node="pixel_shuffle")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return an image r times as high and wide, made from r**2 times as many channels.
 
@@ -44,7 +44,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return moved.reshape((*lead, c, height * r, width * r))  # type: ignore[no-any-return]
 
 
-@composite(functional=True, method=False, node="pixel_unshuffle")
+@composite(homes="function functional", node="pixel_unshuffle")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return an image of a fraction of the height and width, with r**2 times as many channels: what
     pixel_shuffle began from.
@@ -67,7 +67,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     )
 
 
-@composite(functional=True, method=False, node="channel_shuffle")
+@composite(homes="function functional", node="channel_shuffle")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return input with its channels, axis 1, dealt out: the first of each group, then the second
     of each, and so on.
@@ -91,7 +91,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return split.transpose(1, 2).reshape(shape)  # type: ignore[no-any-return]
 
 
-@composite(function=False, functional=True, method=False)
+@composite(homes="functional")
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return channel_shuffle(input, groups)."""
     return channel_shuffle(input, groups)

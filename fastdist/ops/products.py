@@ -13,9 +13,11 @@ from ..dispatch.op import OPS, PLAIN
 from ..dispatch.output import given_out
 from ..dispatch.structured import Plan, structured
 from ..listeners.batched_tensor import level_of, levels, value_at
+from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import require_held
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .creation import full
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -86,7 +88,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor:
     """Return the products of each element of one vector with each of another."""
     _require_axes("outer", {"input": input, "vec2": vec2}, 1, 1)
     product = input.unsqueeze(1) * vec2
-    return given_out("outer", out, product, (input, vec2), "cast")
+    return given_out("outer", out, product, (input, vec2), "cast", "apart")
 
 
 @composite()
@@ -124,32 +126,60 @@ def scaled(number: Any, tensor: Any) -> Any:
     return tensor if number == 1 else tensor * number
 
 
-def _added(beta: Any, input: Any, product: Any) -> Any:
-    # With beta 0 input is not read at all: NaN in it must not come through.
-    return product if beta == 0 else scaled(beta, input) + product
+def summed(name: str, beta: Any, input: Any, alpha: Any, product: Any) -> Any:
+    """Return beta * input + alpha * product, in product's shape. NaN in what 0 scales is passed
+    over, as BLAS does; its gradients are 0.
+
+    Raises  ShapeError if input does not broadcast to product's shape
+    """
+    given, shape = input.facts.shape, product.facts.shape
+    if given != shape and broadcast_shapes(name, [given, shape]) != shape:
+        raise ShapeError(
+            f"The expanded size of the tensor {shape} must match the existing size {given}: {name} "
+            "broadcasts input to the product's shape; expand the factors"
+        )
+    added = _or(product, 0) if alpha == 0 else scaled(alpha, product)
+    if beta != 0:
+        return scaled(beta, input) + added
+    unread = not input.requires_grad and input.facts.dtype is added.facts.dtype
+    return added if unread else _or(input, added)
 
 
-@composite(inplace=True, node="addmm")
+def _or(unread: Any, tensor: Any) -> Any:
+    """Return tensor, of which unread is an argument that no number is taken from."""
+    never = full((), False, device=unread.facts.device)
+    return OPS["where"].public(never, unread, tensor)
+
+
+def require_one_dtype(input: Tensor, mat2: Tensor) -> None:
+    if input.facts.dtype is not mat2.facts.dtype:
+        raise DTypeError(
+            f"self and mat2 must have the same dtype, but got {input.facts.dtype.name} and "
+            f"{mat2.facts.dtype.name}: cast one, such as input.to(mat2.dtype)"
+        )
+
+
+@composite(homes="function method inplace", node="addmm")
 def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * (mat1 @ mat2); input broadcasts."""
-    product = scaled(alpha, mm(mat1, mat2))
-    total = _added(beta, input, product)
-    return given_out("addmm", out, total, (input, mat1, mat2))
+    require_one_dtype(input, mat2)
+    total = summed("addmm", beta, input, alpha, mm(mat1, mat2))
+    return given_out("addmm", out, total, (input, mat1, mat2), "same", "apart from first")
 
 
-@composite(inplace=True, node="addmv")
+@composite(homes="function method inplace", node="addmv")
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * (mat @ vec)."""
-    product = scaled(alpha, mv(mat, vec))
-    total = _added(beta, input, product)
-    return given_out("addmv", out, total, (input, mat, vec))
+    require_one_dtype(input, vec)
+    total = summed("addmv", beta, input, alpha, mv(mat, vec))
+    return given_out("addmv", out, total, (input, mat, vec), "same", "apart from first")
 
 
-@composite(inplace=True, node="addr")
+@composite(homes="function method inplace", node="addr")
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
@@ -160,19 +190,19 @@ def addr(
                 f"For integral input tensors, argument {name} must not be a floating point number: "
                 f"addr got {name}={number!r} for {input.facts.dtype.name}"
             )
-    product = scaled(alpha, outer(vec1, vec2))
-    total = _added(beta, input, product)
-    return given_out("addr", out, total, (input, vec1, vec2), "cast")
+    # Not passed over where alpha is 0, as in PyTorch: no BLAS multiplies these.
+    total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))
+    return given_out("addr", out, total, (input, vec1, vec2), "cast", "apart")
 
 
-@composite(inplace=True, node="baddbmm")
+@composite(homes="function method inplace", node="baddbmm")
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """Return beta * input + alpha * bmm(batch1, batch2)."""
-    product = scaled(alpha, bmm(batch1, batch2))
-    total = _added(beta, input, product)
-    return given_out("baddbmm", out, total, (input, batch1, batch2))
+    require_one_dtype(input, batch2)
+    total = summed("baddbmm", beta, input, alpha, bmm(batch1, batch2))
+    return given_out("baddbmm", out, total, (input, batch1, batch2), "same", "apart from first")
 
 
 @structured("product.linear", fresh=True, homes="nowhere", known_as="linear")
@@ -205,7 +235,7 @@ def _(operands: Any, attributes: Any) -> str:
 
 @linear_kernel.names_node
 def _(node: Any) -> str:
-    has_none = node.edges[2] is None and (node.way is None or node.way.layouts[2] is None)
+    has_none = node.edges[2] is None and node.told_by.layouts[2] is None
     return "mm" if has_none else "addmm"
 
 
@@ -255,7 +285,7 @@ def _(input: Any, input_t: Any, weight: Any, weight_t: Any, bias_t: Any) -> Any:
 _kernel = linear_kernel.public
 
 
-@composite(function=False, method=False, functional=True, early=False)
+@composite(homes="functional", early=False)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Any = None) -> Tensor:
     """Return input @ weight.T + bias.
 

@@ -137,19 +137,19 @@ def open_uniform(layout: Layout, generator: Generator | None) -> Tensor:
     return made(values, write, shape, float64, layout.device, False)
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def get_rng_state() -> Tensor:
     """Return where the CPU's stream of random numbers stands, for set_rng_state."""
     return default_generator_of(CPU).get_state()  # type: ignore[no-any-return]
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def set_rng_state(new_state: Tensor) -> None:
     """Let the CPU's stream of random numbers go on from where it stood at get_rng_state."""
     default_generator_of(CPU).set_state(new_state)
 
 
-@composite(method=False)
+@composite(homes="function")
 @fills_out
 def rand(
     *size: Any,
@@ -166,7 +166,7 @@ def rand(
     return _drawn("rand", source, sizes_of(size), *how)
 
 
-@composite(method=False)
+@composite(homes="function")
 @fills_out
 def randn(
     *size: Any,
@@ -183,7 +183,7 @@ def randn(
     return _drawn("randn", source, sizes_of(size), *how)
 
 
-@composite(method=False)
+@composite(homes="function")
 @fills_out
 def randint(
     low: int | None = None,
@@ -272,7 +272,7 @@ def _integers(
     return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
 
 
-@composite(method=False)
+@composite(homes="function")
 @fills_out
 def randperm(
     n: int,
@@ -312,7 +312,7 @@ def _largest_whole(dtype: DType) -> int:
     return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
 
 
-@composite(method=False)
+@composite(homes="function")
 def rand_like(
     input: Tensor,
     *,
@@ -330,7 +330,7 @@ def rand_like(
     return _drawn("rand", source, input.facts.shape, *how, like=order)
 
 
-@composite(method=False)
+@composite(homes="function")
 def randn_like(
     input: Tensor,
     *,
@@ -348,7 +348,7 @@ def randn_like(
     return _drawn("randn", source, input.facts.shape, *how, like=order)
 
 
-@composite(method=False)
+@composite(homes="function")
 def randint_like(
     input: Tensor,
     low: int,
@@ -371,7 +371,7 @@ def randint_like(
     return _integers(source, low, high, input.facts.shape, *how, like=order)
 
 
-@composite(method=False, takes_out="cast")
+@composite(homes="function", out="cast", memory="apart")
 def normal(
     mean: Any,
     std: Any = 1.0,
@@ -430,7 +430,7 @@ def bernoulli(
     return given_out("bernoulli", out, (drawn < chance).to(kept), (), "cast")
 
 
-@composite(function=False)
+@composite(homes="method")
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
@@ -439,33 +439,37 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
         )
-    layout = self.facts
-    if layout.dtype.is_complex:
-        OPS["view_as_real"].public(self).uniform_(from_, to, generator=generator)
-        return self
-    source, held = generator_or_default(generator, layout.device), layout.dtype.numpy.type
-    drawn: Any = _drawn("rand", source, layout.shape, layout.dtype, layout.device)
-    return copy_drawn(self, drawn.mul_(float(held(to - from_))).add_(float(held(from_))), "uniform")
+    return _filled(self, "rand", generator, to - from_, from_, "uniform")
 
 
-@composite(function=False)
+@composite(homes="method")
 def normal_(
     self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill this tensor with numbers of mean and std."""
     require_std(std)
-    layout = self.facts
+    # Of the whole the deviation is std.
+    each = std * math.sqrt(0.5) if self.facts.dtype.is_complex else std
+    return _filled(self, "randn", generator, each, mean, "normal")
+
+
+def _filled(
+    target: Tensor, kind: str, source: Generator | None, scale: float, start: float, known_as: str
+) -> Tensor:
+    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts."""
+    layout = target.facts
+    dtype, shape = real_of(layout.dtype), layout.shape
+    source, held = generator_or_default(source, layout.device), dtype.numpy.type
     if layout.dtype.is_complex:
-        # Of the whole the deviation is std.
-        parts, each = OPS["view_as_real"].public(self), std * math.sqrt(0.5)
-        parts.normal_(mean, each, generator=generator)
-        return self
-    source, held = generator_or_default(generator, layout.device), layout.dtype.numpy.type
-    drawn: Any = _drawn("randn", source, layout.shape, layout.dtype, layout.device)
-    return copy_drawn(self, drawn.mul_(float(held(std))).add_(float(held(mean))), "normal")
+        shape = (*shape, 2)
+    drawn: Any = _drawn(kind, source, shape, dtype, layout.device)
+    drawn.mul_(float(held(scale))).add_(float(held(start)))
+    if layout.dtype.is_complex:
+        drawn = OPS["view_as_complex"].public(drawn)
+    return copy_drawn(target, drawn, known_as)
 
 
-@composite(function=False)
+@composite(homes="method")
 def random_(
     self: Tensor, from_: int = 0, to: int | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -482,13 +486,13 @@ def random_(
     )
 
 
-@composite(function=False)
+@composite(homes="method")
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Fill this tensor with 1 with probability p, else 0."""
     return copy_drawn(self, bernoulli(self.detach(), p, generator=generator), "bernoulli.2")
 
 
-@composite(functional=True, function=False, method=False)
+@composite(homes="functional")
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Return input with each element set to 0 with probability p, the others times 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:

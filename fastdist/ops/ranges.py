@@ -80,7 +80,7 @@ def arange(
     return made(values, how, (count,), wanted, device, requires_grad, layout, pin_memory)
 
 
-@composite(name="range", method=False)
+@composite(name="range", homes="function")
 def range_(
     start: Any = 0,
     end: Any = None,

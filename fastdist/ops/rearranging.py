@@ -10,7 +10,7 @@ from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
 from ..dispatch.view import view as view_op
 from ..listeners.batched_tensor import levels
-from ..tensor.axes import normalize_axes, normalize_axis
+from ..tensor.axes import DimError, normalize_axes, normalize_axis
 from ..tensor.broadcast import broadcast_shapes as shape_of_all
 from ..tensor.layout import Layout
 from ..tensor.tensor import Size, Tensor
@@ -56,6 +56,8 @@ def _(input: Tensor, shifts: Any, dims: Any) -> Plan:
             f"shifts and dimensions must align. shifts: {len(moves)}, dims: {len(axes or ())}: "
             "give roll a shift for each dim, or one shift and no dims"
         )
+    if axes and not input.facts.shape:
+        raise DimError(f"Dimension specified as {axes[0]} but tensor has no dimensions: roll of it")
     if axes is not None:
         axes = tuple(normalize_axis("roll", axis, len(input.facts.shape)) for axis in axes)
     return Plan(input.facts.shape, input.facts.dtype, (moves, axes))
@@ -78,7 +80,7 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     (shifts, dims), shape = attributes, operands[0].facts.shape
     value = operands[0].value
-    if dims is not None and dims != () and shape:
+    if dims is not None and dims != ():
         axes = [normalize_axis("roll", axis, len(shape)) + 1 for axis in _whole("dims", dims)]
         return op.general((value,), (shifts, tuple(axes)))
     flat = value.reshape(value.facts.shape[0], operands[0].facts.numel)
@@ -207,7 +209,7 @@ def _(g: Any, offset: int, dim1: int, dim2: int) -> Any:
     return diagonal.general((g,), (offset, dim1, dim2))
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """Return the diagonal of a matrix as a vector, or a matrix with a vector on its diagonal."""
     shape = input.facts.shape
@@ -227,7 +229,7 @@ def trace(input: Tensor) -> Tensor:
     return OPS["diagonal"].public(input).sum()  # type: ignore[no-any-return]
 
 
-@composite(function=False, node="repeat")
+@composite(homes="method", node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input copied so many times along each axis; more numbers than axes add axes."""
     times = [n.__index__() for n in _listed(repeats)]
@@ -317,7 +319,7 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     return OPS["transpose"].public(input, axis0, axis1)  # type: ignore[no-any-return]
 
 
-@composite(function=False)
+@composite(homes="method")
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
     return OPS["expand"].public(input, other.facts.shape)  # type: ignore[no-any-return]
@@ -329,7 +331,7 @@ def broadcast_to(input: Tensor, size: tuple[int, ...]) -> Tensor:
     return OPS["expand"].public(input, size)  # type: ignore[no-any-return]
 
 
-@composite(method=False)
+@composite(homes="function")
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Return views of all tensors in the shape in which they meet."""
     given = (
@@ -339,20 +341,20 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     return tuple([OPS["expand"].public(tensor, shape) for tensor in given])
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape in which tensors of these shapes meet."""
     given = [(n,) if hasattr(n, "__index__") else tuple(n) for n in shapes]
     return Size(shape_of_all("broadcast_shapes", given))
 
 
-@composite(function=False)
+@composite(homes="method")
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """Return the view of input in other's shape."""
     return input.view(other.facts.shape)
 
 
-@composite(function=False)
+@composite(homes="method")
 def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     """Return input in other's shape; a view where possible."""
     return reshape(input, other.facts.shape)

@@ -17,7 +17,7 @@ from .recurrent import walk_sequence
 Pair = tuple[Tensor, Tensor]
 
 
-@composite(method=False)
+@composite(homes="function")
 def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Return the outputs, the last h and the last c of LSTM layers.
 
@@ -28,19 +28,19 @@ def lstm(data: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
     return found, h, c
 
 
-@composite(method=False)
+@composite(homes="function")
 def gru(data: Tensor, *given: Any) -> Pair:
     """Return the outputs and the last h of GRU layers; `given` is as for lstm."""
     return _layers("gru", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
-@composite(method=False)
+@composite(homes="function")
 def rnn_tanh(data: Tensor, *given: Any) -> Pair:
     """Return the outputs and the last h of layers of tanh cells; `given` is as for lstm."""
     return _layers("tanh", data, given, is_packed=isinstance(given[1], Tensor))[:2]
 
 
-@composite(method=False)
+@composite(homes="function")
 def rnn_relu(data: Tensor, *given: Any) -> Pair:
     """Return the outputs and the last h of layers of relu cells; `given` is as for lstm."""
     return _layers("relu", data, given, is_packed=isinstance(given[1], Tensor))[:2]
@@ -137,7 +137,7 @@ def _walk(
     return walk_sequence(gates, h, c, w_hh, b_hh, projection, cell, batch_sizes, reverse)
 
 
-@composite(method=False)
+@composite(homes="function")
 def lstm_cell(
     input: Tensor,
     hx: Any,
@@ -157,7 +157,7 @@ def lstm_cell(
     return recorded_as("MulBackward0", h, ()), c
 
 
-@composite(method=False, node="add")
+@composite(homes="function", node="add")
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -172,7 +172,7 @@ def gru_cell(
     return found
 
 
-@composite(method=False, node="tanh")
+@composite(homes="function", node="tanh")
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -187,7 +187,7 @@ def rnn_tanh_cell(
     return found
 
 
-@composite(method=False, node="relu")
+@composite(homes="function", node="relu")
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,

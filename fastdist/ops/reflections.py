@@ -109,7 +109,7 @@ def _(input_t: Any, input: Any, outs: Any, mode: str) -> Any:
     return by_q, by_r
 
 
-@composite(name="qr", linalg=True, takes_out=True)
+@composite(name="qr", homes="linalg", out="same")
 def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     """Return (Q, R) of A = Q @ R: orthonormal columns and an upper triangle.
 
@@ -125,7 +125,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> return_types.linalg_qr:
     return return_types.linalg_qr(*qr_parts.public(A, mode))
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def qr(input: Tensor, some: bool = True) -> return_types.qr:
     """Return (Q, R); linalg.qr is its successor."""
     return return_types.qr(*linalg_qr(input, "reduced" if some else "complete"))
@@ -146,7 +146,7 @@ def _(input: Tensor) -> Plan:
     return Plan(shape, dtype, extra_outputs=more)
 
 
-@composite(takes_out="cast")
+@composite(out="cast")
 def geqrf(input: Tensor) -> return_types.geqrf:
     """Return (a, tau): R with the vectors of reflections below its diagonal, and their scales, as
     householder_product takes them.
@@ -183,7 +183,7 @@ def _reflections(name: str, A: Tensor, tau: Tensor) -> tuple[Any, Any]:
     return vectors, triangular.public(common, tau.unsqueeze(-1) * vectors.mH, True, True)
 
 
-@composite(linalg=True, takes_out="cast")
+@composite(homes="linalg", out="cast")
 def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     """Return the first columns of the product of reflections I - tau[i] * v[i] @ v[i].H; v[i] is
     column i of input below the diagonal, with a 1 on it.
@@ -195,13 +195,13 @@ def householder_product(input: Tensor, tau: Tensor) -> Tensor:
     return eye(m, n, dtype=input.dtype, device=input.device) - vectors @ turned.narrow(-1, 0, n)  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def orgqr(input: Tensor, input2: Tensor) -> Tensor:
     """Return the first columns of a product of reflections; see linalg.householder_product."""
     return householder_product(input, input2)
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
 ) -> Tensor:

@@ -29,4 +29,5 @@ def _removed(name: str, instead: str) -> Callable[..., NoReturn]:
 
 
 for _name, _instead in _INSTEAD.items():
-    composite(name=_name, method=_name != "matrix_rank")(_removed(_name, _instead))
+    _homes = "function" if _name == "matrix_rank" else "function method"
+    composite(name=_name, homes=_homes)(_removed(_name, _instead))

@@ -50,19 +50,19 @@ _extreme("cummax", cummax_along)
 _extreme("cummin", cummin_along)
 
 
-@composite(takes_out=True, known_as="")
+@composite(out="same", known_as="")
 def cummax(input: Tensor, dim: int) -> Any:
     """Return the largest so far along dim, and where it stands last; NaN from the first one on."""
     return return_types.cummax(*cummax_along.public(input, dim))
 
 
-@composite(takes_out=True, known_as="")
+@composite(out="same", known_as="")
 def cummin(input: Tensor, dim: int) -> Any:
     """Return the smallest so far along dim, and where it stands last; NaN from the first one on."""
     return return_types.cummin(*cummin_along.public(input, dim))
 
 
-@structured("scan.logcumsumexp", fresh=True)
+@structured("scan.logcumsumexp", fresh=True, memory="apart")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along dim, without overflow."""
 

@@ -21,7 +21,7 @@ _PADDINGS: Final = ("zeros", "border", "reflection")
 _CUBIC: Final = -0.75
 
 
-@composite(function=False, functional=True, method=False, known_as="grid_sampler")
+@composite(homes="functional", known_as="grid_sampler")
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -201,13 +201,7 @@ def _keys(t: Any) -> list[Any]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-@composite(
-    function=False,
-    functional=True,
-    method=False,
-    known_as="affine_grid_generator",
-    node="affine_grid_generator",
-)
+@composite(homes="functional", known_as="affine_grid_generator", node="affine_grid_generator")
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
     """Return the grid for grid_sample that affine maps theta make of the places of an image.
 

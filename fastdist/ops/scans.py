@@ -27,6 +27,7 @@ def _plan_of_scan(name: str, layout: Layout, dim: int, dtype: DType | None) -> P
     homes="function method inplace",
     takes_complex=True,
     computes_in_out=True,
+    memory="apart",
 )
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running sum along dim.
@@ -51,6 +52,7 @@ def _(g: Any, dim: int) -> Any:
     homes="function method inplace",
     takes_complex=True,
     computes_in_out=True,
+    memory="apart",
 )
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Return the running product along dim.

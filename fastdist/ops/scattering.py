@@ -19,12 +19,13 @@ from .indexing import (
     counted_from_front,
     is_seen_by_kernels_alone,
     require_index,
+    require_slices,
     require_within,
 )
 from .strided import as_strided
 
 
-@composite(inplace=True, node="masked_scatter")
+@composite(homes="function method inplace", node="masked_scatter")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return input with the elements of source, in order, where mask is true.
 
@@ -57,7 +58,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return OPS["where"].public(chosen, taken, input)  # type: ignore[no-any-return]
 
 
-@composite(function=True, inplace=True, node="put")
+@composite(homes="function method inplace", node="put")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return input with source at index of its flat order, or added there."""
     if index.facts.dtype is not int64:
@@ -102,7 +103,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _written(input, src, lambda copy: copy.select(dim, index))
 
 
-@composite(takes_out=True, node="slice_scatter")
+@composite(out="same", node="slice_scatter")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -136,7 +137,7 @@ def as_strided_scatter(
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
-@composite(inplace=True, takes_out=True)
+@composite(homes="function method inplace", out="same", memory="outside of others")
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -276,7 +277,7 @@ def _slopes_of_products(
     return None, by_self, where(no_src, by_zero, out.gather(axis, index) / whole[1])
 
 
-@composite(inplace=True, takes_out=True)
+@composite(homes="function method inplace", out="same", memory="outside of others")
 def index_reduce(
     input: Tensor,
     dim: int,
@@ -297,11 +298,7 @@ def index_reduce(
     axis = normalize_axis("index_reduce", dim, len(input.facts.shape))
     require_index("index_reduce", index)
     shape = source.facts.shape
-    if index.facts.numel != (shape[axis] if shape else 1):
-        raise ShapeError(
-            f"index_reduce(): Number of indices ({index.facts.numel}) should be equal to "
-            f"source.size(dim): ({shape[axis] if shape else 1}), for dim: {axis}"
-        )
+    require_slices("index_reduce_", input.facts.shape, shape, index.facts.numel, axis)
     column = [index.facts.numel if i == axis else 1 for i in range(len(shape))]
     places: Any = index.reshape(column).expand(shape)
     return scatter_reduce(input, axis, places, source, reduce, include_self=include_self)

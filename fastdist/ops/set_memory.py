@@ -10,6 +10,7 @@ from ..core.memory_format import FORMATS, MemoryFormat, axes_of, preserve_format
 from ..devices.backend import backend_of
 from ..dispatch.inplace import require_may_change
 from ..graph.modes import tls
+from ..graph.unresolved import Unresolved
 from ..listeners.sparse_rules import is_sparse, refusal
 from ..tensor.layout import Shape, contiguous_strides, count_elements
 from ..tensor.memory import flat_of, reach, root_of, seen_at, storage_offset
@@ -42,6 +43,8 @@ def set_(
         if is_sparse(one):
             raise refusal("set_", one)
     dtype, device = self.facts.dtype, self.facts.device
+    if isinstance(source, Unresolved):
+        source = source.value  # the memory itself, as it is in PyTorch, too
     if isinstance(source, Tensor) and size is None:
         _require_kind(source.facts.dtype, dtype, source.facts.device, device)
         return _take(self, source.array, root_of(source))
@@ -107,10 +110,11 @@ def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nby
 def _take(target: Tensor, array: Any, memory: Any) -> Tensor:
     """Let target be array, which lies in memory, and count that as a change."""
     version = target._version
+    target.array = array
     if target.extra is not None:
         # Of what it was a view it is none any more.
         target.extra.base = target.extra.replay = None
-    target.array, target.facts = array, layout_of(array, target.facts.device)
+    target.facts = layout_of(array, target.facts.device)
     target._storage = BoundedStorage(memory)
     target._storage.version = version + 1
     if target.edge is not None and target.edge.is_accumulate:

@@ -19,6 +19,7 @@ from ..listeners.batched_tensor import Batched, most_of_all_calls, same_in_all_c
 from ..tensor.axes import normalize_axis
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
+from .complex_numbers import conjugate
 from .counting import searchsorted
 from .joining import cat, narrow, split
 from .norms import UNSET, std, var
@@ -34,7 +35,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return split(input, list(split_sizes), dim)
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return a copy of length elements from start on along dim."""
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)
@@ -56,20 +57,20 @@ def _with_mean(name: str, spread: Callable[..., Tensor]) -> None:
 
     both.__name__ = both.__qualname__ = name
     both.__doc__ = f"Return {spread.__name__} and the mean over dim."
-    composite(method=False, node=name)(both)
+    composite(homes="function", node=name)(both)
 
 
 _with_mean("std_mean", std)
 _with_mean("var_mean", var)
 
 
-@composite(takes_out="cast", node="nansum")
+@composite(out="cast", node="nansum")
 def nansum(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the sum over dim of what is not NaN."""
     return input.masked_fill(input.isnan(), 0.0).sum(dim, keepdim)
 
 
-@composite(takes_out="cast")
+@composite(out="cast")
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the mean over dim of what is not NaN.
 
@@ -84,7 +85,7 @@ def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     return nansum(input, dim, keepdim) / counted
 
 
-@composite(takes_out=True)
+@composite(out="same", memory="apart")
 def diff(
     input: Tensor,
     n: int = 1,
@@ -143,10 +144,10 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return (input - other).norm(p)
 
 
-@composite(takes_out=True, node="vdot")
+@composite(out="same", node="vdot")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """Return the inner product of two vectors, the first one's conjugates where it is complex."""
-    return input.conj().dot(other)
+    return conjugate(input).dot(other)
 
 
 @composite()
@@ -219,7 +220,7 @@ def _repeated_by_ops(repeats: Any, length: int, output_size: int | None) -> Any:
     return searchsorted(ends, numbers, right=True).clamp(max=max(length - 1, 0))
 
 
-@composite(method=False)
+@composite(homes="function")
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Return each vector as a grid over all of them; indexing "xy" swaps the first two axes.
 
@@ -285,31 +286,31 @@ def _at_least(given: tuple[Any, ...], ndim: int) -> Any:
     return made[0] if len(made) == 1 else tuple(made)
 
 
-@composite(method=False)
+@composite(homes="function")
 def atleast_1d(*tensors: Any) -> Any:
     """Return tensors with an axis, put in where there is none."""
     return _at_least(tensors, 1)
 
 
-@composite(method=False)
+@composite(homes="function")
 def atleast_2d(*tensors: Any) -> Any:
     """Return tensors with two axes at least; a vector is a row."""
     return _at_least(tensors, 2)
 
 
-@composite(method=False)
+@composite(homes="function")
 def atleast_3d(*tensors: Any) -> Any:
     """Return tensors with three axes at least; a matrix gets the third one last."""
     return _at_least(tensors, 3)
 
 
-@composite(method=False, takes_out="cast")
+@composite(homes="function", out="cast", memory="outside")
 def dstack(tensors: Any) -> Tensor:
     """Return tensors behind each other along the third axis."""
     return cat([_at_least((one,), 3) for one in tensors], 2)
 
 
-@composite(method=False, takes_out="cast")
+@composite(homes="function", out="cast", memory="outside")
 def column_stack(tensors: Any) -> Tensor:
     """Return tensors side by side; a vector is a column."""
     given = [one.reshape(-1, 1) if len(one.facts.shape) < 2 else one for one in tensors]

@@ -12,16 +12,16 @@ from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor
 
 
-@composite(functional=True, function=False, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None
 ) -> Tensor:
     """Return input divided by its norm along dim, which counts as eps at least."""
     result: Any = input / input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    return given_out("normalize", out, result, (input,), "cast")
+    return given_out("normalize", out, result, (input,), "cast", "apart")
 
 
-@composite(functional=True, method=False)
+@composite(homes="function functional")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """Return the cosine of the angle between x1 and x2 along dim; each length counts as eps at
     least.
@@ -38,7 +38,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return ((first / lengths[0]) * (second / lengths[1])).sum(dim)  # type: ignore[no-any-return]
 
 
-@composite(functional=True, method=False, node="norm.1")
+@composite(homes="function functional", node="norm.1")
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:

@@ -164,7 +164,7 @@ def _require_inside(places: Any, size: Sequence[int]) -> None:
             )
 
 
-@composite(function=False)
+@composite(homes="method")
 def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> Tensor:
     """Return input as a sparse tensor of its elements that are not 0, of sparse_dim axes (all), in
     rows of what is left.
@@ -200,13 +200,13 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     )  # fmt: skip
 
 
-@composite(function=False, known_as="to_sparse")
+@composite(homes="method", known_as="to_sparse")
 def to_sparse_coo(input: Tensor) -> Tensor:
     """Return input as a sparse tensor."""
     return to_sparse(input)
 
 
-@composite(function=False)
+@composite(homes="method")
 def to_dense(
     input: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
 ) -> Tensor:
@@ -238,7 +238,7 @@ def masked(gradient: Any, entries: Any, by_place: bool = True) -> Any:
     )
 
 
-@composite(function=False)
+@composite(homes="method")
 def coalesce(input: Tensor) -> Tensor:
     """Return the same sparse tensor with the entries of each place added up and places rising."""
     _require_sparse("coalesce", input)
@@ -253,21 +253,21 @@ def coalesce(input: Tensor) -> Tensor:
     )
 
 
-@composite(function=False)
+@composite(homes="method")
 def is_coalesced(input: Tensor) -> bool:
     """Return whether no two entries are of one place, and places rise."""
     _require_sparse("is_coalesced", input)
     return bool(input.array.is_coalesced)
 
 
-@composite(function=False)
+@composite(homes="method")
 def indices(input: Tensor) -> Tensor:
     """Return the coordinates, (sparse axes, n), of a coalesced sparse tensor."""
     _require_coalesced("indices", input)
     return indices_of(input)  # type: ignore[no-any-return]
 
 
-@composite(function=False)
+@composite(homes="method")
 def values(input: Tensor) -> Tensor:
     """Return the values, (n, dense axes...), of a coalesced sparse tensor."""
     _require_coalesced("values", input, "sparse")
@@ -281,7 +281,7 @@ def values(input: Tensor) -> Tensor:
     )
 
 
-@composite(function=False)
+@composite(homes="method")
 def sparse_mask(input: Tensor, mask: Tensor) -> Tensor:
     """Return input's elements at the places of a sparse tensor, as often as they stand there."""
     _require_sparse("sparse_mask", mask)

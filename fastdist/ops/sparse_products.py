@@ -160,13 +160,13 @@ def _linear(input: Any, weight: Any, bias: Any) -> Any:
     return made if bias is None else bias + made
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def spmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Return the product of two matrices, the first of them sparse."""
     return input.mm(mat2)
 
 
-@composite(method=True)
+@composite()
 def smm(input: Tensor, mat: Tensor) -> Tensor:
     """Return the product of a sparse and a dense matrix as a sparse one."""
     return product(input, mat).to_sparse()  # type: ignore[no-any-return]

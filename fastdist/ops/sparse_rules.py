@@ -46,6 +46,12 @@ def _neg(input: Any) -> Any:
     return _by_values(input, "NegBackward0", lambda v: -v, lambda g: -g)
 
 
+@on_sparse("conj")
+def _conj(input: Any) -> Any:
+    conjugate = OPS["conj"].public
+    return _by_values(input, "ConjPhysicalBackward0", conjugate, conjugate)
+
+
 @on_sparse("clone", "packed")
 def _clone(input: Any) -> Any:
     return _by_values(input, "CloneBackward0", lambda v: v.clone(), lambda g: g)

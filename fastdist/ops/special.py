@@ -182,7 +182,7 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     """
 
 
-@composite(inplace=True, takes_out="cast")
+@composite(homes="function method inplace", out="cast")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension p."""
     if p < 1:

@@ -122,7 +122,7 @@ def _is_upper(name: str, A: Tensor, UPLO: str) -> bool:
     return UPLO.upper() == "U"
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     """Return (eigenvalues, eigenvectors) of symmetric matrices, or Hermitian complex ones, of which
     the lower ("L") or the upper ("U") triangle is read: values ascending, vectors as columns.
@@ -136,7 +136,7 @@ def eigh(input: Tensor, UPLO: str = "L") -> return_types.linalg_eigh:
     return return_types.linalg_eigh(values, vectors)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def eigvalsh(input: Tensor, UPLO: str = "L") -> Tensor:
     """Return the eigenvalues of symmetric matrices, ascending; see eigh.
 
@@ -318,7 +318,7 @@ def values_of(A: Tensor) -> Any:
     return values
 
 
-@composite(name="svd", linalg=True, takes_out=True)
+@composite(name="svd", homes="linalg", out="same")
 def linalg_svd(
     A: Tensor, full_matrices: bool = True, *, driver: str | None = None
 ) -> return_types.linalg_svd:
@@ -333,7 +333,7 @@ def linalg_svd(
     return return_types.linalg_svd(*_svd(A, full_matrices))
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """Return the singular values, descending.
 
@@ -344,7 +344,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return values_of(A)  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> return_types.svd:
     """Return (U, S, V); linalg.svd is its successor. Without compute_uv U and V are zeros."""
     if compute_uv:

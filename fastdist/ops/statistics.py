@@ -15,7 +15,7 @@ from ..tensor.promotion import get_default_dtype
 from ..tensor.tensor import Tensor
 from .complex_numbers import complex_of, conjugate, imaginary_part, real_part
 from .joining import narrow
-from .products import scaled
+from .products import require_one_dtype, summed
 
 
 @composite()
@@ -138,7 +138,7 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
     return sums * width, axis
 
 
-@composite(method=False)
+@composite(homes="function")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1) -> Tensor:
     """Return the integral of y along dim by trapezoids, over x, or over steps of dx (1)."""
     areas, axis = _areas("trapezoid", y, x, dx, dim)
@@ -146,7 +146,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = 
     return recorded_as(word, areas.sum(axis) / 2, ())  # type: ignore[no-any-return]
 
 
-@composite(method=False)
+@composite(homes="function")
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: Any = None, dim: int = -1
 ) -> Tensor:
@@ -156,7 +156,7 @@ def cumulative_trapezoid(
     return recorded_as(word, areas.cumsum(axis) / 2, ())  # type: ignore[no-any-return]
 
 
-@composite(takes_out="cast", node="_unsafe_view")
+@composite(out="cast", node="_unsafe_view", memory="apart")
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return Kronecker's product: each element of input times all of other."""
     ndim = max(len(input.facts.shape), len(other.facts.shape))
@@ -167,7 +167,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return (input.reshape(left) * other.reshape(right)).reshape(whole)
 
 
-@composite(takes_out=True, node="linalg_cross")
+@composite(out="same", node="linalg_cross", memory="outside")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Return the cross products of vectors of three elements along dim, the first such axis unless
     given.
@@ -202,21 +202,17 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     return roll(x, -1, axis) * roll(y, -2, axis) - roll(x, -2, axis) * roll(y, -1, axis)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, takes_out=True, node="addbmm")
+@composite(homes="function method inplace", out="same", node="addbmm", memory="apart from first")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
     """Return beta * input + alpha * the sum of the products of the matrices of two batches."""
+    require_one_dtype(input, batch2)
     product: Any = batch1.bmm(batch2)
-    added = scaled(alpha, product.sum(0, dtype=product.dtype))
-    if beta == 0:
-        return (  # type: ignore[no-any-return]
-            added.expand(broadcast_shapes("addbmm", [input.facts.shape, added.facts.shape])) * 1
-        )
-    return scaled(beta, input) + added  # type: ignore[no-any-return]
+    return summed("addbmm", beta, input, alpha, product.sum(0, dtype=product.dtype))  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, takes_out=True, node="renorm")
+@composite(homes="function method inplace", out="same", node="renorm", memory="apart")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return input with each slice along dim whose norm of order p is above maxnorm scaled to
     it.

@@ -6,15 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ShapeError
+from ..core.errors import GraphError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.differentiated import has_tangents
+from ..dispatch.op import OPS
+from ..dispatch.tangents import levels_of, tangent_of
+from ..dispatch.view import replay_array
 from ..dispatch.view import view as view_op
+from ..graph.modes import modes
+from ..graph.unresolved import Unresolved
 from ..listeners.batched_tensor import Batched, NeedsNumbers, of_all_calls
 from ..listeners.batching import along_axes
 from ..tensor.axes import normalize_axis
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
+from ..tensor.view_steps import ViewSteps
 from .creation import zeros
 
 
@@ -45,7 +51,8 @@ def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
 def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     if operands[0].facts.shape:
         return along_axes(op, operands, attributes, level)
-    _, size, step = attributes
+    dimension, size, step = attributes
+    normalize_axis("unfold", dimension, 0)
     return op.general((operands[0].value.reshape(-1, 1),), (1, size, step)).squeeze(1)
 
 
@@ -148,7 +155,31 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         own, room = _place_in_memory(input)
         offset = own if storage_offset is None else storage_offset
         _require_room(shape, steps, offset, room, input.facts.dtype.itemsize)
-    return strided.general((input,), (shape, steps, offset - own))  # type: ignore[no-any-return]
+        if modes.special:
+            _require_tangents(input, shape, steps, offset - own)
+    seen: Tensor = strided.general((input,), (shape, steps, offset - own))
+    _see_base_itself(seen)
+    return seen
+
+
+def _see_base_itself(seen: Tensor) -> None:
+    """Let a view by strides be made out of its base in one step: what it was taken of may not see
+    all the places that it sees.
+    """
+    of: Any = seen.value if isinstance(seen, Unresolved) else seen
+    extra = of.extra
+    if extra is None or extra.base is None or extra.tangent_root is not None:
+        return
+    base, before = extra.base, None
+    if base.facts.dtype is not of.facts.dtype:
+        if not base.facts.dtype.is_complex or of.facts.dtype.is_complex:
+            return
+        before = ViewSteps(None, (OPS["view_as_real"], ()))
+    start = base.storage_offset() * base.itemsize // of.itemsize
+    step = (strided, (of.facts.shape, of.facts.strides, of.storage_offset() - start))
+    extra.replay = ViewSteps(before, step)
+    # What was expanded may not be written into; that forbids nothing to its base's memory.
+    of.array = replay_array(base.array, of.facts.device, extra.replay)
 
 
 def _require_own_room(input: Any, shape: Shape, steps: Shape, offset: int) -> None:
@@ -199,6 +230,25 @@ def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int)
         )
 
 
+def _require_tangents(input: Tensor, shape: Shape, steps: Shape, start: int) -> None:
+    """Raise RuntimeError where a tangent, which lies in memory of its own without gaps, has no
+    number at a place that is seen.
+    """
+    lengths, strides = input.facts.shape, input.facts.strides
+    for level in levels_of((input,)):
+        tangent: Any = tangent_of(input, level)
+        own, room = _place_in_memory(tangent)
+        apart = zip(lengths, strides, tangent.facts.strides, strict=True)
+        lies_so = all(n < 2 or one == other for n, one, other in apart)
+        first = own + start
+        if 0 not in shape and not (lies_so and first >= 0 and _end(shape, steps, first) <= room):
+            raise GraphError(
+                f"as_strided: tensor of shape {lengths} and strides {strides} has a tangent of "
+                f"strides {tangent.facts.strides}, which has no number for each place in between: "
+                "make_dual of a tensor without gaps, or index instead"
+            )
+
+
 def _place_in_memory(input: Any) -> tuple[int, int]:
     """Return input's offset in its memory, and how far what it is a view of reaches there, in
     elements.
@@ -209,4 +259,5 @@ def _place_in_memory(input: Any) -> tuple[int, int]:
     layout = base.facts
     if not layout.numel:
         return 0, 0
-    return input.storage_offset(), _end(layout.shape, layout.strides, base.storage_offset())
+    end = _end(layout.shape, layout.strides, base.storage_offset()) * layout.dtype.itemsize
+    return input.storage_offset(), end // input.facts.dtype.itemsize

@@ -14,12 +14,12 @@ from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_
 from ..dispatch.inplace import may_write_at_once, require_may_change, value_of, will_record
-from ..dispatch.memory import shares_memory
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.pytorch_names import node_named
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import levels_of, zeros_like
 from ..graph.modes import modes
+from ..graph.unresolved import Unresolved, written
 from ..listeners.batch_loop import own_of_each
 from ..listeners.batched_tensor import Batched, levels
 from ..listeners.tracing import listener, traced
@@ -29,6 +29,7 @@ from ..tensor.constants import as_operand, placed
 from ..tensor.layout import Layout, Shape
 from ..tensor.storage import storage_of
 from ..tensor.tensor import Tensor, from_array
+from ..tensor.writable import shares_memory
 from .basic_index import basic_index
 from .batched_index import assign_batch, indexed_batch
 from .index_entries import TakenOver, axes_of, split_index
@@ -320,6 +321,10 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
     """Write value at places of target, or add it there."""
     from .creation import number_beside
 
+    if isinstance(target, Unresolved):
+        return written(
+            target, lambda numbers: put_inplace(numbers, places, value, accumulate=accumulate)
+        )
     require_may_change(target)
     dtype: DType = target.facts.dtype
     value = _fitted(value, places.shape)
@@ -369,7 +374,7 @@ def _places_from(indices: Any, input: Tensor) -> Places:
     return Places(entries, input.facts)
 
 
-@composite(function=False)
+@composite(homes="method")
 def index_put_(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """Write values into input[indices], or add them there; return input."""
     if levels.depth and assign_batch(input, _with_axes(indices), values, accumulate=accumulate):
@@ -384,7 +389,7 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     return index_put_(base, indices, values, accumulate)
 
 
-@composite(takes_out=True, node="masked_select")
+@composite(out="same", node="masked_select", memory="outside of first")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements of input where mask holds, as a vector."""
     if mask.facts.dtype is not bool_:
@@ -393,7 +398,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return subscript(input.expand(shape), mask.expand(shape))
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """Return the places of what is not 0, a row each; as_tuple: one tensor an axis. Waits once for
     a device, for their number.
@@ -422,7 +427,7 @@ def _rows_that_hold(input: Tensor) -> Any:
     return rows if input.facts.shape else rows[:, :0]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """Return size rows: the places of what is not 0, as many as fit, then rows of fill_value."""
     if size < 0:

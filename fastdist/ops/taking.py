@@ -14,7 +14,7 @@ from ..tensor.tensor import Tensor
 from .indexing import counted_from_front, gather, select_slices
 
 
-@composite(takes_out=True, node="take")
+@composite(out="same", node="take", memory="outside of first")
 def take(input: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flattened input at index."""
     if index.facts.dtype is not int64:
@@ -31,7 +31,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
     return select_slices.public(flat, places, 0).reshape(index.facts.shape)  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same", memory="outside of first")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return input's elements at indices along dim, or of the flattened input."""
     if dim is None:

@@ -71,7 +71,7 @@ def _(a: Any, a_t: Any, b_t: Any, out: Any, upper: bool, unitriangular: bool) ->
     return triangular.public(a, right, upper, unitriangular)
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def solve_triangular(
     A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Tensor:
@@ -88,7 +88,7 @@ def solve_triangular(
     return triangular.public(A.mT, B.mT, not upper, unitriangular).mT  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def triangular_solve(
     input: Tensor,
     A: Tensor,
@@ -163,7 +163,7 @@ def _cholesky(name: str, A: Tensor, upper: bool, check_errors: bool) -> tuple[Te
     return factor, info
 
 
-@composite(name="cholesky", linalg=True, takes_out=True)
+@composite(name="cholesky", homes="linalg", out="same")
 def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return the lower triangle L of which L @ L.mH is input, or the upper one U of U.mH @ U.
 
@@ -173,7 +173,7 @@ def linalg_cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return _cholesky("linalg.cholesky", input, upper, True)[0]
 
 
-@composite(linalg=True, takes_out=True)
+@composite(homes="linalg", out="same")
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> return_types.linalg_cholesky_ex:
@@ -185,13 +185,13 @@ def cholesky_ex(
     )
 
 
-@composite(takes_out="cast")
+@composite(out="cast")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """Return Cholesky's factor; linalg.cholesky is its successor."""
     return _cholesky("cholesky", input, upper, True)[0]
 
 
-@composite(takes_out="cast")
+@composite(out="cast")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """Return the X of A @ X = input, of which input2 is Cholesky's factor.
 
@@ -214,7 +214,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return triangular.public(factor.mH, below, True, False)  # type: ignore[no-any-return]
 
 
-@composite(takes_out="cast")
+@composite(out="cast")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Return the inverse of the matrix of which input is Cholesky's factor.
 

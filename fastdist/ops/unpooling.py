@@ -115,7 +115,7 @@ def _unpool(
     return scatter(empty, -1, *flat).reshape((*lead, *lengths))
 
 
-@composite(function=False, functional=True, method=False, known_as="max_unpool2d", node="squeeze.1")
+@composite(homes="functional", known_as="max_unpool2d", node="squeeze.1")
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -128,7 +128,7 @@ def max_unpool1d(
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
-@composite(function=False, functional=True, method=False)
+@composite(homes="functional")
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -141,7 +141,7 @@ def max_unpool2d(
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
-@composite(function=False, functional=True, method=False)
+@composite(homes="functional")
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,

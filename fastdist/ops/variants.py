@@ -13,6 +13,7 @@ from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
+from ..graph.unresolved import resolved
 from ..listeners.batched_tensor import each_call
 from ..tensor.constants import held
 from ..tensor.promotion import result_dtype
@@ -23,9 +24,11 @@ from .refusals import require_floating_inputs
 
 # Looked up at the call: the table holds the closure that namespace has put there by then.
 _ops = OPS
+# What bounds of clamp are mostly: then nothing else needs to be looked at, which few elements feel.
+_PLAIN = frozenset({float, int, type(None)})
 
 
-@composite(inplace=True, known_as="")
+@composite(homes="function method inplace", known_as="")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """Return input / other; with rounding_mode "floor" or "trunc" rounded to a whole number."""
     if rounding_mode is None:
@@ -48,7 +51,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     return _ops["floor_divide"].public(whole, other, out=out)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True)
+@composite(homes="function method inplace")
 def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
     """Return the nearest number with so many decimals, the even one of two."""
     if decimals == 0:
@@ -60,10 +63,10 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
         rounded = _ops["round"].public(input * scale) / scale
     else:
         rounded = _ops["round"].public(input / scale) * scale
-    return given_out("round", out, rounded, (input,), "cast")
+    return given_out("round", out, rounded, (input,), "cast", "apart")
 
 
-@composite(method=False, known_as="")
+@composite(homes="function", known_as="")
 def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Return input where condition holds, other elsewhere; of condition alone, where it holds."""
     if input is None and other is None:
@@ -73,35 +76,44 @@ def where(condition: Tensor, input: Any = None, other: Any = None, *, out: Any =
     return _ops["where"].public(condition, input, other, out=out)
 
 
-@composite(inplace=True, known_as="")
+@composite(homes="function method inplace", known_as="")
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Any = None) -> Tensor:
     """Return input, but no less than min and no more than max: numbers or tensors, one may be
     None.
     """
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    min, max = _counted_alike(min, max), _counted_alike(max, min)
-    if isinstance(min, Tensor) or isinstance(max, Tensor):
-        if isinstance(min, int | float) or isinstance(max, int | float):
-            raise ArgumentError(
-                "clamp() received an invalid combination of arguments: min is "
-                f"{type(min).__name__}, max {type(max).__name__}; give two numbers or two Tensors"
-            )
-        result: Any = input
-        if min is not None and max is not None:
-            dtype = result_dtype([input, min, max])  # all three meet at once
-            result = input if dtype is input.facts.dtype else input.to(dtype)
-        if min is not None:
-            result = _bounded("clamp_above_tensor", result, min)
-        if max is not None:
-            result = _bounded("clamp_below_tensor", result, max)
+    is_plain = min.__class__ in _PLAIN and max.__class__ in _PLAIN
+    if not is_plain:
+        min, max = _counted_alike(min, max), _counted_alike(max, min)
+    if not is_plain and (isinstance(min, Tensor) or isinstance(max, Tensor)):
+        result = _between_tensors(input, min, max)
     elif min is None:
         result = _ops["clamp_below"].public(input, max)
     elif max is None:
         result = _ops["clamp_above"].public(input, min)
     else:
         result = _ops["clamp_between"].public(input, min, max)
-    return given_out("clamp", out, result, (input, min, max), "cast")
+    if out is None:
+        return result  # type: ignore[no-any-return]
+    return given_out("clamp", out, result, (input, min, max), "cast", "apart")
+
+
+def _between_tensors(input: Tensor, min: Any, max: Any) -> Any:
+    if isinstance(min, int | float) or isinstance(max, int | float):
+        raise ArgumentError(
+            "clamp() received an invalid combination of arguments: min is "
+            f"{type(min).__name__}, max {type(max).__name__}; give two numbers or two Tensors"
+        )
+    result: Any = input
+    if min is not None and max is not None:
+        dtype = result_dtype([input, min, max])  # all three meet at once
+        result = input if dtype is input.facts.dtype else input.to(dtype)
+    if min is not None:
+        result = _bounded("clamp_above_tensor", result, min)
+    if max is not None:
+        result = _bounded("clamp_below_tensor", result, max)
+    return result
 
 
 def _counted_alike(bound: Any, other: Any) -> Any:
@@ -115,19 +127,19 @@ def _bounded(name: str, input: Any, bound: Any) -> Tensor:
     return _ops[name].public(input, bound)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, node="clamp_min")
+@composite(homes="function method inplace", node="clamp_min")
 def clamp_min(input: Tensor, min: Any, *, out: Any = None) -> Tensor:
     """Return input, but no less than min."""
     return clamp(input, min, None, out=out)
 
 
-@composite(inplace=True, node="clamp_max")
+@composite(homes="function method inplace", node="clamp_max")
 def clamp_max(input: Tensor, max: Any, *, out: Any = None) -> Tensor:
     """Return input, but no more than max."""
     return clamp(input, None, max, out=out)
 
 
-@composite(inplace=True, known_as="")
+@composite(homes="function method inplace", known_as="")
 def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor:
     """Return log(input / (1 - input)), of input brought into eps ... 1 - eps first if eps is
     given; beyond 1/2, where that is empty, less than eps becomes eps and all else 1 - eps.
@@ -141,7 +153,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Any = None) -> Tensor
     return _ops["log_odds"].public(input, out=out)  # type: ignore[no-any-return]
 
 
-@composite(method=False, functional=True)
+@composite(homes="function functional")
 def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Return input where positive, alpha * (exp(input / alpha) - 1) elsewhere.
 
@@ -152,7 +164,7 @@ def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
     return _ops["celu"].public(input, alpha=alpha)  # type: ignore[no-any-return]
 
 
-@composite(function=False, method=False, functional=True)
+@composite(homes="functional")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """Return input cut off below min_val and above max_val; of integers, both are cut off to whole
     numbers first.
@@ -174,7 +186,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tens
     return _ops["hardtanh"].public(input, min_val=min_val, max_val=max_val)  # type: ignore[no-any-return]
 
 
-@composite(inplace=True, known_as="")
+@composite(homes="function method inplace", known_as="")
 def nan_to_num(
     input: Tensor,
     nan: float | None = None,
@@ -186,15 +198,15 @@ def nan_to_num(
     """Return input with nan (0), posinf and neginf (the dtype's largest and smallest) replaced."""
     dtype = input.facts.dtype
     if dtype.is_complex:
-        parts = nan_to_num(view_as_real(input), nan, posinf, neginf)
-        return given_out("nan_to_num", out, view_as_complex(parts), (input,))
+        parts = nan_to_num(view_as_real(resolved(input)), nan, posinf, neginf)
+        return given_out("nan_to_num", out, view_as_complex(parts), (input,), "same", "apart")
     if not dtype.is_floating_point:
-        return given_out("nan_to_num", out, input.clone(), (input,))
+        return given_out("nan_to_num", out, input.clone(), (input,), "same", "apart")
     largest = float(float_limits(dtype).max)
     numbers = (
-        0.0 if nan is None else nan,
-        largest if posinf is None else posinf,
-        -largest if neginf is None else neginf,
+        0.0 if nan is None else float(nan),  # an integer of any size is one
+        largest if posinf is None else float(posinf),
+        -largest if neginf is None else float(neginf),
     )
     return _ops["replace_nonfinite"].public(input, *numbers, out=out)  # type: ignore[no-any-return]
 
@@ -212,7 +224,7 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     return _ops["pow"].public(*wide, out=out)  # type: ignore[no-any-return]
 
 
-@composite(name="float_power_", function=False)
+@composite(name="float_power_", homes="method")
 def float_power_(input: Tensor, exponent: Any) -> Tensor:
     """In-place version of float_power, for tensors of its result's dtype."""
     _require_wide("base given to float_power_", input, _dtype_of_float_power((input, exponent)))
@@ -231,7 +243,7 @@ def _require_wide(what: str, tensor: Tensor, dtype: DType) -> None:
         )
 
 
-@composite(inplace=True)
+@composite(homes="function method inplace")
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return input * 2**other.
 
@@ -245,12 +257,12 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
         whole = other.to(int64)
         half = _ops["floor_divide"].public(whole, 2)
         wide = input.to(float64) * 2.0 ** half.to(float64) * 2.0 ** (whole - half).to(float64)
-        return given_out("ldexp", out, wide.to(dtype), (input, other), "cast")
+        return given_out("ldexp", out, wide.to(dtype), (input, other), "cast", "apart")
     power = _ops["pow"].public(2.0, other)
     return _ops["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
 
 
-@composite(takes_out=True)
+@composite(out="same")
 def frexp(input: Tensor) -> Any:
     """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
     without its sign; waits for a device.
@@ -269,20 +281,20 @@ def _exponents(input: Tensor) -> Tensor:
     return from_array(np.asarray(found)).to(input.facts.device)
 
 
-@composite(inplace=True)
+@composite(homes="function method inplace")
 def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """Return the least common multiple of integers, never negative; 0 where one is 0."""
     divisor = _ops["gcd"].public(input, other)
     safe = _ops["where"].public(divisor == 0, 1, divisor)
     result = _ops["abs"].public(_ops["floor_divide"].public(input, safe) * other)
-    return given_out("lcm", out, result, (input, other), "cast")
+    return given_out("lcm", out, result, (input, other), "cast", "apart")
 
 
-@composite(inplace=True)
+@composite(homes="function method inplace")
 def sgn(input: Tensor, *, out: Any = None) -> Tensor:
     """Return the sign: -1, 0 or 1; of complex numbers those of the same angle at distance 1."""
     if input.facts.dtype.is_complex:
-        return given_out("sgn", out, complex_sign(input), (input,))
+        return given_out("sgn", out, complex_sign(input), (input,), "same", "apart")
     return _ops["sign"].public(input, out=out)  # type: ignore[no-any-return]
 
 
@@ -297,7 +309,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-@composite(functional=True, function=False, method=False, known_as="")
+@composite(homes="functional", known_as="")
 def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor:
     """Return input times the probability that a normal number lies below it.
 
@@ -309,7 +321,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
     return _ops[name].public(input, out=out)  # type: ignore[no-any-return]
 
 
-@composite(functional=True)
+@composite(homes="function method functional")
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """Return input where positive, weight * input elsewhere; weight is one number or one a
     channel.

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.memory_format import contiguous_format
 from ..dispatch.arguments import checked
 from ..dispatch.composite import COMPOSITES
+from ..dispatch.declaration import OutRule
 from ..dispatch.op import OPS
 from ..dispatch.output import written_parts
 from ..tensor.axes import normalize_axis
@@ -21,9 +22,10 @@ def _copied(name: str, view: Callable[..., Any]) -> Callable[..., Any]:
     def copied(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found = view(input, *args, **kwargs)
         if isinstance(found, tuple | list):
-            parts = tuple([one.clone(memory_format=contiguous_format) for one in found])
-            return written_parts(name, out, parts, (input,))
-        return written_parts(name, out, found.clone(memory_format=contiguous_format), (input,))
+            made: Any = tuple([one.clone(memory_format=contiguous_format) for one in found])
+        else:
+            made = found.clone(memory_format=contiguous_format)
+        return made if out is None else written_parts(OutRule(name), out, made, (input,))
 
     copied.__name__ = copied.__qualname__ = name
     copied.__doc__ = f"Return what {name.removesuffix('_copy')} returns, in memory of its own."
@@ -60,6 +62,11 @@ unfold_copy = _copied(
 )
 unsqueeze_copy = _copied("unsqueeze_copy", lambda input, dim: input.unsqueeze(dim))
 values_copy = _copied("values_copy", lambda input: input.values())
+view_as_complex_copy = _copied("view_as_complex_copy", OPS["view_as_complex"].public)
+view_as_real_copy = _copied(
+    "view_as_real_copy",
+    lambda input: OPS["view_as_real"].public(COMPOSITES["resolve_conj"].call(input)),
+)
 view_copy = _copied("view_copy", lambda input, size: input.view(size))
 
 

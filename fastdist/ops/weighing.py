@@ -116,7 +116,7 @@ def _upsampled(recipe: Any, axes: int) -> str:
 
 @weigh.names_node
 def _(node: Any) -> str:
-    return _known_as((), node.way.attributes)
+    return _known_as((), node.told_by.attributes)
 
 
 @weigh.plan

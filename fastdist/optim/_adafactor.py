@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+from ..core.dtypes import DType
+from ..dispatch.op import OPS
 from ..namespace.limits import finfo
 from ..ops.creation import empty_like, zeros_like
 from ..tensor.tensor import Tensor
@@ -12,6 +15,8 @@ from .counted import CountedOptimizer
 from .fused import fused
 from .optimizer import Group
 
+# `norm` finds out first which norm is meant, in half of the time that a small one takes.
+_norm = OPS["vector_norm"]
 _shrink = fused("p * keep", "p", "keep")
 _spread = fused("v + new * (g * g - v)", "v", "g", "new")
 _average = fused("v + new * (norm * norm / count - v)", "v", "norm", "new", "count")
@@ -72,7 +77,7 @@ class Adafactor(CountedOptimizer):
         if not state:
             self._begin(group, parameter, gradient, state)
         step, lr, (eps1, eps2) = self.count(group, parameter, state), group["lr"], group["eps"]
-        least = finfo(parameter.dtype).eps if eps1 is None else eps1
+        least = _eps(parameter.dtype) if eps1 is None else eps1
         new = step ** group["beta2_decay"]
         rate = max(eps2, _mean_size(parameter)) * min(lr, 1.0 / step**0.5)
         if group["weight_decay"] != 0:
@@ -104,10 +109,15 @@ def _from_factors(
 ) -> Tensor:
     """Bring the mean squares of rows and columns up to date; return the matrix that they give."""
     for means, dim in ((rows, -1), (columns, -2)):
-        _average(means, gradient.norm(dim=dim, keepdim=True), new, gradient.shape[dim])
+        _average(means, _norm.public(gradient, 2, dim, True), new, gradient.shape[dim])
     return (rows @ columns) / rows.mean(dim=-2, keepdim=True).clamp(min=least)
+
+
+@functools.cache
+def _eps(dtype: DType) -> float:
+    return finfo(dtype).eps
 
 
 def _mean_size(x: Tensor) -> float:
     """Return the root of the mean square."""
-    return float(x.norm().item()) / x.numel() ** 0.5 if x.numel() else 0.0
+    return float(_norm.public(x, 2).item()) / x.numel() ** 0.5 if x.numel() else 0.0

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..graph.modes import enable_grad, no_grad, set_grad_enabled
+from ..graph.unresolved import Unresolved
 from ..tensor.tensor import Tensor
 from .hooks import (
     HasHooks,
@@ -130,6 +131,10 @@ class Optimizer(HasHooks):
         if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
             raise ValueError(
                 "can't optimize a non-leaf Tensor; give the leaves that it was made of"
+            )
+        if isinstance(parameter, Unresolved):
+            raise ValueError(
+                f"can't optimize a {parameter.told} view; give the Tensor that it is a view of"
             )
         if parameter.is_complex() and not self.steps_complex:
             raise RuntimeError(

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from ..core.device import Device
 from ..core.dtypes import DType
+from ..core.forked_locks import renew_in_children
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Size, Tensor
 from .torch_names import own
@@ -29,6 +31,7 @@ _TIMES: Final = 1
 _added: dict[str, Any] = {}
 # Guards _added.
 _added_lock = threading.Lock()
+renew_in_children(sys.modules[__name__], "_added_lock")
 
 
 class Budget:

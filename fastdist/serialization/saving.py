@@ -18,6 +18,7 @@ from ..core.dtypes import DType
 from ..core.errors import MissingFolderError
 from ..core.memory_format import MemoryLayout, sparse_coo
 from ..devices.backend import backend_of
+from ..graph.unresolved import resolved
 from ..tensor.layout import contiguous_strides
 from ..tensor.memory import memory_and_offset
 from ..tensor.parameter import Parameter
@@ -184,6 +185,7 @@ class _Reducing:
 
 def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
     """Return what a tensor is made of when it is loaded."""
+    tensor = resolved(tensor)
     kind = tensor.__class__
     state = getattr(tensor, "__dict__", None)
     if kind is Parameter:

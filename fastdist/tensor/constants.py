@@ -16,26 +16,42 @@ from .tensor import Tensor, wrap
 
 NUMBERS = frozenset({int, float})
 _LIMIT = 1024
+# Of integers beside tensors the least, and what is above all; Python compares these with integers
+# exactly, and with floats faster than if they were integers.
+_LEAST, _BEYOND = -(2.0**63), 2.0**64
+_INFINITE = (math.inf, -math.inf)
 _cache: dict[tuple[Any, ...], Tensor] = {}
 
 
-def constant(value: Any, like: Tensor) -> Any:
+def constant(value: Any, like: Tensor, exact: bool = False) -> Any:
     """Return value as a 0-d tensor of like's dtype, or value itself where the general path must
-    decide.
+    decide. Beside half types it is wider: see Note [Numbers beside half types].
 
     A floating dtype takes any number without promotion, a whole one integers that it holds. NaN is
-    never cached, for it would not be found again. What half types round is for each op to decide.
+    never cached, for it would not be found again.
     """
     dtype = like.facts.dtype
-    found = _cache.get((value, dtype))
+    found = _cache.get((value, dtype, exact))
     if found is not None:
         return found
     if not dtype.may_have_gradient:
         return _whole(value, dtype)
     if value == 0:
         # 0.0 == -0.0, but they are two numbers.
-        return _remember(value, dtype, (math.copysign(1.0, value), None, dtype))
-    return value if value != value else _remember(value, dtype, (value, dtype))
+        key: tuple[Any, ...] = (math.copysign(1.0, value), None, dtype, exact)
+    elif value != value:
+        return value
+    elif _LEAST <= value < _BEYOND or value in _INFINITE:
+        key = (value, dtype, exact)
+    elif value.__class__ is int:
+        return value  # the general path refuses it
+    else:
+        # Not to be found for an integer of 70 bits that equals it.
+        key = (value, float, dtype, exact)
+        found = _cache.get(key)
+        if found is not None:
+            return found
+    return _remember(value, dtype, key, exact=exact)
 
 
 def _whole(value: Any, dtype: DType) -> Any:
@@ -49,18 +65,18 @@ def _whole(value: Any, dtype: DType) -> Any:
     return _remember(value, dtype, (value, int, dtype))
 
 
-def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
+def _remember(value: Any, dtype: DType, key: tuple[Any, ...], *, exact: bool = False) -> Any:
     found = _cache.get(key)
     if found is not None:
         return found
     try:
         with np.errstate(all="ignore"):
             array = np.asarray(value, np.float64 if dtype.may_have_gradient else None).astype(
-                dtype.numpy
+                (dtype.computes_in if exact else dtype).numpy
             )
     except OverflowError:
         return value  # the general path says what is wrong with it
-    if not _holds(dtype, value) or (dtype.is_half and float(array) != value):
+    if not _holds(dtype, value):
         return value
     if len(_cache) >= _LIMIT:
         _cache.clear()
@@ -69,9 +85,12 @@ def _remember(value: Any, dtype: DType, key: tuple[Any, ...]) -> Any:
 
 
 def tensor_of_number(value: Any, array: Any, dtype: DType) -> Tensor:
-    """Return the tensor that stands for a number, of which array was made."""
+    """Return the tensor that stands among those of dtype for a number, of which array was made."""
+    wide = dtype.computes_in
+    # A loop reads a half type of which there is one number more slowly than float32.
+    array = array.astype(wide.numpy, copy=False)
     array.flags.writeable = False  # by this hooks know that it is none of the user's tensors
-    made = wrap(array, Layout.of(dtype, CPU, ()))
+    made = wrap(array, Layout.of_number(wide) if dtype.is_half else Layout.of(dtype, CPU, ()))
     made._made_of = value  # type: ignore[attr-defined]
     return made
 
@@ -84,25 +103,53 @@ def number_of(tensor: Tensor) -> Any:
 def is_rounded_by_half(tensor: Tensor) -> bool:
     """Return whether a tensor is without axes and of a floating dtype wider than a half type."""
     dtype = tensor.facts.dtype
-    return not tensor.facts.shape and dtype.may_have_gradient and not dtype.is_half
+    is_wider = not tensor.facts.shape and dtype.may_have_gradient and not dtype.is_half
+    return is_wider and not _is_wider_number(tensor)
+
+
+def with_numbers(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return operands with Python's numbers in the places of tensors that stand for such, wider
+    than those beside them.
+    """
+    wider = [isinstance(o, Tensor) and _is_wider_number(o) for o in operands]
+    tensors = [isinstance(o, Tensor) for o in operands]
+    if wider == tensors or not any(wider):
+        return operands
+    pairs = zip(operands, wider, strict=True)
+    return tuple([one.array.item() if is_wider else one for one, is_wider in pairs])
+
+
+def _is_wider_number(tensor: Tensor) -> bool:
+    layout = tensor.facts
+    return not layout.shape and layout is Layout.of_number(layout.dtype)
 
 
 def as_operand(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
     """Return a number as a 0-d NumPy array of dtype, which every backend takes by value.
 
-    Raises  RuntimeError for an integer that no 64-bit number holds, TypeError for no number
+    Raises  OverflowError for an integer that no 64 bits hold, TypeError for no number
     """
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
         if isinstance(value, complex) and not dtype.is_complex:
             raise not_held(value, dtype)
+    if value.__class__ is int:
+        require_64_bits(value)
     with np.errstate(all="ignore"):
-        try:
-            return np.asarray(value).astype(dtype.numpy)
-        except OverflowError as error:
-            raise RuntimeError(
-                f"value {value!r} cannot be converted to type {dtype.name}"
-            ) from error
+        return np.asarray(value).astype(dtype.numpy)
+
+
+def require_64_bits(value: int) -> None:
+    """Raise OverflowError for an integer that is neither an int64 nor a uint64: PyTorch takes none
+    beside a tensor, whatever the tensor's dtype holds.
+    """
+    if _LEAST <= value < _BEYOND:
+        return
+    found = "int too big to convert" if value > 0 else "can't convert negative int to unsigned"
+    raise OverflowError(
+        f"{found}: one of {value.bit_length()} bits; what stands beside a tensor lies in "
+        "-2**63 ... 2**64 - 1, or is a float"
+    )
 
 
 def held(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
@@ -123,9 +170,14 @@ def placed(value: Any, dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def require_held(value: Any, dtype: DType) -> None:
-    """Raise RuntimeError for a number that dtype does not hold, be it by less than it rounds."""
+    """Raise RuntimeError for a number that dtype does not hold, be it by less than it rounds.
+
+    Raises  OverflowError for an integer that no 64 bits hold
+    """
     if value.__class__ not in _PYTHON:
         value = _number_of(value)
+    if value.__class__ is int:
+        require_64_bits(value)
     if not _holds(dtype, value):
         raise not_held(value, dtype)
 

@@ -85,15 +85,30 @@ class Layout:
         return layout
 
     @classmethod
-    def _make(cls, dtype: DType, device: Device, shape: Shape, strides: Shape | None) -> Layout:
-        given = (dtype, device, shape, strides)
+    def of_number(cls, dtype: DType) -> Layout:
+        """Return the layout of a Python number that stands among half types and is wider than they
+        are: not that of a tensor without axes, beside which calls run otherwise.
+        """
+        return cls._interned.get((dtype,)) or cls._make(dtype, CPU, (), None, (dtype,))
+
+    @classmethod
+    def _make(
+        cls,
+        dtype: DType,
+        device: Device,
+        shape: Shape,
+        strides: Shape | None,
+        given: tuple[Any, ...] = (),
+    ) -> Layout:
+        is_number = bool(given)
+        given = given or (dtype, device, shape, strides)
         c_order = contiguous_strides(shape)
         contiguous = strides is None or strides == c_order or _same_walk(shape, strides, c_order)
         if contiguous:
             # One object for all ways to say C order (strides of axes of length 0 or 1 are never
             # walked).
             strides = None
-        key = (dtype, device, shape, strides)
+        key = given if is_number else (dtype, device, shape, strides)
         layout = cls._interned.get(key)
         if layout is None:
             layout = object.__new__(cls)

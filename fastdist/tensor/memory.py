@@ -14,6 +14,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from ..core.device import CPU, Device
 from ..devices.backend import backend_of
+from .layout import Layout
 from .storage import BoundedStorage
 from .tensor import Tensor
 
@@ -138,3 +139,14 @@ def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     if 0 in shape:
         return 0
     return 1 + sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)])
+
+
+def room_as(layout: Layout) -> Any:
+    """Return an uninitialised raw array that lies as layout says."""
+    backend = backend_of(layout.device.type)
+    count = reach(layout.shape, layout.strides)
+    room = backend.empty((count,), layout.dtype.numpy, layout.device.index)
+    array = backend.as_strided(room, layout.shape, layout.steps)
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        array.flags.writeable = True  # places that stand for many elements get what is the same
+    return array

@@ -29,7 +29,9 @@ def _made(kind: Any, data: Tensor | None, requires_grad: bool) -> Any:
     if data is not None and "mark" in vars(kind) and is_offered(data):
         return _marked(kind, data, requires_grad)
     made: Tensor = object.__new__(kind)
-    source = data.detach() if data is not None else _empty()
+    source: Any = data.detach() if data is not None else _empty()
+    if type(source).array is not Tensor.array:
+        source = source.resolve_conj().resolve_neg()  # who sees other memory in his own way
     made.array, made.facts, made._storage = source.array, source.facts, source._storage
     made.edge = made.extra = None
     made.requires_grad_(requires_grad)

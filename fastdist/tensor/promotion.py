@@ -8,6 +8,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.dtypes import DType, bool_, complex_of, float32, float64, int64, promote
 from ..core.errors import DTypeError
+from .constants import require_64_bits
 from .layout import Layout
 from .tensor import Tensor
 
@@ -35,6 +36,7 @@ def dtype_or_default(dtype: Any) -> DType:
 def set_default_dtype(dtype: DType) -> None:
     """Make float16, float32 or float64 the default dtype, process-wide.
 
+    Note    with float16 Python's complex numbers are complex64: there is no complex32
     Raises  TypeError for a dtype that is not floating
     """
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
@@ -47,10 +49,14 @@ def set_default_dtype(dtype: DType) -> None:
 
 
 def dtype_of_number(value: Any) -> DType:
-    """Return the dtype that a Python or NumPy number brings to an op."""
+    """Return the dtype that a Python or NumPy number brings to an op.
+
+    Raises  OverflowError for an integer that no 64 bits hold, TypeError for no number
+    """
     if isinstance(value, bool):
         return bool_
     if isinstance(value, int):
+        require_64_bits(value)
         return int64
     if isinstance(value, float):
         return _default.dtype

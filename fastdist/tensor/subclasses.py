@@ -20,6 +20,9 @@ from ..core.overriding import (
 )
 
 _tensor: Final[list[Any]] = []  # the class Tensor, which imports this file
+# Classes of Tensors that are results as they are, whatever class takes the call over: as one of
+# that class they would be copies.
+STAY_AS_THEY_ARE: Final[set[type]] = set()
 
 
 def be_tensor(tensor: type) -> None:
@@ -57,7 +60,8 @@ def _as(found: Any, kind: Any) -> Any:
     if kind is tensor:
         return found
     if isinstance(found, tensor):
-        return found if isinstance(found, kind) else found.as_subclass(kind)
+        stays = isinstance(found, kind) or type(found) in STAY_AS_THEY_ARE
+        return found if stays else found.as_subclass(kind)
     if isinstance(found, list | tuple) and any(
         isinstance(one, tensor | list | tuple) for one in found
     ):

@@ -13,6 +13,7 @@ from typing import Any, Final
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 
+from .code_loops import as_written
 from .row_numbers import BYTES, CONTRACT, I64, VECTORS, WIDE, Numbers, evaluate, halved
 from .row_steps import Add, First, Give, If, Let, Map, Pick, Put, Reduce, Row, Step
 from .wide_row_code import build_wide_loop
@@ -192,7 +193,7 @@ def _build_loop(loops: Sequence[_Loop]) -> None:
     whole = build.and_(n, ir.Constant(I64, -turn))
     if one.wides:
         block = ir.Constant(I64, turn * _TURNS)
-        with _cgutils.for_range_slice(build, zero, whole, block, I64) as (begin, _):
+        with as_written(build, zero, whole, block) as begin:
             end = build.add(begin, block)
             end = build.select(build.icmp_signed("<", end, whole), end, whole)
             _build_turns(loops, begin, end, turn)
@@ -209,7 +210,7 @@ def _build_loop(loops: Sequence[_Loop]) -> None:
 
 def _build_turns(loops: Sequence[_Loop], begin: Any, end: Any, turn: int) -> None:
     build, step = loops[0].builder, ir.Constant(I64, turn)
-    with _cgutils.for_range_slice(build, begin, end, step, I64) as (at, _):
+    with as_written(build, begin, end, step) as at:
         for i in range(VECTORS):
             place = build.add(at, ir.Constant(I64, i * loops[0].lanes))
             for loop in loops:
@@ -224,7 +225,7 @@ def _build_rest(loops: Sequence[_Loop], begin: Any) -> None:
     """Take what is less than a turn: vector by vector, the last one with a mask."""
     build, n, lanes = loops[0].builder, loops[0].code.n, loops[0].lanes
     end = build.and_(n, ir.Constant(I64, -lanes))
-    with _cgutils.for_range_slice(build, begin, end, ir.Constant(I64, lanes), I64) as (at, _):
+    with as_written(build, begin, end, ir.Constant(I64, lanes)) as at:
         for loop in loops:
             loop.take(0, at, None)
     with build.if_then(build.icmp_signed("<", end, n)):

@@ -1,7 +1,7 @@
 """The compiled loops over rows of scores: weights from scores, and slopes from weights.
 
-Those of row_steps make them of whole rows. Row i of a block sees its first `first + i` keys, if
-there are as many: what it does not see is -inf before, or 0 afterwards.
+Those of row_steps make them of whole rows, see attention_rows. Row i of a block sees its first
+`first + i` keys, if there are as many: what it does not see is -inf before, or 0 afterwards.
 
 Where dropout thins weights out, loops draw the words of a row before they use them: see Note
 [Dropout by counting] in core/philox.py. They take five things more: the place of the first row's
@@ -11,7 +11,6 @@ which word a weight is dropped, and what the others are multiplied by.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ import numba
 import numpy as np
 
 from . import machine
+from .attention_rows import OF_ROWS
 from .compiler import compiled, entry_point
 from .machine import select
 from .philox import block
@@ -35,50 +35,34 @@ def loop(name: str, dtype: str) -> Callable[..., Any]:
 
     weights(scores, first, share, log_sum) writes exp(score - highest of its row) over scores, what
     the weights of a row are to be multiplied by, and the logarithm of the sum of exp(score).
-    slopes(scores, first, log_sum, even, by_weights) writes weights over scores, and their slopes by
-    scores over those of the loss by weights; even is what all slopes of a row have in common.
+    scaled(x, share) multiplies rows by the numbers of share.
+    slopes(scores, first, log_sum, by_weights) writes weights over scores, and their slopes by
+    scores over those of the loss by weights.
+    slopes_of_kept(weights, first, by_weights) writes the same slopes, of weights that are there.
     masked(scores, mask, blind) adds a mask of numbers, of as many rows or of one for all, and says
     of which rows it is -inf throughout: their scores become 0. masked_by_bool takes -inf for False.
-    thinned_weights and thinned_slopes write weights that are thinned out; thinning(out) writes what
-    does that to weights, of rows that see all keys.
+    hide(matrix, first, value) puts value where row i sees nothing.
+    thinned_weights and thinned_slopes write weights that are thinned out; the latter is given after
+    log_sum what all slopes of a row have in common. thinning(out) writes what thins weights out, of
+    rows that see all keys.
     """
     found = _found.get((name, dtype))
     if found is None:
         with compiling(f"{name} of attention in {dtype}"):
             found = _found.get((name, dtype))
             if found is None:
-                make = _OF_ROWS.get(name)
-                found = make(dtype) if make is not None else _compile(name, dtype)
-                _found[name, dtype] = found
+                make = _of_rows if name in OF_ROWS else _compile
+                found = _found[name, dtype] = make(name, dtype)
     return found
 
 
-def _weights(dtype: str) -> Callable[..., None]:
-    run, hide = row_loop("weights", dtype).alone, _compile("hide", dtype)  # type: ignore[attr-defined]
+def _of_rows(name: str, dtype: str) -> Callable[..., None]:
+    kernel, make = OF_ROWS[name]
 
-    def weights(scores: Any, first: int, share: Any, log_sum: Any) -> None:
-        rows, keys = scores.shape
-        if first < keys:
-            hide(scores, first, -math.inf)
-        run((scores, share, log_sum), rows, keys)
+    def hide(matrix: Any, first: int, value: float) -> None:
+        loop("hide", dtype)(matrix, first, value)
 
-    return weights
-
-
-def _slopes(dtype: str) -> Callable[..., None]:
-    run, hide = row_loop("slopes", dtype).alone, _compile("hide", dtype)  # type: ignore[attr-defined]
-
-    def slopes(scores: Any, first: int, log_sum: Any, even: Any, by_weights: Any) -> None:
-        rows, keys = scores.shape
-        run((scores, by_weights, log_sum, even), rows, keys)
-        if first < keys:
-            hide(scores, first, 0.0)
-            hide(by_weights, first, 0.0)
-
-    return slopes
-
-
-_OF_ROWS: Final[dict[str, Callable[[str], Any]]] = {"weights": _weights, "slopes": _slopes}
+    return make(row_loop(kernel, dtype).alone, hide)  # type: ignore[attr-defined]
 
 
 def _compile(name: str, dtype: str) -> Callable[..., Any]:

@@ -12,66 +12,28 @@ from typing import Any
 
 import numpy as np
 
-from .compiler import compiled
+from .background import is_numpys_turn
+from .silence import silent
+from .stretches import sums_between
 
 Array = np.ndarray[Any, Any]
 Window = tuple[int, int, int]
 
 
-# Bound by memory where windows are small: a row of sums stays in the first-level cache while each
-# place in the window is added to all of it, neighbours at once.
-@compiled()
-def _average(x: Any, out: Any, counts: Any, window: Any, of_integers: bool) -> None:
-    kernel, stride, padding = window
-    length, outputs = x.shape[1], out.shape[1]
-    for r in range(x.shape[0]):
-        row, sums = x[r], out[r]
-        sums[:] = 0
-        # Of the window what meets the row: the rest of a huge one lies in its padding.
-        for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
-            shift = k - padding
-            begin = max((stride - 1 - shift) // stride, 0)
-            for i in range(begin, min((length - 1 - shift) // stride + 1, outputs)):
-                sums[i] += row[i * stride + shift]
-        if of_integers:
-            for i in range(outputs):
-                quotient = sums[i] // counts[i]  # which floors, where C cuts off
-                sums[i] = quotient + (sums[i] < 0 and quotient * counts[i] != sums[i])
-        else:
-            for i in range(outputs):
-                sums[i] /= counts[i]
+@functools.cache
+def _loops() -> Any:
+    # Numba comes with these, on first use.
+    from . import average_loops
+
+    return average_loops
 
 
-@compiled()
-def _spread(x: Any, out: Any, counts: Any, window: Any) -> None:
-    kernel, stride, padding = window
-    outputs, length = x.shape[1], out.shape[1]
-    shares = np.empty(outputs, x.dtype)
-    for r in range(x.shape[0]):
-        row, sums = x[r], out[r]
-        for i in range(outputs):
-            shares[i] = row[i] / counts[i]
-        sums[:] = 0
-        # Of the window what meets the row: the rest of a huge one lies in its padding.
-        for k in range(max(padding - (outputs - 1) * stride, 0), min(kernel, padding + length)):
-            shift = k - padding
-            begin = max((stride - 1 - shift) // stride, 0)
-            for i in range(begin, min((length - 1 - shift) // stride + 1, outputs)):
-                sums[i * stride + shift] += shares[i]
-
-
-def average(x: Array, out: Array, window: Window, whole: bool) -> None:
-    """Write the averages of windows along the last axis of x into out; of integers, cut off."""
-    counts = _counts(x.shape[-1], out.shape[-1], window, whole, x.dtype)
-    _average(_rows(x), _rows(out), counts, window, x.dtype.kind != "f")
-
-
-def spread(x: Array, out: Array, window: Window, whole: bool) -> None:
-    """Write into out what average's adjoint makes of x: each place gets a share of each window that
-    it lies in.
-    """
-    counts = _counts(out.shape[-1], x.shape[-1], window, whole, x.dtype)
-    _spread(_rows(x), _rows(out), counts, window)
+def _compile(name: str, dtype: Any) -> None:
+    one = np.ones((1, 1), dtype)
+    if name == "average":
+        _loops().average(one, one.copy(), one[0], (1, 1, 0), dtype.kind != "f")
+    else:
+        _loops().spread(one, one.copy(), one[0], (1, 1, 0))
 
 
 def _rows(x: Array) -> Array:
@@ -87,3 +49,37 @@ def _counts(length: int, outputs: int, window: Window, whole: bool, dtype: Any) 
     if not whole:
         first, end = np.maximum(first, 0), np.minimum(end, length)
     return (end - first).astype(dtype)
+
+
+@silent
+def average(x: Array, out: Array, window: Window, whole: bool) -> None:
+    """Write the averages of windows along the last axis of x into out; of integers, cut off."""
+    counts = _counts(x.shape[-1], out.shape[-1], window, whole, x.dtype)
+    of_integers = x.dtype.kind != "f"
+    if not is_numpys_turn(_compile, "average", x.dtype):
+        _loops().average(_rows(x), _rows(out), counts, window, of_integers)
+        return
+    kernel, stride, padding = window
+    first = np.arange(out.shape[-1]) * stride - padding
+    sums = sums_between(x, first, first + kernel, x.ndim - 1)
+    if of_integers:
+        quotient = sums // counts
+        np.add(quotient, (sums < 0) & (quotient * counts != sums), out=out, casting="unsafe")
+    else:
+        np.divide(sums, counts, out=out)
+
+
+@silent
+def spread(x: Array, out: Array, window: Window, whole: bool) -> None:
+    """Write into out what average's adjoint makes of x: each place gets a share of each window that
+    it lies in.
+    """
+    counts = _counts(out.shape[-1], x.shape[-1], window, whole, x.dtype)
+    if not is_numpys_turn(_compile, "spread", x.dtype):
+        _loops().spread(_rows(x), _rows(out), counts, window)
+        return
+    kernel, stride, padding = window
+    # Windows that a place lies in follow each other.
+    place = np.arange(out.shape[-1]) + padding
+    first, end = -((kernel - 1 - place) // stride), place // stride + 1
+    np.copyto(out, sums_between(x / counts, first, end, x.ndim - 1))

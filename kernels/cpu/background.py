@@ -6,9 +6,12 @@ One thread compiles, in the order in which kernels were first wanted, and ends w
 # Note [NumPy until then] What a kernel gives in one call is right whoever computes it, and the two
 # sides agree within rounding; but which of them serves a call depends on when the compiler is done,
 # so that two runs of a program differ in the last bits. That is why it has to be asked for. It is
-# for pointwise kernels and for those along rows (numpy_rows.py: sums, extremes, softmax, norms,
-# cross entropy), which NumPy can do at any size. Others wait as ever, for the kernel under way and
-# their own: those that the thread has yet to compile let them go first.
+# for pointwise kernels, for those along rows (numpy_rows.py: sums, extremes, softmax, norms, cross
+# entropy), and for whatever asks is_numpys_turn and has another way: steps of optimisers, products
+# in panels, attention, convolutions, pools, batch norm, recurrent layers, gather, scatter, running
+# extremes, draws, sparse sums, CTC. Others (steps by gradients of few rows, and what is given in an
+# unusual layout) wait as ever, for the kernel under way and their own: those that the thread has
+# yet to compile let them go first.
 
 from __future__ import annotations
 
@@ -46,6 +49,8 @@ class _State:
     # Those wanted or under way, and what those that failed raised.
     keys: ClassVar[set[Hashable]] = set()
     errors: ClassVar[dict[Hashable, BaseException]] = {}
+    # What is_numpys_turn was asked for and is there.
+    found: ClassVar[set[Hashable]] = set()
     thread: threading.Thread | None = None
 
 
@@ -67,6 +72,27 @@ def compile_later(key: Hashable, compile_it: Callable[[], object]) -> None:
                 _State.thread = thread
     if error is not None:
         raise error
+
+
+def is_numpys_turn(find: Callable[..., object], *given: Hashable) -> bool:
+    """Return whether NumPy is to do what the kernel that find(*given) returns does: where it serves
+    at all, until the thread has called find, which compiles, and keeps what it returned.
+
+    Thread  any
+    Raises  what find raised, once
+    """
+    if not numpy_serves():
+        return False
+    key = (find, given)
+    if key in _State.found:
+        return False
+
+    def compile_it() -> None:
+        find(*given)
+        _State.found.add(key)
+
+    compile_later(key, compile_it)
+    return True
 
 
 def _work() -> None:

@@ -28,6 +28,7 @@ from fastdist.core.cache_directory import cache_directory, shipped_directory
 from fastdist.core.own_folder import is_own_file, is_trusted_file
 
 from .parts import PART
+from .passes import KernelCompiler
 from .waiting import compiling
 
 # Untyped on purpose: which parts of Numba carry types changes from version to version.
@@ -48,9 +49,11 @@ _INLINED: Final = tuple(
         "iteration",
         "compiler",
         "parts",
+        "passes",
         "vectors",
         "row_code",
         "along_row_code",
+        "code_loops",
         "row_numbers",
         "wide_row_code",
         "column_code",
@@ -107,7 +110,8 @@ class _Locator(_caching._CacheLocator):  # type: ignore[misc]
         return self._stamp
 
     def get_disambiguator(self) -> str:
-        return str(self._line)
+        # Environments with unlike Numbas share the directory: each would write over the other's.
+        return f"{self._line}-{numba.__version__}"
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Locator:
@@ -119,40 +123,61 @@ class _CacheImpl(_caching.CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _CacheFile(_caching.IndexDataCacheFile):  # type: ignore[misc]
-    """An index and its data files, each with its hash at the end: a torn one is as good as none.
+    """An index and its data files, each with a hash of it and of the sources at its end: a torn one
+    and one of other sources, or of another Numba, are as good as none.
 
     A data file says whose code it holds. Two processes that save at once may give both the same
-    number, and where a disk is full an index may be written without its data file: what then lies
-    under a number is another's.
+    number, and an index is written before its data file: what lies under a number may be another's.
 
-    Unpickled unseen, a file that a power cut left short would raise nearly any exception, and one
-    with a hole in it could hand over broken code. The hash stands at the end because unpickling
-    stops before it: a reader that does not know of it is not disturbed.
+    Unpickled unseen, a file that a power cut left short, or another Numba wrote, would raise nearly
+    any exception, and one with a hole in it could hand over broken code. The hash stands at the end
+    because unpickling stops before it: a reader that does not know of it is not disturbed.
     """
 
     _is_trusted = staticmethod(is_own_file)
 
     def save(self, key: Any, data: Any) -> None:
-        super().save(key, (self._source_stamp, key, data))
+        super().save(key, (key, data))
 
     def load(self, key: Any) -> Any:
         found = super().load(key)
-        return found[2] if found and found[:2] == (self._source_stamp, key) else None
+        return found[1] if found and found[0] == key else None
 
     @contextlib.contextmanager
     def _open_for_write(self, filepath: str) -> Iterator[BinaryIO]:
         content = io.BytesIO()
         yield content
         with super()._open_for_write(filepath) as file:
-            file.write(content.getvalue() + _seal(content.getvalue()))
+            file.write(content.getvalue() + _seal(content.getvalue(), self._source_stamp))
 
     def _load_index(self) -> Any:
-        return super()._load_index() if _is_whole(self._index_path, self._is_trusted) else {}
+        content = self._read(self._index_path)
+        if content is None:
+            return {}
+        file = io.BytesIO(content)
+        version = pickle.load(file)
+        return pickle.load(file)[1] if version == self._version else {}
 
     def _load_data(self, name: str) -> Any:
-        if not _is_whole(self._data_path(name), self._is_trusted):
+        content = self._read(self._data_path(name))
+        if content is None:
             raise FileNotFoundError(name)  # what our caller takes for "compile it"
-        return super()._load_data(name)
+        return pickle.loads(content)
+
+    def _read(self, path: str) -> bytes | None:
+        """Return what was written if it is whole and ours: read once, as another process may
+        replace the file at any moment.
+        """
+        try:
+            with open(path, "rb") as file:
+                # The seal is no proof of who wrote it, as all can make one. That cache_directory
+                # has found the folder to be ours is; but it may have been open to others once, and
+                # still hold what they put there.
+                is_ours, content = self._is_trusted(os.fstat(file.fileno())), file.read()
+        except FileNotFoundError:
+            return None
+        written, seal = content[:-_SEAL_BYTES], content[-_SEAL_BYTES:]
+        return written if is_ours and seal == _seal(written, self._source_stamp) else None
 
 
 class _ShippedFile(_CacheFile):
@@ -184,20 +209,8 @@ class _Places:
             self._own.flush()
 
 
-def _seal(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
-
-
-def _is_whole(path: str, is_trusted: Callable[[os.stat_result], bool]) -> bool:
-    try:
-        with open(path, "rb") as file:
-            # The seal is no proof of who wrote it, as all can make one. That cache_directory has
-            # found the folder to be ours is; but it may have been open to others once, and still
-            # hold what they put there.
-            is_ours, content = is_trusted(os.fstat(file.fileno())), file.read()
-    except FileNotFoundError:
-        return False
-    return is_ours and content[-_SEAL_BYTES:] == _seal(content[:-_SEAL_BYTES])
+def _seal(content: bytes, stamp: str) -> bytes:
+    return hashlib.sha256(stamp.encode() + content).digest()
 
 
 class _Cache(_caching.FunctionCache):  # type: ignore[misc]
@@ -251,7 +264,7 @@ def compiled(*, inline: bool = False, alone: bool = True, **options: Any) -> Cal
         options.setdefault("error_model", "numpy")
         if inline or not alone:
             return numba.njit(forceinline=inline, **PART, **options)(function)
-        dispatcher = numba.njit(nogil=True, **options)(function)
+        dispatcher = numba.njit(nogil=True, pipeline_class=KernelCompiler, **options)(function)
         if _has_places():
             dispatcher._cache = _Cache(function)
         dispatcher.compile = functools.partial(_compile, dispatcher.compile, function)
@@ -279,7 +292,8 @@ def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:
 def compiled_callback(function: Callable[..., Any], signature: Any, what: str) -> Any:
     """Return the C function of a signature, at its `address`; `what` it is in words."""
     options = {"nopython": True, "error_model": "numpy"}
-    made = _CFunc(function, (signature.args, signature.return_type), {}, options)
+    given = signature.args, signature.return_type
+    made = _CFunc(function, given, {}, options, pipeline_class=KernelCompiler)
     if _has_places():
         made._cache = _Cache(function)
     with compiling(what):
@@ -294,7 +308,7 @@ class Loop:
     in words.
 
     Units   `address` is that of its C function, void (i64 pointers, i64 count); `sizes_address`
-            that of the operands' item sizes in bytes, inputs first
+            that of the operands' item sizes in bytes, inputs first; of a number 0, see iteration.py
     """
 
     __slots__ = (

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .background import is_numpys_turn
 from .patches import COMPILED, Block, Patches, Sizes, Sliding, matrix_of
 from .product import multiply, multiply_turned
 from .silence import silent
@@ -57,7 +58,7 @@ def _is_thin(weight: Array, groups: int) -> bool:
 def _thin_forward(
     x: Array, weight: Array, bias: Array | None, y: Array, sliding: Sliding, groups: int
 ) -> None:
-    if np.isfinite(weight).all():
+    if np.isfinite(weight).all() and not _is_numpys_turn("convolve", weight, sliding.stride):
         _sum_up(x, weight, bias, y, sliding, groups, (1, 1, 1))
     else:
         _begin(y, bias)
@@ -70,7 +71,7 @@ def _thin_by_input(
     """Write the sums of y, its numbers a stride apart, under the weight turned round, of inputs and
     outputs exchanged.
     """
-    if not np.isfinite(weight).all():
+    if not np.isfinite(weight).all() or _is_numpys_turn("convolve", weight, (1, 1, 1)):
         _begin(x, bias)
         _tap_by_tap("by_input", x, weight, y, sliding, groups)
         return
@@ -88,9 +89,12 @@ def _thin_by_weight(x: Array, out: Array, y: Array, sliding: Sliding, groups: in
     out.fill(0)
     if not y.size:
         return
+    if _is_numpys_turn("correlate", out, sliding.stride):
+        _tap_by_tap("by_weight", x, out, y, sliding, groups)
+        return
     room, offsets, words = _thin_room(out, sliding, (len(x), groups, out.shape[1]), (1, 1, 1))
     flat = [x.reshape(-1), y.reshape(-1), out.reshape(-1)]
-    _thin_loop("correlate", out.dtype, sliding)(*flat, room, offsets, words)
+    _thin_loop("correlate", out.dtype, sliding.stride[2])(*flat, room, offsets, words)
     if np.isnan(out).any():
         out.fill(0)
         _tap_by_tap("by_weight", x, out, y, sliding, groups)
@@ -116,7 +120,7 @@ def _inside(sliding: Sliding, axis: int, at: int) -> tuple[slice, slice]:
 # Note [Zeros around an image]
 # The compiled loops multiply zeros around an image too, which an inf or a NaN turns into NaN. Where
 # there is one among the numbers that meet them, this goes over the places of the kernel in turn and
-# takes of each what lies inside; its sums are the definition.
+# takes of each what lies inside; its sums are the definition. It serves while loops are compiled.
 @silent
 def _tap_by_tap(
     name: str, x: Array, weight: Array, y: Array, sliding: Sliding, groups: int
@@ -148,7 +152,7 @@ def _sum_up(
     room, offsets, words = _thin_room(weight, sliding, (len(x), groups, weight.shape[1]), apart)
     bias = np.zeros(y.shape[1], y.dtype) if bias is None else np.ascontiguousarray(bias)
     flat = [x.reshape(-1), np.ascontiguousarray(weight).reshape(-1), bias, y.reshape(-1)]
-    _thin_loop("convolve", y.dtype, sliding)(*flat, room, offsets, words)
+    _thin_loop("convolve", y.dtype, sliding.stride[2])(*flat, room, offsets, words)
 
 
 def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> tuple[Any, ...]:
@@ -169,11 +173,16 @@ def _thin_room(weight: Array, sliding: Sliding, sizes: Sizes, apart: Sizes) -> t
     return room, offsets.astype(np.int64), np.array(words, np.int64)
 
 
-def _thin_loop(name: str, dtype: Any, sliding: Sliding) -> Any:
+def _thin_loop(name: str, dtype: Any, step: int) -> Any:
     # Numba comes with these, on first use.
     from .thin_loops import loop_of
 
-    return loop_of(name, dtype, sliding.stride[2])
+    return loop_of(name, dtype, step)
+
+
+def _is_numpys_turn(name: str, weight: Array, stride: Sizes) -> bool:
+    """Return whether NumPy is to go tap by tap, while the loop for such strides is compiled."""
+    return is_numpys_turn(_thin_loop, name, weight.dtype, stride[2])
 
 
 def _groups(x: Array, weight: Array, y: Array, groups: int) -> Iterator[tuple[Any, ...]]:

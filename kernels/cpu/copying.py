@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from .halves import convert
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
 
 
-@silent
 def cast(x: Array, out: Array) -> None:
     """Write x into out, as C casts its dtype to out's. Same shape."""
-    np.copyto(out, x, casting="unsafe")
+    convert(x, out)
 
 
 @silent
@@ -58,4 +58,4 @@ def cat(x: Array, out: Array, axis: int, start: int) -> None:
     """Write x into the part of out that begins at start along axis."""
     part = [slice(None)] * out.ndim
     part[axis] = slice(start, start + x.shape[axis])
-    np.copyto(out[tuple(part)], x, casting="unsafe")
+    convert(x, out[tuple(part)])

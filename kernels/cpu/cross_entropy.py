@@ -2,7 +2,7 @@
 
 What a classifier's last layer calls: one pass over (rows, classes) in place of the three of
 log_softmax, nll and their sums. Bound by memory for many classes, by the calls for few. What the
-gradient needs is kept on the way: exp of the shifted logits, and their sums.
+gradient needs is kept on the way, if there is one: exp of the shifted logits, and their sums.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ def rows(
         return
     total = add_up(losses)
     np.copyto(out, total / len(target) if reduction == 1 else total)
+
+
+@silent
+def losses(x: Array, target: Array, out: Array, reduction: int) -> None:
+    """Write what rows writes into out, for no gradient."""
+    rows(x, target, out, np.empty_like(x), np.empty(len(x), x.dtype), reduction)
 
 
 @silent

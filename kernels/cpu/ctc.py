@@ -7,107 +7,122 @@ logarithms, in float64: over a thousand steps float32 loses the last third of a 
 
 from __future__ import annotations
 
-from typing import Any, Final
+import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from .compiler import compiled
-from .machine import select
-from .vector_math import functions
+from .background import is_numpys_turn
+from .silence import silent
 
 Array = np.ndarray[Any, Any]
 
-_exp: Final = functions("float64")["exp"]
-_log: Final = functions("float64")["log"]
-_NEVER: Final = -np.inf
+
+@functools.cache
+def _loops() -> Any:
+    # Numba comes with these, on first use.
+    from . import ctc_loops
+
+    return ctc_loops
 
 
-@compiled(alone=False)
-def _bar(letters: Any, barred: Any) -> None:
-    """Write what is added to a way that skips the letter before: blanks and doubles are not."""
-    barred[:2] = _NEVER
-    for s in range(2, len(letters)):
-        barred[s] = _NEVER if s % 2 == 0 or letters[s] == letters[s - 2] else 0.0
+def _compile(name: str, log_probs: Any, letters: Any, sizes: Any, out: Any) -> None:
+    likely, texts = np.zeros((1, 1, 1), log_probs), np.zeros((1, 1), letters)
+    # No step of a text without classes.
+    given = likely, texts, np.array([[0, 1]], sizes)
+    one, alpha = np.zeros(1, out), np.zeros((1, 1, 1))
+    if name == "losses":
+        _loops().losses(*given, one, alpha, False)
+    else:
+        _loops().gradient(one, *given, alpha, likely.copy(), False)
 
 
-@compiled(alone=False)
-def _move(before: Any, barred: Any, moved: Any) -> None:
-    """Write the log-sum of the ways to each letter: to stay, to come from the last, to skip one.
+# By NumPy all samples take a step at once. What stands behind the end of a text reaches none of its
+# letters, for a way leads from a letter to later ones alone.
 
-    before has two more in front. Bound by arithmetic: three exponentials and a logarithm a letter,
-    made side by side.
+
+def _bars(letters: Array) -> Array:
+    """Return what is added to a way that skips the letter before: blanks and doubles are not."""
+    barred = np.full(letters.shape, -np.inf)
+    skips = (np.arange(2, letters.shape[1]) % 2 == 1) & (letters[:, 2:] != letters[:, :-2])
+    barred[:, 2:][skips] = 0.0
+    return barred
+
+
+@silent
+def _move(before: Array, barred: Array) -> Array:
+    """Return the log-sums of the ways to each letter: to stay, to come from the last, to skip one.
+
+    before has two more in front.
     """
-    for s in range(len(moved)):
-        a, b, c = before[s + 2], before[s + 1], before[s] + barred[s]
-        top = select(a > b, a, b)
-        top = select(top > c, top, c)
-        top = select(top == _NEVER, 0.0, top)
-        moved[s] = top + _log(_exp(a - top) + _exp(b - top) + _exp(c - top))
+    ways = np.stack([before[:, 2:], before[:, 1:-1], before[:, :-2] + barred])
+    return np.logaddexp.reduce(ways)  # type: ignore[no-any-return]
 
 
-@compiled(alone=False)
-def _log_chance(alpha: Any) -> Any:
-    last = alpha[-1]
-    before = alpha[-2] if len(alpha) > 1 else _NEVER
-    top, low = max(last, before), min(last, before)
-    return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
+def _beginning(letters: Array) -> Array:
+    before = np.full((len(letters), letters.shape[1] + 2), -np.inf)
+    before[:, 2] = 0.0
+    return before
 
 
-@compiled()
-def _losses(log_probs: Any, letters: Any, sizes: Any, out: Any, alpha: Any, blot: Any) -> None:
-    most = letters.shape[1]
-    before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
-    for n in range(len(out)):
-        steps, width = sizes[n, 0], sizes[n, 1]
-        text = letters[n, :width]
-        _bar(text, barred)
-        before[:] = _NEVER
-        before[2] = 0.0
-        for t in range(steps):
-            _move(before, barred, moved[:width])
-            row = log_probs[t, n]
-            for s in range(width):
-                before[s + 2] = moved[s] + row[text[s]]
-                alpha[n, t, s] = before[s + 2]
-        if steps:
-            loss = -_log_chance(alpha[n, steps - 1, :width])
-        else:
-            loss = 0.0 if width == 1 else np.inf
-        out[n] = 0.0 if blot and loss == np.inf else loss
+@silent
+def _losses(alpha: Array, sizes: Array, zero_infinity: bool) -> Array:
+    """Return -log of each text's chance."""
+    samples, steps, width = np.arange(len(sizes)), sizes[:, 0], sizes[:, 1]
+    found = np.where(width == 1, 0.0, np.inf)
+    if alpha.shape[1]:
+        ends = alpha[samples, steps - 1]
+        last, before = ends[samples, width - 1], ends[samples, np.maximum(width - 2, 0)]
+        chance = np.where(width > 1, np.logaddexp(last, before), last)
+        found = np.where(steps > 0, -chance, found)
+    return np.where(found == np.inf, 0.0, found) if zero_infinity else found
 
 
-@compiled()
-def _gradient(
-    g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, out: Any, blot: Any
+@silent
+def _losses_by_numpy(
+    log_probs: Array, letters: Array, sizes: Array, out: Array, alpha: Array, zero_infinity: bool
 ) -> None:
-    most = letters.shape[1]
-    before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
-    for n in range(len(g)):
-        steps, width = sizes[n, 0], sizes[n, 1]
-        loss = -_log_chance(alpha[n, steps - 1, :width]) if steps else 0.0
-        out[steps:, n] = 0
-        if not np.isfinite(loss):
-            out[:steps, n] = 0.0 if blot and loss == np.inf else np.nan
-            continue
-        # Read backwards, a text is a text: what is still to come is what a walk from its end sees.
-        text = letters[n, :width][::-1].copy()
-        _bar(text, barred)
-        before[:] = _NEVER
-        before[2] = 0.0
-        for t in range(steps - 1, -1, -1):
-            _move(before, barred, moved[:width])
-            row, to = log_probs[t, n], out[t, n]
-            for c in range(len(row)):
-                to[c] = _exp(np.float64(row[c]))
-            for s in range(width):
-                before[s + 2] = moved[s] + row[text[s]]
-                moved[s] = alpha[n, t, width - 1 - s] + moved[s]
-            for s in range(width):
-                moved[s] = _exp(moved[s] + loss)
-            for s in range(width):
-                to[text[s]] -= moved[s]
-            for c in range(len(row)):
-                to[c] *= g[n]
+    before, barred = _beginning(letters), _bars(letters)
+    for t, rows in enumerate(log_probs):
+        before[:, 2:] = _move(before, barred) + np.take_along_axis(rows, letters, 1)
+        alpha[:, t] = before[:, 2:]
+    np.copyto(out, _losses(alpha, sizes, zero_infinity), casting="unsafe")
+
+
+@silent
+def _gradient_by_numpy(
+    g: Array,
+    log_probs: Array,
+    letters: Array,
+    sizes: Array,
+    alpha: Array,
+    out: Array,
+    zero_infinity: bool,
+) -> None:
+    loss, (steps, width) = _losses(alpha, sizes, False), sizes.T
+    loss[steps == 0] = 0.0
+    # Read backwards, a text is a text: what is still to come is what a walk from its end sees.
+    places = width[:, None] - 1 - np.arange(letters.shape[1])
+    is_inside, places = places >= 0, np.maximum(places, 0)
+    turned = np.take_along_axis(letters, places, 1)
+    before, barred = _beginning(turned), _bars(turned)
+    out.fill(0)
+    for back in range(int(steps.max(initial=0))):
+        n = np.flatnonzero(steps > back)
+        t = steps[n] - 1 - back
+        rows = log_probs[t, n].astype(np.float64)
+        moved = _move(before[n], barred[n])
+        before[n, 2:] = moved + np.take_along_axis(rows, turned[n], 1)
+        passed = np.take_along_axis(alpha[n, t], places[n], 1) + moved
+        chances = np.where(is_inside[n], np.exp(passed + loss[n, None]), 0.0)
+        slopes = np.exp(rows)
+        np.subtract.at(slopes, (np.arange(len(n))[:, None], turned[n]), chances)
+        slopes *= g[n, None]
+        never = 0.0 if zero_infinity else np.nan
+        slopes[~np.isfinite(loss[n])] = np.nan
+        slopes[loss[n] == np.inf] = never
+        out[t, n] = slopes
 
 
 def losses(
@@ -118,8 +133,11 @@ def losses(
 
     zero_infinity writes 0 where a text cannot be.
     """
-    given = map(np.ascontiguousarray, (log_probs, letters, sizes))
-    _losses(*given, out, alpha, zero_infinity)
+    given = [np.ascontiguousarray(one) for one in (log_probs, letters, sizes)]
+    kind = *[one.dtype for one in given], out.dtype
+    turn = is_numpys_turn(_compile, "losses", *kind)
+    run: Callable[..., None] = _losses_by_numpy if turn else _loops().losses
+    run(*given, out, alpha, zero_infinity)
 
 
 def gradient(
@@ -134,5 +152,8 @@ def gradient(
     """Write g times the gradient of losses by the numbers that log_softmax made log_probs of into
     out: the chances, less those given the text.
     """
-    given = map(np.ascontiguousarray, (g, log_probs, letters, sizes, alpha))
-    _gradient(*given, out, zero_infinity)
+    given = [np.ascontiguousarray(one) for one in (g, log_probs, letters, sizes, alpha)]
+    kind = *[one.dtype for one in given[1:4]], g.dtype
+    turn = is_numpys_turn(_compile, "gradient", *kind)
+    run: Callable[..., None] = _gradient_by_numpy if turn else _loops().gradient
+    run(*given, out, zero_infinity)

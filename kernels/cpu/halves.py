@@ -1,19 +1,23 @@
 """What kernels compute in: of half types float32, and what they write is rounded once.
 
 Kernels that compute never see a half type: they are given float32 copies. Those that only move
-elements are given the elements as they are.
+elements are given the elements as they are. Pointwise loops alone widen and round as they read and
+write (pointwise.py), and the copies are made by the one among them that computes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from fastdist.core.dtypes import WIDE
+from fastdist.core.scalar import Body, Call, Name
 
+from .pointwise import HALF_LIMIT, kernel_for
 from .silence import silent
+from .small import Facts
 
 Array = Any
 
@@ -39,30 +43,84 @@ def in_float32(name: str, kernel: Callable[..., None], reads: int) -> Callable[.
         wide, written = list(arguments), []
         for i, array in enumerate(arguments):
             if isinstance(array, np.ndarray) and array.dtype in wide_of:
-                copy = wide[i] = array.astype(wide_of[array.dtype])
+                copy = wide[i] = np.empty_like(array, wide_of[array.dtype])
+                convert(array, copy)
                 if i >= reads:
                     written.append((array, copy))
         kernel(*wide)
         for array, copy in written:
-            np.copyto(array, copy, casting="unsafe")
+            convert(copy, array)
 
-    return silent(run)
+    return run
 
 
-def is_half(dtypes: Sequence[Any]) -> bool:
-    """Return whether there is a half type among dtypes."""
-    return not WIDE.keys().isdisjoint(dtypes)
+def made_in_float32(
+    name: str, find: Callable[[Facts], Callable[..., Any] | None], facts: Facts, results: Any
+) -> Callable[..., Any] | None:
+    """Return what find makes of facts in which float32 stands for half types, given float32 copies;
+    what it makes is rounded to the dtypes of results. None for a kernel that moves elements.
+    """
+    if name in _MOVES:
+        return None
+    as_wide = [None if dtype is None else WIDE.get(dtype, dtype) for dtype in facts.dtypes]
+    make = find(facts._replace(dtypes=tuple(as_wide), dtype=WIDE.get(facts.dtype, facts.dtype)))
+    if make is None:
+        return None
+
+    def run(*arrays: Any) -> Any:
+        found = make(*[None if one is None else _wide(one) for one in arrays])
+        if found.__class__ not in (tuple, list):
+            return _as(results[0], found)
+        return tuple([_as(dtype, one) for dtype, one in zip(results, found, strict=True)])
+
+    return run
+
+
+def convert_many(x: Array, to: Array) -> bool:
+    """Write x into `to` by a compiled loop, if that is to widen a half type to float32 or to round
+    to one; else say False.
+
+    Note    2^19 numbers in us, NumPy | here, on one core of an AMD EPYC (Zen 4): from float16
+            859 | 36, to it 1283 | 34, from bfloat16 39 | 36, to it 330 | 50
+    """
+    wide, given, wanted = WIDE, x.dtype, to.dtype
+    if given is wanted or not (given in wide or wanted in wide):
+        return False
+    if wide.get(given, given) is not wide.get(wanted, wanted):
+        return False  # float64 would be rounded twice
+    _AS_IT_IS.run_large((x,), to)
+    return True
+
+
+_AS_IT_IS: Final = kernel_for(Body.of(Name("x"), ("x",)))
+_SUM: Final = kernel_for(Body.of(Call("add", (Name("x"), Name("y"))), ("x", "y")))
+
+
+def add_many(x: Array, to: Array) -> bool:
+    """Add x to `to` by a compiled loop, if both are of one half type and many; else say False.
+
+    Note    2^19 float16 take 4.1 ms with NumPy, 0.12 here (AMD EPYC, Zen 4)
+    """
+    if x.dtype is not to.dtype or to.size <= HALF_LIMIT:
+        return False
+    _SUM.run_large((to, x), to)
+    return True
 
 
 @silent
-def run_wide(
-    compute: Callable[[Sequence[Array], Array], None], arrays: Sequence[Array], to: Array
-) -> None:
-    """Do what compute does, which sees float32 in place of half types."""
-    wide = [array.astype(WIDE[array.dtype]) if array.dtype in WIDE else array for array in arrays]
-    if to.dtype not in WIDE:
-        compute(wide, to)
-        return
-    result = np.empty(to.shape, WIDE[to.dtype])
-    compute(wide, result)
-    np.copyto(to, result, casting="unsafe")
+def convert(x: Array, to: Array) -> None:
+    """Write x into `to`, as C casts its dtype to that of `to`. Same shape."""
+    if to.size <= HALF_LIMIT or not convert_many(x, to):
+        np.copyto(to, x, casting="unsafe")
+
+
+def _wide(x: Array) -> Array:
+    return _as(WIDE.get(x.dtype, x.dtype), x)
+
+
+def _as(dtype: Any, x: Array) -> Array:
+    if x.dtype == dtype:
+        return x
+    made = np.empty_like(x, dtype)
+    convert(x, made)
+    return made

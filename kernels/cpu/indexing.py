@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .background import is_numpys_turn
 from .places import MANY, grid_of, require_inside, with_axes
 from .silence import silent
 
@@ -19,10 +20,36 @@ Places = tuple[Array | None, ...]
 _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
+# Who calls a loop once has it compiled for such arrays.
+def _compile_gather(x: Any, index: Any) -> None:
+    from . import scatter_loops
+
+    scatter_loops.gather(np.zeros((2, 2), x), np.zeros((2, 2), index), np.zeros((2, 2), x), 1)
+
+
+def _compile_scatter(src: Any, index: Any, out: Any, way: str) -> None:
+    from . import scatter_loops
+
+    given = np.zeros((2, 2), index), np.zeros((2, 2), src), np.zeros((2, 2), out)
+    scatter_loops.scatter(*given, 1, way)
+
+
+def _compile_slices(src: Any, index: Any, out: Any) -> None:
+    from . import scatter_loops
+
+    spread = np.broadcast_to(np.zeros((2, 1), index), (2, 2))
+    scatter_loops.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), 0, "sum")
+
+
+def _compile_rows(dtype: Any) -> None:
+    _add_rows(np.zeros((2, 2), dtype), np.zeros(2, np.int64), np.zeros((2, 2), dtype))
+
+
 @silent
 def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
     index, src, out = with_axes(index, src, out)
-    if index.size >= MANY and out.dtype.itemsize >= 4:
+    is_many = index.size >= MANY and out.dtype.itemsize >= 4
+    if is_many and not is_numpys_turn(_compile_scatter, src.dtype, index.dtype, out.dtype, "sum"):
         from . import scatter_loops
 
         scatter_loops.scatter(index, src, out, axis, "sum")
@@ -37,7 +64,7 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
     if not index.size:
         return
     x, index, out = with_axes(x, index, out)
-    if index.size >= MANY:
+    if index.size >= MANY and not is_numpys_turn(_compile_gather, x.dtype, index.dtype):
         from . import scatter_loops
 
         scatter_loops.gather(x, index, out, axis)
@@ -53,7 +80,8 @@ def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
     if not index.size:
         return
     x, index, out = with_axes(x, index, out)
-    if index.size >= MANY:
+    kind = src.dtype, index.dtype, out.dtype
+    if index.size >= MANY and not is_numpys_turn(_compile_scatter, *kind, "set"):
         from . import scatter_loops
 
         scatter_loops.scatter(index, src, out, axis, "set")
@@ -114,10 +142,12 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     require_inside(index, x.shape[axis], axis)
     if alpha != 1:
         src = np.multiply(src, alpha)
-    if axis == 0 and src.size >= MANY and src.ndim > 1 and src.dtype in _FLOATING:
+    of_rows = axis == 0 and src.size >= MANY and src.ndim > 1 and src.dtype in _FLOATING
+    if of_rows and not is_numpys_turn(_compile_rows, src.dtype):
         _add_rows(out, index, src)
         return
-    if src.size >= MANY and out.dtype.itemsize >= 4:
+    is_many = src.size >= MANY and out.dtype.itemsize >= 4 and not of_rows
+    if is_many and not is_numpys_turn(_compile_slices, src.dtype, index.dtype, out.dtype):
         from . import scatter_loops
 
         column = index.reshape([-1 if i == axis else 1 for i in range(src.ndim)])

@@ -78,17 +78,16 @@ class Keeper:
             for function, signature in (
                 (_take, _WORD(_WORD, _WORD)),
                 (_give, numba.void(_WORD, _WORD, _WORD)),
-                (_drop_all, numba.void(_WORD)),
             )
         ]
         self.state: int = self._words.ctypes.data
         self.take: int = callbacks[0].address
         self.give: int = callbacks[1].address
-        self._drop_all = ctypes.PYFUNCTYPE(None, ctypes.c_int64)(callbacks[2].address)
+        self._give = ctypes.PYFUNCTYPE(None, *[ctypes.c_int64] * 3)(self.give)
 
     def drop(self) -> None:
         """Give the system back all that is kept."""
-        self._drop_all(self.state)
+        self._give(self.state, 0, 0)
 
     def kept_bytes(self) -> int:
         """Return how much that is."""
@@ -108,9 +107,6 @@ def _take(state: int, size: int) -> int:
         _store(state, found + 1, 0)
         return _load(state, found)  # type: ignore[no-any-return]
     block = _aligned_alloc(_HUGE_PAGE, size)
-    if block == 0:
-        _drop_to(state, 0)
-        block = _aligned_alloc(_HUGE_PAGE, size)
     if block != 0 and _load(state, _HUGE) != 0:
         if size >= _LENT_FROM:
             # No more than its own: a page in part its neighbour's stays as it is.
@@ -122,10 +118,13 @@ def _take(state: int, size: int) -> int:
 def _give(state: int, block: int, _: int) -> None:
     # Not what NumPy says: its array may be a part of what it asked for, or resized.
     size = _usable_size(block)
-    if size < _load(state, _LEAST) or size > _load(state, _MOST):
+    if block != 0 and (size < _load(state, _LEAST) or size > _load(state, _MOST)):
         _free(block)
         return
-    at = _drop_to(state, _load(state, _MOST) - size)
+    # No block, of which NumPy has none to give, has all go.
+    at = _drop_to(state, _load(state, _MOST) - size if block != 0 else 0)
+    if block == 0:
+        return
     clock = _load(state, _CLOCK) + 1
     _store(state, _CLOCK, clock)
     _store(state, _KEPT, _load(state, _KEPT) + size)
@@ -135,10 +134,6 @@ def _give(state: int, block: int, _: int) -> None:
     if size >= _LENT_FROM:
         first = (block + _HUGE_PAGE - 1) // _HUGE_PAGE * _HUGE_PAGE
         _madvise(first, (block + size - first) // _HUGE_PAGE * _HUGE_PAGE, _MADV_FREE)
-
-
-def _drop_all(state: int) -> None:
-    _drop_to(state, 0)
 
 
 @compiled(alone=False)

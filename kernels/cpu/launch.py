@@ -164,7 +164,8 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     launch.told = told  # type: ignore[attr-defined]
 
     def alone(operands: tuple[Array, ...], rows: int, n: int) -> None:
-        run(address, id(operands), rows, n, 0.0, 0.0, 1, 0)
+        if n:  # by which loops divide
+            run(address, id(operands), rows, n, 0.0, 0.0, 1, 0)
 
     launch.alone = alone  # type: ignore[attr-defined]
     return launch
@@ -190,7 +191,8 @@ def share_out(work: Callable[[range], None], count: int, threads: int) -> None:
             failed.append(error)
 
     loop = _Shares(run)
-    address = ctypes.cast(loop, ctypes.c_void_p).value
+    # Not by ctypes.cast, after which loop would hold itself, and with it all that work sees.
+    address = ctypes.c_void_p.from_buffer(loop).value
     enter, lock = pool()
     # A KeyboardInterrupt between the two functions would be lost: ctypes prints and forgets it.
     with interrupt_held(), lock:

@@ -6,13 +6,14 @@ branch to Numba, its `max` a function that LLVM cannot widen.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
 import numba.extending
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, registry
 
 
 def intrinsic(function: Callable[..., Any]) -> Any:
@@ -32,9 +33,37 @@ TYPES: Final[dict[str, Any]] = {
 }
 _INT64: Final = ir.IntType(64)
 _cgutils: Any = cgutils  # untyped
+_registry: Any = registry
 
 
-def _loader(element: Any) -> Callable[..., Any]:
+# Note [Loops that read before they write]
+# LLVM proves at run time that memories lie apart before it computes in vectors, and takes a loop
+# without where they do not, as in place. A pointwise loop needs no proof: what it writes in a turn
+# it has computed of all that the turn reads, and no other turn reads or writes that place. So
+# whatever order of reads and writes keeps to "first computed, then written" gives the same numbers,
+# and reads are put into a scope that writes are told to lie apart from. LOAD and STORE are for all
+# others: a loop that is inlined beside another would share its scope. One core of an AMD EPYC
+# (Zen 4), float32: add_ of 1e6 91 us, 186 through a block that was copied; relu_ 46 us, 159.
+def _scope(builder: Any) -> Any:
+    module = builder.module
+    return module.add_metadata([module.add_metadata(["read", module.add_metadata(["loop"])])])
+
+
+def _read(builder: Any, pointer: Any, *, apart: bool) -> Any:
+    # Alignment 1: arrays made from byte buffers may start anywhere.
+    value = builder.load(pointer, align=1)
+    if apart:
+        value.set_metadata("alias.scope", _scope(builder))
+    return value
+
+
+def _write(builder: Any, value: Any, pointer: Any, *, apart: bool) -> None:
+    written = builder.store(value, pointer, align=1)
+    if apart:
+        written.set_metadata("noalias", _scope(builder))
+
+
+def _loader(element: Any, *, apart: bool) -> Callable[..., Any]:
     @intrinsic
     def load(typingctx: Any, address: Any, index: Any) -> Any:
         """Return element number index of the gapless array at address."""
@@ -42,8 +71,7 @@ def _loader(element: Any) -> Callable[..., Any]:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             memory = context.get_data_type(element)
             pointer = builder.gep(builder.inttoptr(args[0], memory.as_pointer()), [args[1]])
-            # Alignment 1: arrays made from byte buffers may start anywhere.
-            value = builder.load(pointer, align=1)
+            value = _read(builder, pointer, apart=apart)
             if element is types.boolean:
                 return builder.icmp_unsigned("!=", value, ir.Constant(memory, 0))
             return value
@@ -54,7 +82,7 @@ def _loader(element: Any) -> Callable[..., Any]:
     return made
 
 
-def _storer(element: Any) -> Callable[..., Any]:
+def _storer(element: Any, *, apart: bool) -> Callable[..., Any]:
     @intrinsic
     def store(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
         """Write value into element number index of the gapless array at address."""
@@ -63,7 +91,7 @@ def _storer(element: Any) -> Callable[..., Any]:
             memory = context.get_data_type(element)
             pointer = builder.gep(builder.inttoptr(args[0], memory.as_pointer()), [args[1]])
             given = builder.zext(args[2], memory) if element is types.boolean else args[2]
-            builder.store(given, pointer, align=1)
+            _write(builder, given, pointer, apart=apart)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.int64, element), codegen
@@ -72,8 +100,93 @@ def _storer(element: Any) -> Callable[..., Any]:
     return made
 
 
-LOAD: Final = {name: _loader(element) for name, element in TYPES.items()}
-STORE: Final = {name: _storer(element) for name, element in TYPES.items()}
+# Note [Half types in memory] A loop that computes in float32 may read and write half types, which
+# are widened and rounded on the way: a tensor of them is passed over once. For float16 that is one
+# instruction where the processor has it (F16C on x86), elsewhere a call of a library that is not
+# there: ask can_round_float16. bfloat16 is the upper half of float32.
+_HALF, _SINGLE = ir.HalfType(), ir.FloatType()
+_INT16, _INT32 = ir.IntType(16), ir.IntType(32)
+
+
+def _widen_float16(builder: Any, bits: Any) -> Any:
+    return builder.fpext(builder.bitcast(bits, _HALF), _SINGLE)
+
+
+def _round_to_float16(builder: Any, value: Any) -> Any:
+    return builder.bitcast(builder.fptrunc(value, _HALF), _INT16)
+
+
+def _widen_bfloat16(builder: Any, bits: Any) -> Any:
+    return builder.bitcast(builder.shl(builder.zext(bits, _INT32), _INT32(16)), _SINGLE)
+
+
+def _round_to_bfloat16(builder: Any, value: Any) -> Any:
+    bits = builder.bitcast(value, _INT32)
+    last = builder.and_(builder.lshr(bits, _INT32(16)), _INT32(1))
+    # Half of what is dropped is added, less one bit where the number would end even.
+    rounded = builder.add(builder.add(bits, last), _INT32(0x7FFF))
+    nan = builder.or_(builder.and_(bits, _INT32(0x80000000)), _INT32(0x7FC00000))
+    is_nan = builder.fcmp_unordered("uno", value, value)
+    return builder.trunc(builder.lshr(builder.select(is_nan, nan, rounded), _INT32(16)), _INT16)
+
+
+def _half_loader(widen: Callable[[Any, Any], Any], *, apart: bool) -> Callable[..., Any]:
+    @intrinsic
+    def load(typingctx: Any, address: Any, index: Any) -> Any:
+        """Return element number index of the gapless array at address, as float32."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.gep(builder.inttoptr(args[0], _INT16.as_pointer()), [args[1]])
+            return widen(builder, _read(builder, pointer, apart=apart))
+
+        return types.float32(types.int64, types.int64), codegen
+
+    made: Callable[..., Any] = load
+    return made
+
+
+def _half_storer(rounded: Callable[[Any, Any], Any], *, apart: bool) -> Callable[..., Any]:
+    @intrinsic
+    def store(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+        """Round a float32 into element number index of the gapless array at address."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.gep(builder.inttoptr(args[0], _INT16.as_pointer()), [args[1]])
+            _write(builder, rounded(builder, args[2]), pointer, apart=apart)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.float32), codegen
+
+    made: Callable[..., Any] = store
+    return made
+
+
+def _loaders(*, apart: bool) -> dict[str, Callable[..., Any]]:
+    return {name: _loader(element, apart=apart) for name, element in TYPES.items()} | {
+        "float16": _half_loader(_widen_float16, apart=apart),
+        "bfloat16": _half_loader(_widen_bfloat16, apart=apart),
+    }
+
+
+def _storers(*, apart: bool) -> dict[str, Callable[..., Any]]:
+    return {name: _storer(element, apart=apart) for name, element in TYPES.items()} | {
+        "float16": _half_storer(_round_to_float16, apart=apart),
+        "bfloat16": _half_storer(_round_to_bfloat16, apart=apart),
+    }
+
+
+LOAD: Final = _loaders(apart=False)
+STORE: Final = _storers(apart=False)
+# See Note [Loops that read before they write].
+LOAD_APART: Final = _loaders(apart=True)
+STORE_APART: Final = _storers(apart=True)
+
+
+@functools.cache
+def can_round_float16() -> bool:
+    """Return whether compiled code may hold float16: see Note [Half types in memory]."""
+    triple, _, features = _registry.cpu_target.target_context.codegen().magic_tuple()
+    return triple.startswith(("aarch64", "arm64")) or "+f16c" in features.split(",")
 
 
 @intrinsic

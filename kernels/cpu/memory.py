@@ -117,13 +117,22 @@ def _load_blocks() -> Maker:
 
 
 def made_by(keeper: Keeper) -> Maker:
-    """Return what makes arrays of a keeper's blocks."""
+    """Return what makes arrays of a keeper's blocks, or else of what it has given back."""
     lines = _handler_of_lines()
     assert lines is not None
     _keep_for_ever(keeper)
     parts = lines.functions
     functions = _Functions(keeper.state, keeper.take, parts.calloc, parts.realloc, keeper.give)
-    return _through(_Handler(b"fastdist_blocks", functions))
+    make = _through(_Handler(b"fastdist_blocks", functions))
+
+    def make_or_drop(shape: Sequence[int], dtype: Any) -> Array:
+        try:
+            return make(shape, dtype)
+        except MemoryError:
+            keeper.drop()
+            return make(shape, dtype)
+
+    return make_or_drop
 
 
 def _keeps_at_most() -> int:

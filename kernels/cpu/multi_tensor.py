@@ -21,10 +21,10 @@ from .pointwise import CHEAP_LIMIT, PointwiseKernel, kernel_for
 Array = np.ndarray[Any, Any]
 Numbers = Sequence[float]
 
-# Elements of all tensors together beyond which there is one launch, so that a program of few
-# parameters never waits for Numba, nor holds its 115 MB. A step of Adam over four on one core of an
-# AMD EPYC (Zen 5), us by lines and by a launch: 40 and 25 at 64 elements each, 51 and 26 at 2048,
-# 62 and 27 at 4096.
+# Elements of all tensors together beyond which a launch is compiled, so that a program of few
+# parameters never waits for Numba, nor holds its 115 MB; one that is there serves any number. A
+# step of Adam over four on one core of an AMD EPYC (Zen 5), us by lines and by a launch: 40 and 25
+# at 64 elements each, 51 and 26 at 2048, 62 and 27 at 4096.
 LIMIT: Final = CHEAP_LIMIT
 
 
@@ -40,11 +40,16 @@ def apply(program: Program, numbers: Sequence[Numbers], *arrays: Array) -> None:
     contracted with another, and each result is rounded to the dtype.
     """
     rows, dtype = len(numbers), arrays[0].dtype
-    if dtype.itemsize >= 4 and sum([array.size for array in arrays[:rows]]) > LIMIT:
+    if dtype.itemsize >= 4:
         launch = program.readings.get(dtype)
-        if launch is None:
+        if launch is None and sum([array.size for array in arrays[:rows]]) > LIMIT:
+            from .background import is_numpys_turn
+
+            if is_numpys_turn(_compile, program, dtype):
+                _by_lines(program, numbers, arrays, by_numpy=True)
+                return
             launch = _compile(program, dtype)
-        if launch(numbers, arrays):
+        if launch is not None and launch(numbers, arrays):
             return
     _by_lines(program, numbers, arrays)
 
@@ -93,7 +98,9 @@ def put(column: Array, *kept: Array) -> None:
         one[...] = column[place]
 
 
-def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array]) -> None:
+def _by_lines(
+    program: Program, numbers: Sequence[Numbers], arrays: Sequence[Array], *, by_numpy: bool = False
+) -> None:
     """Do what apply does with a pass for each line of each row."""
     rows, dtype = len(numbers), arrays[0].dtype
     lines = program.readings.get("lines")
@@ -108,7 +115,8 @@ def _by_lines(program: Program, numbers: Sequence[Numbers], arrays: Sequence[Arr
             before, constants = given, [np.asarray(number, dtype) for number in given]
         values = [*arrays[row::rows], *constants]
         for kernel, operands, target in lines:
-            run = kernel.run if is_half else kernel.compute
+            compute = kernel.run_small if by_numpy else kernel.compute
+            run = kernel.run if is_half else compute
             run([values[i] for i in operands], values[target])
 
 

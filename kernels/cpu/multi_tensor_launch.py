@@ -28,6 +28,8 @@ _get, _put = LOAD["int64"], STORE["int64"]
 # Elements a thread. Adam on one core moves 28 bytes an element at 58 GB/s: 30 us, where entering
 # the pool costs 3.
 _SHARE: Final = 65536
+# Tables that are remembered.
+_TABLES: Final = 4
 
 
 def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Callable[..., bool]:
@@ -44,8 +46,9 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     loop = Loop(load_generated(source, "multi_tensor").loop, [size], _SHARE, what)
     read, walk = _reader(), _walker()
 
-    # The table of the last step, whose arrays lay apart: it is mostly that of the next one.
-    apart = array("q")
+    # Tables of the last steps, whose arrays lay apart: those of the next ones are mostly among
+    # them, for a program serves all groups whose options say the same.
+    apart: list[array[int]] = []
 
     def run(numbers: Sequence[Sequence[float]], arrays: tuple[Array, ...]) -> bool:
         nonlocal apart
@@ -60,10 +63,10 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         where, _ = table.buffer_info()
         # Addresses instead of arrays: see Note [Reading array objects].
         total = read(id(arrays), rows, width, where)
-        if table != apart:
+        if table not in apart:
             if not _lie_apart(np.frombuffer(table, np.int64).reshape(rows, width + 1), size):
                 return False
-            apart = table
+            apart = [table, *apart[: _TABLES - 1]]
         first, _ = given.buffer_info()
         walked = (loop.address, where, first, width, constants, step, size, total)
         threads = min(launch.get_num_threads(), total // _SHARE)
@@ -184,29 +187,31 @@ def _walk_shares(
 class _Source(Source):
     """The text of a program's loop: arrays are read and written in place, numbers fetched once."""
 
+    # It writes to the addresses that it reads from, which LLVM sees, and to several.
+    _memory = "LOAD", "STORE"
+
     def __init__(
         self, trees: Sequence[Node], program: Program, written: Sequence[str], dtype: Any
     ) -> None:
-        self._numbers = frozenset(program.numbers)
         self._written = written
+        numbers = frozenset(program.numbers)
         names = (*program.arrays, *program.numbers)
-        dtypes = [np.dtype(np.float64) if n in self._numbers else dtype for n in names]
-        super().__init__(trees, names, dtypes, dtype)
+        dtypes = [np.dtype(np.float64) if n in numbers else dtype for n in names]
+        super().__init__(trees, names, dtypes, dtype, numbers)
         self._value = dtype
 
     def text(self) -> str:
-        fetched, read = [], []
-        for i, (name, line) in enumerate(zip(self._names, self._inputs(), strict=True)):
-            if name in self._numbers:
-                fetched.append(line.replace(f"(p{i}, i)", f"(pointers + {8 * i}, 0)"))
-            else:
-                fetched.append(f"p{i} = load_word(pointers + {8 * i})")
-                read += [line] if Name(name) in self._nodes else []
+        fetched, read = self._inputs()
+        arrays, every = range(len(read)), range(len(self._names))
+        places = [f"p{i} = load_word(pointers + {8 * i})" for i in arrays]
+        # A number stands where an array's address would.
+        places += [f"p{i} = pointers + {8 * i}" for i in every[len(read) :]]
+        read = [line for name, line in zip(self._names, read) if Name(name) in self._nodes]
         # All are read before the first is written.
         inside = [*read, *self._calls()]
         for name, tree in zip(self._written, self._trees, strict=True):
             place = f"p{self._names.index(name)}"
             inside.append(f"store({place}, i, {self._out}({self._as_value(tree)}))")
-        lines = [*self._head(), *indented(fetched, 4)]
+        lines = [*self._head(), *indented([*places, *fetched], 4)]
         lines += ["    for i in range(count):", *indented(inside)]
         return "\n".join(lines) + "\n"

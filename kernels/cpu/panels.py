@@ -21,19 +21,21 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-import numba
+import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 
 from fastdist.core.blas import read_cpu
 
 from .compiler import compiled, entry_point
-from .machine import intrinsic
+from .iteration import HEADER
+from .machine import LOAD, intrinsic, select
 from .vectors import INT64, Vectors, loop
 
 # Steps for which the panel of b, two vectors wide, and a band of tiles of a stay in the caches.
 _DEPTH: Final = 256
 _BAND: Final = 8
+_get: Final = LOAD["int64"]
 
 
 class Tiling(NamedTuple):
@@ -163,6 +165,7 @@ def _copy(how: Tiling) -> Any:
     return copy
 
 
+@functools.cache  # what it is compiled of is long, and both kernels have it
 def _filler(how: Tiling) -> Any:
     wide_tile, slim_tile, wide_row, slim_row = [
         _tile(how, rows, vectors) for rows in (how.rows, 1) for vectors in (2, 1)
@@ -192,27 +195,6 @@ def _filler(how: Tiling) -> Any:
     return fill
 
 
-def _plain(how: Tiling) -> Any:
-    fill, lanes, size, band = _filler(how), how.lanes, how.size, how.rows * _BAND
-
-    @compiled()
-    def multiply(a: Any, b: Any, out: Any, adds: Any) -> None:
-        (n, m), k = out.shape, a.shape[1]
-        a_row, a_step = a.strides
-        b_step, c_row = b.strides[0], out.strides[0]
-        a_at, b_at, c_at = a.ctypes.data, b.ctypes.data, out.ctypes.data
-        for first in range(0, k, _DEPTH):
-            steps, more = min(_DEPTH, k - first), first or adds
-            for top in range(0, n, band):
-                rows, x = min(band, n - top), a_at + first * a_step + top * a_row
-                for j in range(0, m, 2 * lanes):
-                    y, to = b_at + first * b_step + j * size, c_at + top * c_row + j * size
-                    wide = m - j >= 2 * lanes
-                    fill(x, a_row, a_step, y, b_step, to, c_row, rows, steps, more, wide)
-
-    return multiply
-
-
 def _layer(how: Tiling) -> Any:
     turn, copy, lanes, size = _turn(how), _copy(how), how.lanes, how.size
 
@@ -232,107 +214,115 @@ def _layer(how: Tiling) -> Any:
     return lay_panel
 
 
-def _packed(how: Tiling) -> Any:
+@compiled(inline=True)
+def _lesser(a: Any, b: Any) -> Any:
+    # Numba compiles a function of its own for each min.
+    return select(a < b, a, b)
+
+
+@compiled(inline=True)
+def _matrix_of(array: Any) -> Any:
+    """Return a matrix's address, lengths and strides: see Note [Reading array objects]."""
+    lengths, strides = _get(array + HEADER, 2), _get(array + HEADER, 3)
+    return (
+        _get(array + HEADER, 0),
+        _get(lengths, 0), _get(lengths, 1), _get(strides, 0), _get(strides, 1),
+    )  # fmt: skip
+
+
+# How b becomes panels: each is laid together before it is multiplied; or all are, to be kept, and
+# none is multiplied; or they were. What is laid may be b.T, and what is made be added.
+PACKED: Final = 1
+LAYING: Final = 2
+LAID: Final = 4
+TURNED: Final = 8
+ADDS: Final = 16
+
+
+def _plain(how: Tiling) -> Any:
+    fill, size, pair, band = _filler(how), how.size, 2 * how.lanes, how.rows * _BAND
+
+    @compiled()
+    def multiply(a: Any, b: Any, out: Any, adds: Any) -> None:
+        x, _, k, a_row, a_step = _matrix_of(a)
+        y, _, _, y_step, _ = _matrix_of(b)
+        to, n, m, c_row, _ = _matrix_of(out)
+        for start in range(0, k, _DEPTH):
+            steps, later = _lesser(_DEPTH, k - start), start | adds
+            for top in range(0, n, band):
+                rows, here = _lesser(band, n - top), x + start * a_step + top * a_row
+                for i in range(0, m, pair):
+                    wide, there = m - i >= pair, to + top * c_row + i * size
+                    given = y + start * y_step + i * size
+                    fill(
+                        here, a_row, a_step, given, y_step, there, c_row, rows, steps, later, wide
+                    )  # fmt: skip
+
+    return multiply
+
+
+def _in_panels(how: Tiling) -> Any:
     fill, lay_panel, lanes, size = _filler(how), _layer(how), how.lanes, how.size
+    pair = 2 * lanes
 
     @compiled()
-    def multiply_packed(a: Any, b: Any, room: Any, out: Any, turned: Any, adds: Any) -> None:
-        (n, m), k = out.shape, a.shape[1]
-        a_row, a_step = a.strides
-        b_row, c_row = b.strides[0], out.strides[0]
-        a_at, b_at, c_at, panel = a.ctypes.data, b.ctypes.data, out.ctypes.data, room.ctypes.data
-        b_step = b_row if turned else size
-        for j in range(0, m, 2 * lanes):
-            wide = m - j >= 2 * lanes
-            count = 2 * lanes if wide else lanes
-            step = count * size
-            lay_panel(b_at + j * b_step, b_row, k, panel, count, turned)
-            for first in range(0, k, _DEPTH):
-                x, y, steps = a_at + first * a_step, panel + first * step, min(_DEPTH, k - first)
-                to, more = c_at + j * size, first or adds
-                fill(x, a_row, a_step, y, step, to, c_row, n, steps, more, wide)
+    def multiply_in_panels(a: Any, b: Any, out: Any, more: Any, way: Any) -> None:
+        x, _, k, a_row, a_step = _matrix_of(a)
+        b_at, depth, columns, b_row, _ = _matrix_of(b)
+        to, n, m, c_row, _ = _matrix_of(out)
+        first, adds, turned, panel = np.int64(0), way & ADDS, way & TURNED != 0, to
+        if way & LAYING:
+            k, n = n, 0
+        elif way & PACKED:
+            panel = _get(more + HEADER, 0)
+        else:
+            first = more
+        j = 0
+        while j < m:
+            inside = (first + j) % pair
+            count = select(inside == 0, _lesser(m - j, pair), lanes)
+            if way & LAID:
+                begin = first + j - inside
+                y_step = _lesser(columns - begin, pair) * size
+                y = b_at + begin * depth * size + inside * size
+            else:
+                y, y_step = panel, count * size
+                from_ = b_at + j * select(turned, b_row, size)
+                lay_panel(from_, b_row, k, panel, count, turned)
+                if way & LAYING:
+                    panel += k * y_step
+            if n > 0:
+                for start in range(0, k, _DEPTH):
+                    steps, later = _lesser(_DEPTH, k - start), start | adds
+                    here, there = x + start * a_step, to + j * size
+                    given, wide = y + start * y_step, count == pair
+                    fill(here, a_row, a_step, given, y_step, there, c_row, n, steps, later, wide)
+            j += count
 
-    return multiply_packed
-
-
-def _lay(how: Tiling) -> Any:
-    lay_panel, lanes, size = _layer(how), how.lanes, how.size
-
-    @compiled()
-    def lay(b: Any, room: Any, turned: Any) -> None:
-        k, m = (b.shape[1], b.shape[0]) if turned else b.shape
-        b_row, at, to = b.strides[0], b.ctypes.data, room.ctypes.data
-        b_step = b_row if turned else size
-        for j in range(0, m, 2 * lanes):
-            count = 2 * lanes if m - j >= 2 * lanes else lanes
-            lay_panel(at + j * b_step, b_row, k, to + j * k * size, count, turned)
-
-    return lay
-
-
-def _laid(how: Tiling) -> Any:
-    fill, lanes, size = _filler(how), how.lanes, how.size
-
-    @compiled()
-    def multiply_laid(a: Any, room: Any, first: Any, out: Any) -> None:
-        (n, m), k = out.shape, a.shape[1]
-        a_row, a_step = a.strides
-        c_row = out.strides[0]
-        a_at, laid, c_at = a.ctypes.data, room.ctypes.data, out.ctypes.data
-        columns, j, end = len(room) // k, first, first + m
-        while j < end:
-            inside = j % (2 * lanes)
-            begin = j - inside
-            step = (2 * lanes if columns - begin >= 2 * lanes else lanes) * size
-            wide = inside == 0 and end - j >= 2 * lanes
-            panel, to = laid + begin * k * size + inside * size, c_at + (j - first) * size
-            for top in range(0, k, _DEPTH):
-                x, y, steps = a_at + top * a_step, panel + top * step, min(_DEPTH, k - top)
-                fill(x, a_row, a_step, y, step, to, c_row, n, steps, top, wide)
-            j += 2 * lanes if wide else lanes
-
-    return multiply_laid
-
-
-def _matrix(dtype: str) -> Any:
-    return types.Array(getattr(numba, dtype), 2, "A")
+    return multiply_in_panels
 
 
 @functools.cache
-def multiplier(dtype: str = "float32") -> Callable[[Any, Any, Any, bool], object]:
-    """Return multiply(a, b, out, adds), which writes a @ b into out, or adds it to what is there.
+def multiplier(dtype: str) -> Callable[[int, int, int, bool], object]:
+    """Return multiply(a, b, out, adds), which writes a @ b into out, or adds it to what is there,
+    for float32 or float64.
 
-    Shapes (n, k), (k, m) -> (n, m), m a multiple of tiling(dtype).lanes; rows of b and of out are
-    gapless.
+    Arrays are given by their ids: whoever calls holds them meanwhile. Shapes (n, k), (k, m) ->
+    (n, m), m a multiple of tiling(dtype).lanes; rows of b and of out are gapless.
     """
-    return entry_point(_plain(tiling(dtype)), (*[_matrix(dtype)] * 3, types.boolean))
+    return entry_point(_plain(tiling(dtype)), (types.int64,) * 4)
 
 
 @functools.cache
-def packed_multiplier(dtype: str = "float32") -> Callable[[Any, Any, Any, Any, bool, bool], object]:
-    """Return multiply_packed(a, b, room, out, turned, adds), which does the same.
+def panel_multiplier(dtype: str) -> Callable[[int, int, int, int, int], object]:
+    """Return multiply_in_panels(a, b, out, more, way), which does the same by panels of b. Ways:
 
-    Each panel of b is laid together before, in room for 2 * lanes * k numbers. With turned it
-    writes a @ b.T, and k is a multiple of lanes.
+    PACKED lays each panel together before, in more, room for 2 * lanes * k numbers; with TURNED b
+    is (m, k), and k a multiple of lanes.
+    LAYING does so with all panels, in out, which is (k, m), and multiplies nothing; a may be b.
+    LAID takes for b what that made, whose rows and columns may be more: the first rows, and the
+    columns from number `more` on, a multiple of lanes.
+
+    With ADDS the product is added to what is there.
     """
-    line, matrix = getattr(numba, dtype)[::1], _matrix(dtype)
-    given = matrix, matrix, line, matrix, types.boolean, types.boolean
-    return entry_point(_packed(tiling(dtype)), given)
-
-
-@functools.cache
-def layer(dtype: str = "float32") -> Callable[[Any, Any, bool], object]:
-    """Return lay(b, room, turned), which lays all panels of b, or of b.T, together in room for as
-    many numbers; b as for packed_multiplier.
-    """
-    line, matrix = getattr(numba, dtype)[::1], _matrix(dtype)
-    return entry_point(_lay(tiling(dtype)), (matrix, line, types.boolean))
-
-
-@functools.cache
-def laid_multiplier(dtype: str = "float32") -> Callable[[Any, Any, int, Any], object]:
-    """Return multiply_laid(a, room, first, out), which writes into out what a makes of the columns
-    in room from the first on: it and out's width are multiples of lanes.
-    """
-    line, matrix = getattr(numba, dtype)[::1], _matrix(dtype)
-    return entry_point(_laid(tiling(dtype)), (matrix, line, types.int64, matrix))
+    return entry_point(_in_panels(tiling(dtype)), (types.int64,) * 5)

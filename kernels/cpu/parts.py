@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from numba.core import codegen, compiler, typed_passes
+from numba.core import typed_passes
 from numba.core.compiler_machinery import register_pass
 
+from .passes import KernelLibrary, PassesOfKernels, passes_with
+
 # Untyped on purpose: which parts of Numba carry types changes from version to version.
-_Library: Any = codegen.JITCodeLibrary
 _Lowering: Any = typed_passes.NativeLowering
-_Compiler: Any = compiler.CompilerBase
-_builder: Any = compiler.DefaultPassBuilder
 _registered: Any = register_pass
 
 
-class _PartLibrary(_Library):  # type: ignore[misc]
+class _PartLibrary(KernelLibrary):
     """Code that is only to be linked into other code, which is then optimised as a whole."""
-
-    def _optimize_functions(self, module: Any) -> None:
-        module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         pass
@@ -54,16 +50,11 @@ class _PartLowering(_Lowering):  # type: ignore[misc]
         return True
 
 
-class PartCompiler(_Compiler):  # type: ignore[misc]
-    """Numba's passes for njit, the last one another."""
+class PartCompiler(PassesOfKernels):
+    """What makes a part of a kernel."""
 
     def define_pipelines(self) -> list[Any]:
-        passes = _builder.define_nopython_pipeline(self.state)
-        passes.passes = [
-            (_PartLowering if each is _Lowering else each, why) for each, why in passes.passes
-        ]
-        passes.finalize()
-        return [passes]
+        return [passes_with(self.state, _PartLowering)]
 
 
 PART: Final[dict[str, Any]] = {

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from .background import is_numpys_turn
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -112,7 +113,7 @@ class Patches:
         self.sliding, self.images = sliding, images
         n, self.channels = images.shape[:2]
         self.length = self.channels * sliding.taps
-        self._has_loops = images.dtype in COMPILED
+        self._has_loops = images.dtype in COMPILED and not is_numpys_turn(_loops, images.dtype)
         self.blocks = list(_blocks(sliding, n, self.length * images.itemsize, self._has_loops))
         self._image = images.reshape(n, self.channels, *sliding.image)
         self._inside, self._part = sliding.inner()
@@ -263,6 +264,11 @@ def _loop(name: str, dtype: Any) -> Any:
     from . import patch_loops
 
     return patch_loops.loop(name, dtype.name)
+
+
+def _loops(dtype: Any) -> None:
+    for name in ("gather", "scatter"):
+        _loop(name, dtype)
 
 
 def unfold(

@@ -93,3 +93,11 @@ def normal(words: Array) -> Array:
     out = np.empty(len(words), np.float32)
     _normal(words, out)
     return out
+
+
+def compile_all() -> None:
+    """Have all of it compiled, by a call of each."""
+    words = words_from(0, 0, 1).reshape(-1)
+    words_of(0, np.zeros(1, np.uint64), 0)
+    uniform(words)
+    normal(words)

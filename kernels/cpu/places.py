@@ -1,4 +1,4 @@
-"""An index along one axis, and what an axis does not have."""
+"""An index along one axis, what an axis does not have, and elements that are only moved."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fastdist.core.dtypes import WIDE
 from fastdist.core.errors import ShapeError
 
 Array = np.ndarray[Any, Any]
@@ -36,3 +37,10 @@ def grid_of(index: Array, axis: int) -> tuple[Array, ...]:
 def with_axes(*arrays: Array) -> list[Array]:
     """Return arrays, those without axes seen as vectors of one element."""
     return [array if array.ndim else array.reshape(1) for array in arrays]
+
+
+def as_bits(x: Array) -> Array:
+    """Return x with numbers that no loop has seen as integers of as many bits."""
+    if x.dtype in WIDE:
+        return x.view(np.int16)
+    return x.view(np.uint8) if x.dtype == np.bool_ else x

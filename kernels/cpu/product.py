@@ -10,6 +10,7 @@ import numpy as np
 
 from fastdist.core.blas import read_cpu
 
+from .background import is_numpys_turn
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -25,7 +26,7 @@ _NAMES: Final = {"f": "float32", "d": "float64"}
 # Of fewer rows, turning a weight round takes longer than is saved.
 _FEWEST_ROWS: Final = 16
 # From so many on, laying panels together pays, for rows of b that lie a page apart above all.
-_MANY_ROWS: Final = 128
+MANY_ROWS: Final = 128
 
 
 @functools.cache
@@ -43,16 +44,21 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
     """Return the function that writes the product of matrices of these shapes, or of fewer rows,
     into a third; rows of the second and of the third are gapless.
     """
-    if not _is_for_us(n, k, m, dtype):
+    if not _is_for_us(n, k, m, dtype, "multiplier"):
         return np.dot
-    in_panels = _panels().multiplier()
-    return lambda a, b, to: in_panels(a, b, to, False)
+    run = _compiled("multiplier", "float32")
+    return lambda a, b, to: run(id(a), id(b), id(to), False)
 
 
-def _is_for_us(n: int, k: int, m: int, dtype: Any) -> bool:
-    if not suits_panels(n, k, m, dtype):
+def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
+    if not suits_panels(n, k, m, dtype) or is_numpys_turn(_compiled, kernel, "float32"):
         return False
     return n * k * m <= _MOST_BESIDE_THREADS or _launch().get_num_threads() == 1
+
+
+def _compiled(kernel: str, dtype: str) -> Callable[..., object]:
+    found: Callable[..., object] = getattr(_panels(), kernel)(dtype)
+    return found
 
 
 # They need Numba, and come with the first product that is theirs. To import again what is there
@@ -74,20 +80,22 @@ def _launch() -> Any:
 def multiply(a: Array, b: Array, to: Array) -> None:
     """Write a @ b of matrices of one dtype into `to`."""
     (n, k), m = a.shape, b.shape[1]
-    if not (_is_for_us(n, k, m, a.dtype) and _has_gapless_rows(b, to)):
+    kernel = "multiplier" if n < MANY_ROWS else "panel_multiplier"
+    if not (_is_for_us(n, k, m, a.dtype, kernel) and _has_gapless_rows(b, to)):
         _into(to, a, b)
-    elif n < _MANY_ROWS:
-        _panels().multiplier()(a, b, to, False)
+    elif n < MANY_ROWS:
+        _panels().multiplier("float32")(id(a), id(b), id(to), False)
     else:
-        _in_packed_panels(a, b, to, turned=False)
+        _multiply_packed(a, b, to, _panels().PACKED)
 
 
 def multiply_turned(a: Array, b: Array, to: Array) -> None:
     """Write a @ b.T of matrices of one dtype into `to`."""
     (n, k), m = a.shape, len(b)
-    fits = _is_for_us(n, k, m, a.dtype) and n >= _FEWEST_ROWS and k % _LANES == 0
-    if fits and _has_gapless_rows(b, to):
-        _in_packed_panels(a, b, to, turned=True)
+    fits = n >= _FEWEST_ROWS and k % _LANES == 0 and _has_gapless_rows(b, to)
+    if fits and _is_for_us(n, k, m, a.dtype, "panel_multiplier"):
+        panels = _panels()
+        _multiply_packed(a, b, to, panels.PACKED | panels.TURNED)
     else:
         _into(to, a, b.T)
 
@@ -97,6 +105,12 @@ def multiply_turned(a: Array, b: Array, to: Array) -> None:
 # caller's threads have products of their own it cannot be told. So kernels that share work out, and
 # whose results must not depend on threads, multiply in panels alone. What is less than a vector at
 # the end of the rows of a result is made of a copy with zeros behind.
+
+
+def compile_alone(dtype: str) -> None:
+    """Compile what the following run, for float32 or float64."""
+    for kernel in ("multiplier", "panel_multiplier"):
+        _compiled(kernel, dtype)
 
 
 def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None:
@@ -110,64 +124,70 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
             to.fill(0)
         return
     dtype = _NAMES[a.dtype.char]
-    lanes = panels.tiling(dtype).lanes
+    run, lanes = panels.multiplier(dtype), panels.tiling(dtype).lanes
     whole = m - m % lanes
     if whole:
         if b.strides[1] != b.itemsize:
             b = np.ascontiguousarray(b)
-        part, some = b[:, :whole], to[:, :whole]
-        if n < _MANY_ROWS:
-            panels.multiplier(dtype)(a, part, some, adds)
+        # A slice takes Python longer than it takes to multiply 16 x 16 by as many.
+        part, some = (b, to) if whole == m else (b[:, :whole], to[:, :whole])
+        if n < MANY_ROWS:
+            run(id(a), id(part), id(some), adds)
         else:
             room = np.empty(2 * lanes * k, a.dtype)
-            panels.packed_multiplier(dtype)(a, part, room, some, False, adds)
+            way = panels.PACKED | panels.ADDS if adds else panels.PACKED
+            panels.panel_multiplier(dtype)(id(a), id(part), id(some), id(room), way)
     if whole < m:
         end, made = np.zeros((k, lanes), a.dtype), np.zeros((n, lanes), a.dtype)
         end[:, : m - whole] = b[:, whole:]
         if adds:
             made[:, : m - whole] = to[:, whole:]
-        panels.multiplier(dtype)(a, end, made, adds)
+        run(id(a), id(end), id(made), adds)
         to[:, whole:] = made[:, : m - whole]
 
 
 class Laid(NamedTuple):
-    """A matrix of k rows laid together in panels, with zeros behind its last columns."""
+    """A matrix laid together in panels, with zeros behind its last columns; of its shape alone."""
 
-    k: int
-    room: Array
+    panels: Array
 
 
-def lay_turned(b: Array) -> Laid:
-    """Return b.T laid together once, for many products."""
-    panels, (m, k), dtype = _panels(), b.shape, _NAMES[b.dtype.char]
+def lay(b: Array, *, turned: bool = False) -> Laid:
+    """Return b, or b.T if turned, laid together once, for many products."""
+    panels, dtype = _panels(), _NAMES[b.dtype.char]
+    k, m = b.shape[::-1] if turned else b.shape
     lanes = panels.tiling(dtype).lanes
     columns = -(-m // lanes) * lanes
-    laid = Laid(k, np.empty(columns * k, b.dtype))
-    turned = columns == m and k % lanes == 0 and b.strides[1] == b.itemsize
-    if not turned:
+    laid = Laid(np.empty((k, columns), b.dtype))
+    fits = columns == m and b.strides[1] == b.itemsize and not (turned and k % lanes)
+    if not fits:
         whole = np.zeros((k, columns), b.dtype)
-        whole[:, :m] = b.T
-        b = whole
+        whole[:, :m] = b.T if turned else b
+        b, turned = whole, False
     if k:
-        panels.layer(dtype)(b, laid.room, turned)
+        way = panels.LAYING | panels.TURNED if turned else panels.LAYING
+        panels.panel_multiplier(dtype)(id(b), id(b), id(laid.panels), 0, way)
     return laid
 
 
 def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
-    """Write a @ the first columns of what was laid together into `to`, as multiply_alone does."""
-    panels = _panels()
+    """Write a @ the first rows and columns of what was laid together into `to`, as multiply_alone
+    does.
+    """
+    panels, b = _panels(), laid.panels
     n, m = to.shape
-    if not laid.k:
+    if not len(b):
         to.fill(0)
         return
     dtype = _NAMES[a.dtype.char]
-    multiply, lanes = panels.laid_multiplier(dtype), panels.tiling(dtype).lanes
+    run, lanes = panels.panel_multiplier(dtype), panels.tiling(dtype).lanes
     whole = m - m % lanes
     if whole:
-        multiply(a, laid.room, 0, to[:, :whole])
+        some = to if whole == m else to[:, :whole]
+        run(id(a), id(b), id(some), 0, panels.LAID)
     if whole < m:
         made = np.empty((n, lanes), a.dtype)
-        multiply(a, laid.room, whole, made)
+        run(id(a), id(b), id(made), whole, panels.LAID)
         to[:, whole:] = made[:, : m - whole]
 
 
@@ -188,9 +208,9 @@ def _has_gapless_rows(b: Array, out: Array) -> bool:
     return b.strides[1] == out.strides[1] == b.itemsize
 
 
-def _in_packed_panels(a: Array, b: Array, out: Array, *, turned: bool) -> None:
+def _multiply_packed(a: Array, b: Array, out: Array, way: int) -> None:
     room = np.empty(2 * _LANES * a.shape[1], np.float32)
-    _panels().packed_multiplier()(a, b, room, out, turned, False)
+    _panels().panel_multiplier("float32")(id(a), id(b), id(out), id(room), way)
 
 
 @silent

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from .background import is_numpys_turn
+from .numpy_cells import BACKWARD, FORWARD
 from .product import multiplier
 from .silence import silent
 
@@ -23,6 +25,19 @@ def steps_of(batch_sizes: tuple[int, ...], reverse: bool) -> Iterator[tuple[slic
     steps = list(zip(stops, batch_sizes, strict=True))
     for stop, count in reversed(steps) if reverse else steps:
         yield slice(stop - count, stop), count
+
+
+def _compiled(name: str, cell: str, dtype: str) -> Callable[..., object]:
+    # Numba comes with these, on first use.
+    from . import recurrent_cells
+
+    found: Callable[..., object] = getattr(recurrent_cells, name)(cell, dtype)
+    return found
+
+
+def _step(name: str, cell: str, dtype: str) -> Callable[..., object] | None:
+    """Return the compiled step forward_of or backward_of a cell; None where NumPy is to do it."""
+    return None if is_numpys_turn(_compiled, name, cell, dtype) else _compiled(name, cell, dtype)
 
 
 # From here on a copy of the weight, turned as products take it, pays: a product of 32 rows by 128
@@ -53,8 +68,6 @@ def sequence(
     (rows, ...), are for the gradient. A step takes the first rows of the batch. All inputs have
     the dtype of saved, which the results are rounded from.
     """
-    from .recurrent_cells import forward_of
-
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
     gates, transposed = np.ascontiguousarray(gates), weight.T
@@ -62,7 +75,7 @@ def sequence(
     if len(batch_sizes) > _MANY_STEPS:
         transposed = np.ascontiguousarray(transposed)
         multiply = multiplier(len(hx), hx.shape[1], len(weight), saved.dtype)
-    forward = forward_of(cell, saved.dtype.name)
+    forward = _step("forward_of", cell, saved.dtype.name)
     product = np.empty((len(hx), len(weight)), saved.dtype)
     for rows, count in steps_of(batch_sizes, reverse):
         mine, over = h[:count], product[:count]
@@ -70,7 +83,12 @@ def sequence(
         multiply(mine, transposed, over)
         if bias is not None:
             np.add(over, bias, out=over)
-        forward(gates[rows], over, saved[rows], mine, c[:count])
+        # Held by name, for a compiled step takes the arrays' ids.
+        given, kept, state = gates[rows], saved[rows], c[:count]
+        if forward is None:
+            FORWARD[cell](given, over, kept, mine, state)
+        else:
+            forward(id(given), id(over), id(kept), id(mine), id(state))
         out[rows] = mine
     last_h[:] = h
     if cx is not None:
@@ -100,8 +118,6 @@ def sequence_gradient(
     g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has no rows
     but for lstm; over has saved's dtype.
     """
-    from .recurrent_cells import backward_of
-
     rows, batch = len(saved), len(d_hx)
     weight = np.ascontiguousarray(weight)
     g = np.zeros((rows, hx.shape[1]), saved.dtype) if g is None else np.ascontiguousarray(g)
@@ -111,11 +127,15 @@ def sequence_gradient(
     dc = dh
     if len(d_cx):
         dc = np.zeros(hx.shape, saved.dtype) if last_c is None else np.array(last_c, order="C")
-    backward, direct = backward_of(cell, saved.dtype.name), np.empty_like(dh)
+    backward, direct = _step("backward_of", cell, saved.dtype.name), np.empty_like(dh)
     multiply = multiplier(batch, len(weight), weight.shape[1], saved.dtype)
     for here, count in steps_of(batch_sizes, not reverse):
         mine, d = dh[:count], to_product[here]
-        backward(g[here], saved[here], before[here], mine, dc[:count], wide[here], d)
+        given, kept, old, state, to = g[here], saved[here], before[here], dc[:count], wide[here]
+        if backward is None:
+            BACKWARD[cell](given, kept, old, mine, state, to, d)
+        else:
+            backward(id(given), id(kept), id(old), id(mine), id(state), id(to), id(d))
         if cell == "gru":
             multiply(d, weight, direct[:count])
             np.add(mine, direct[:count], out=mine)

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
-from numba.core import cgutils
 
 from fastdist.core.blas import read_cpu
 
 from .along_row_code import BLOCK, RowCode, loops_of, take
+from .code_loops import as_written
 from .column_code import ColumnCode
 from .compiler import Loop
 from .iteration import HEADER, ITEMS
@@ -31,7 +31,6 @@ from .row_steps import KERNELS, Columns, Row, Short
 from .short_row_code import ShortRowCode
 from .waiting import compiling
 
-_cgutils: Any = cgutils  # untyped
 # So many bytes ahead memory is asked for by a row's first loop, where its share of rows is so large
 # that it comes from memory, on machines that gain by it, told by the family of AMD's. Rows of 1000
 # float32, 1e7 in all, are added up at 63 GB/s on one core of a Zen 5, at 48 without. A Zen 4 adds
@@ -153,11 +152,11 @@ def _build_blocks(
     block = builder.select(builder.icmp_signed("<", fit, most), fit, most)
     zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
     block = builder.select(builder.icmp_signed(">", block, one), block, one)
-    with _cgutils.for_range_slice(builder, first, last, block, I64) as (begin, _):
+    with as_written(builder, first, last, block) as begin:
         end = builder.add(begin, block)
         end = builder.select(builder.icmp_signed("<", end, last), end, last)
         for group in loops_of(row.steps):
-            with _cgutils.for_range_slice(builder, begin, end, one, I64) as (i, _):
+            with as_written(builder, begin, end, one) as i:
                 if band is not None:
                     code.joins = builder.icmp_signed("!=", builder.urem(i, band), zero)
                 take([code], group, [places(i)], builder.sub(i, begin))
@@ -183,7 +182,7 @@ def _build_streams(
         begin = builder.mul(each, ir.Constant(I64, i))
         begin = builder.select(builder.icmp_signed("<", begin, most), begin, most)
         begins.append(builder.add(first, begin))
-    with _cgutils.for_range_slice(builder, zero, each, one, I64) as (i, _):
+    with as_written(builder, zero, each, one) as i:
         of_rows = [places(builder.add(begin, i)) for begin in begins]
         for group in loops_of(row.steps):
             take(codes, group, of_rows, zero)

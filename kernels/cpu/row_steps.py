@@ -117,6 +117,8 @@ class Columns(NamedTuple):
 
     operands: tuple[tuple[str, Kind], ...]
     texts: tuple[tuple[str, str], ...]
+    # Whether a turn takes two vectors of half a line, or one of a line.
+    in_halves: bool = False
 
 
 class Short(NamedTuple):
@@ -126,6 +128,8 @@ class Short(NamedTuple):
 
     operands: tuple[tuple[str, Kind], ...]
     how: Literal["sum", "top", "bottom"]
+    # How many vectors a turn takes of a row, of half a line each for float32.
+    vectors: int = 2
 
 
 def row(operands: str, *steps: Step) -> Row:
@@ -170,6 +174,11 @@ _LOG_TOTAL = (
     Let("shift", "where(isinf(top), T(0), top)"),
     Reduce("total", "sum", "exp(x - shift)"),
 )
+_LOSS = (
+    Let("log_total", "log(total)"),
+    Pick("chosen", "x", "target"),
+    Give("loss", "log_total - (chosen - top)"),
+)
 _IS_BEST = "logical_or(x == best, logical_and(isnan(x), isnan(best)))"
 _SHARES = (Map("out", "exp(x - top)"), Reduce("total", "sum", "out"))
 
@@ -200,7 +209,11 @@ KERNELS: dict[str, Row | Columns | Short] = {
     "sum_of_short_rows": Short(_ONE_NUMBER, "sum"),
     "top_of_short_rows": Short(_ONE_NUMBER, "top"),
     "bottom_of_short_rows": Short(_ONE_NUMBER, "bottom"),
+    "sum_of_shortest_rows": Short(_ONE_NUMBER, "sum", 1),
+    "top_of_shortest_rows": Short(_ONE_NUMBER, "top", 1),
+    "bottom_of_shortest_rows": Short(_ONE_NUMBER, "bottom", 1),
     "sum_of_columns": columns("x", total="x"),
+    "sum_of_near_columns": columns("x", total="x")._replace(in_halves=True),
     "scaled_columns": columns("g x scale:numbers", total="g * x * scale"),
     "normal_columns": columns(
         "g x mean:numbers scale:numbers", by_weight="g * ((x - mean) * scale)", by_bias="g"
@@ -312,19 +325,22 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Give("log_sum", "top + log(total)"),
     ),
     "slopes": row(
-        "scores towards log_sum:numbers even:numbers",
+        "scores towards log_sum:numbers",
         Map("scores", "exp(scores - log_sum)"),
+        Reduce("even", "sum", "scores * towards"),
         Map("towards", "scores * (towards - even)"),
     ),
+    "scaled": row("x share:numbers", Map("x", "x * share")),
     "cross_entropy": row(
         "x target:places loss:numbers weights totals:numbers",
         _TOP,
         Map("weights", "exp(x - top)"),
         Reduce("total", "sum", "weights"),
-        Let("log_total", "log(total)"),
-        Pick("chosen", "x", "target"),
-        Give("loss", "log_total - (chosen - top)"),
+        *_LOSS,
         Give("totals", "total"),
+    ),
+    "cross_entropy_losses": row(
+        "x target:places loss:numbers", _TOP, Reduce("total", "sum", "exp(x - top)"), *_LOSS
     ),
     "cross_entropy_gradient": row(
         "g:numbers target:places weights totals:numbers out",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .background import is_numpys_turn
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -104,12 +105,27 @@ def cummin(x: Array, out: Array, indices: Array, axis: int) -> None:
 _MANY: Final = 1 << 14
 
 
+# Who calls a loop once has it compiled for such arrays.
+def _compile_extremes(dtype: Any) -> None:
+    from . import scan_loops
+
+    one = np.zeros((1, 1), dtype)
+    scan_loops.extremes(one, one.copy(), np.zeros((1, 1), np.int64), 0, largest=True)
+
+
+def _compile_recurrence(factor: Any, x: Any) -> None:
+    from . import scan_loops
+
+    one = np.zeros((1, 1), x)
+    scan_loops.recurrence(np.zeros((1, 1), factor), one, one.copy(), 0, False)
+
+
 @silent
 def _extremes(x: Array, out: Array, indices: Array, axis: int, *, largest: bool) -> None:
     if x.ndim == 0:
         np.copyto(out, x)
         indices.fill(0)
-    elif x.size >= _MANY:
+    elif x.size >= _MANY and not is_numpys_turn(_compile_extremes, x.dtype):
         from . import scan_loops
 
         scan_loops.extremes(x, out, indices, axis, largest=largest)
@@ -165,7 +181,8 @@ def recurrence(factor: Array, x: Array, out: Array, axis: int, backwards: bool) 
         np.copyto(out, x)
         return
     is_complex = x.dtype.kind == "c"
-    if x.size >= _MANY and not is_complex:
+    is_many = x.size >= _MANY and not is_complex
+    if is_many and not is_numpys_turn(_compile_recurrence, factor.dtype, x.dtype):
         from . import scan_loops
 
         scan_loops.recurrence(factor, x, out, axis, backwards)

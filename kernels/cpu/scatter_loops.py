@@ -12,10 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.core.dtypes import WIDE
-
 from .compiler import compiled
-from .places import require_inside
+from .places import as_bits, require_inside
 
 Array = np.ndarray[Any, Any]
 
@@ -153,13 +151,6 @@ def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
         require_inside(index, into.shape[axis], axis)
     if written is not whole:
         np.copyto(whole, written)
-
-
-def as_bits(x: Array) -> Array:
-    """Return x with numbers that no loop has seen as integers of as many bits."""
-    if x.dtype in WIDE:
-        return x.view(np.int16)
-    return x.view(np.uint8) if x.dtype == np.bool_ else x
 
 
 def _lines(x: Array, shape: tuple[int, ...], axis: int) -> Array:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .background import is_numpys_turn
 from .places import MANY, grid_of, require_inside, with_axes
 from .silence import silent
 
@@ -28,6 +29,28 @@ def _start(way: str, dtype: np.dtype[Any]) -> Any:
     return dtype.type(bounds.min if way == "amax" else bounds.max)
 
 
+def _meet(
+    index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool,
+    count: Array | None,
+) -> None:  # fmt: skip
+    """Do what reduce does there by loops."""
+    from .scatter_loops import scatter
+
+    if not include_self:
+        scatter(index, np.asarray(_start(way, out.dtype)), out, axis, "set")
+    scatter(index, src, out, axis, way)
+    if count is not None:
+        scatter(index, np.ones((), np.int64), count, axis, "sum")
+
+
+def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bool) -> None:
+    places = np.zeros((2, 1 if is_spread else 2), index)
+    one, count = np.zeros((2, 2), dtype), np.zeros((2, 2), np.int64)
+    # An index that says one place for a whole slice is of another layout.
+    given = np.broadcast_to(places, (2, 2)) if is_spread else places
+    _meet(given, one, one.copy(), 0, way, include_self, count if way == "mean" else None)
+
+
 @silent
 def reduce(
     x: Array, index: Array, src: Array, out: Array, axis: int, way: str, include_self: bool
@@ -42,25 +65,18 @@ def reduce(
         way = "amax"
     np.copyto(out, x)
     src = src[tuple(slice(n) for n in index.shape)].astype(out.dtype, copy=False)
-    start = np.asarray(_start(way, out.dtype))
-    one = np.ones((), np.int64)
     count = np.full(out.shape, int(include_self)) if way == "mean" else None
-    if index.size >= MANY:
-        from .scatter_loops import scatter
-
-        if not include_self:
-            scatter(index, start, out, axis, "set")
-        scatter(index, src, out, axis, way)
-        if count is not None:
-            scatter(index, one, count, axis, "sum")
+    kind = index.dtype, not index.flags.c_contiguous, out.dtype, way, include_self
+    if index.size >= MANY and not is_numpys_turn(_compile, *kind):
+        _meet(index, src, out, axis, way, include_self, count)
     else:
         require_inside(index, out.shape[axis], axis)
         places = grid_of(index, axis)
         if not include_self:
-            out[places] = start
+            out[places] = _start(way, out.dtype)
         _UFUNCS[way].at(out, places, src)
         if count is not None:
-            np.add.at(count, places, one)
+            np.add.at(count, places, 1)
     if count is not None:
         np.maximum(count, 1, out=count)
         if out.dtype.kind == "f":

@@ -13,11 +13,18 @@ from typing import Any, Final
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import cgutils
 
+from .code_loops import as_written
 from .row_numbers import BYTES, I32, I64, WIDE, Numbers
 from .row_steps import Short
 
 _cgutils: Any = cgutils  # untyped
 _ROWS: Final = 8
+# Four of them come from the first half of all rows and four from the second, in turns: memory is
+# read in two streams, each from its beginning to its end (see Note [Streams] in row_code.py), while
+# two rows add up at a time. Of 1e6 float32 in rows of 100 the sums take 43 us in place of 47.5, of
+# 1e5 3.8 in place of 4.5. Two rows that lie together take 46, and 50 in place of 45 where rows are
+# of 128; in four streams, or in vectors of a line, they take 47 (AMD EPYC, Zen 4).
+_EACH: Final = _ROWS // 2
 Join = Callable[[Any, Any], Any]
 
 
@@ -38,8 +45,8 @@ class ShortRowCode:
         # Of an extreme, and of the bits in which a NaN shows.
         starts = [self.few.constant(0.0 if self.is_sum else -math.inf), self.few.whole(0)]
         self.starts = starts[: 1 if self.is_sum else 2]
-        # Of each row, of each vector of a line.
-        self.vectors = BYTES // (_ROWS * self.size)
+        # Of each row, of each vector of a turn, which is a line at most.
+        self.vectors = min(kernel.vectors, BYTES // (_ROWS * self.size))
         self.cells = [
             [
                 [_cgutils.alloca_once(builder, start.type) for start in self.starts]
@@ -51,9 +58,8 @@ class ShortRowCode:
     def build(self, first: Any, count: Any) -> None:
         """Build the loop over so many rows."""
         build, lanes = self.builder, self.vectors * _ROWS
-        last, step, zero = build.add(first, count), ir.Constant(I64, _ROWS), ir.Constant(I64, 0)
+        zero, one, two = (ir.Constant(I64, i) for i in range(3))
         # What is left of a row is one element at least.
-        one = ir.Constant(I64, 1)
         whole = build.and_(build.sub(self.n, one), ir.Constant(I64, -lanes))
         left = build.sub(self.n, whole)
         masks = [
@@ -61,25 +67,49 @@ class ShortRowCode:
             for vector in range(self.vectors)
         ]
         length = build.mul(self.n, ir.Constant(I64, self.size))
-        turn = ir.Constant(I64, lanes)
-        with _cgutils.for_range_slice(build, first, last, step, I64) as (begin, _):
-            # Of the last rows there may be fewer: the last one is read again.
-            end = build.sub(last, one)
-            for place, cells in enumerate(self.cells):
+        # Of an odd number the row in the middle is made twice.
+        half = build.sdiv(build.add(count, one), two)
+        halves = [first, build.sub(build.add(first, count), half)]
+        last = build.sub(half, one)
+        with as_written(build, zero, half, ir.Constant(I64, _EACH)) as begin:
+            for place in range(_EACH):
+                # Of the last rows there may be fewer: the last one is read again.
                 i = build.add(begin, ir.Constant(I64, place))
-                i = build.select(build.icmp_signed("<", i, end), i, end)
-                row = build.add(self.x, build.mul(i, length))
-                for some in cells:
-                    for cell, start in zip(some, self.starts, strict=True):
-                        build.store(start, cell)
-                with _cgutils.for_range_slice(build, zero, whole, turn, I64) as (at, _):
-                    for vector, some in enumerate(cells):
-                        self._take(row, at, vector, some, None)
-                for vector, some in enumerate(cells):
-                    self._take(row, whole, vector, some, masks[vector])
-            there = self.few.first(build.sub(last, begin))
-            address = build.add(self.out, build.mul(begin, ir.Constant(I64, self.size)))
-            self.few.store(self._found(), address, there)
+                i = build.select(build.icmp_signed("<", i, last), i, last)
+                rows = [build.add(self.x, build.mul(build.add(at, i), length)) for at in halves]
+                self._read(rows, self.cells[place::_EACH], whole, masks)
+            self._write(self._found(), [build.add(at, begin) for at in halves], half, begin)
+
+    def _read(
+        self, rows: list[Any], cells: Sequence[Any], whole: Any, masks: Sequence[Any]
+    ) -> None:
+        """Build the loop over rows that begin at these addresses, each with cells of its own."""
+        build, zero = self.builder, ir.Constant(I64, 0)
+        for of_row in cells:
+            for some in of_row:
+                for cell, start in zip(some, self.starts, strict=True):
+                    build.store(start, cell)
+        turn = ir.Constant(I64, self.vectors * _ROWS)
+        with as_written(build, zero, whole, turn) as at:
+            for row, of_row in zip(rows, cells, strict=True):
+                for vector, some in enumerate(of_row):
+                    self._take(row, at, vector, some, None)
+        for row, of_row in zip(rows, cells, strict=True):
+            for vector, some in enumerate(of_row):
+                self._take(row, whole, vector, some, masks[vector])
+
+    def _write(self, found: Any, rows: list[Any], half: Any, begin: Any) -> None:
+        """Build the way of the numbers to their rows, of which those of a half begin at each."""
+        build = self.builder
+        left, most = build.sub(half, begin), ir.Constant(I64, _EACH)
+        left = build.select(build.icmp_signed("<", left, most), left, most)
+        for place, row in zip(range(0, _ROWS, _EACH), rows, strict=True):
+            before = ir.Constant(I64, place)
+            mask = self.few.first(build.add(left, before))
+            if place:
+                mask = build.and_(mask, build.not_(self.few.first(before)))
+            at = build.mul(build.sub(row, before), ir.Constant(I64, self.size))
+            self.few.store(found, build.add(self.out, at), mask)
 
     def _take(self, row: Any, at: Any, vector: int, cells: Sequence[Any], mask: Any) -> None:
         """Build what a vector of a row adds to its cells."""

@@ -26,9 +26,13 @@ Shape = tuple[int, ...]
 Run = Callable[..., Any]
 
 # Up to so many elements these kernels are used, and up to so many terms a sum may be a product with
-# ones: it adds one after the other, beyond this np.add.reduce's pairwise order is more exact.
+# ones; beyond this np.add.reduce's pairwise order is more exact.
 LIMIT: Final = 4096
 TERMS: Final = 1024
+# A product of a matrix with ones adds in turn, or in a few sums: of a thousand numbers that are
+# alike the sum is 2e-6 of itself off in a row, 1e-5 in one of few columns. Of so many 3e-7, 6e-7.
+_ROW: Final = 128
+_COLUMN: Final = 64
 _FLOATING: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -95,12 +99,100 @@ def gradients(*names: str) -> Callable[[Any], Any]:
     return register
 
 
+@silent
+def in_float64(name: str, facts: Facts) -> Run | None:
+    """Return the function that makes what the kernel of a name does by its float64 form, for
+    float32 whose squares float32 has not: they end at 1e19. None of float64, which has no such.
+
+    Note    whether a kernel asks is told by looks that it needs anyhow; a look at the largest
+            squares would be 3 to 5 % of the time. So huge rows beside ordinary ones are not seen
+            if their rounding errors cancel.
+    """
+    wide, narrow = _FLOATING[1], facts.dtype
+    if narrow == wide:
+        return None
+    dtypes = tuple([wide if dtype == narrow else dtype for dtype in facts.dtypes])
+    of_wide = facts._replace(dtypes=dtypes, dtype=wide)
+
+    def run(*arrays: Any) -> Any:
+        make: Any = KERNELS[name](of_wide)
+        found = make(*[None if array is None else array.astype(wide) for array in arrays])
+        if found.__class__ is tuple:
+            return tuple([one.astype(narrow) for one in found])
+        return found.astype(narrow)
+
+    return run
+
+
 @lru_cache(maxsize=256)
 def ones(count: int, dtype: Any) -> Array:
     """Return that many ones, which nobody may change."""
     made = np.ones(count, dtype)
     made.flags.writeable = False
     return made
+
+
+@silent
+def adder_of_rows(n: int, dtype: Any) -> Run:
+    """Return the function that adds up rows of n numbers, of a matrix in C order.
+
+    Note    np.vecdot adds in many sums at once, and takes 200 to 500 ns more for such few rows
+    """
+    one, inner = ones(n, dtype), np.vecdot
+    return (lambda x: x.dot(one)) if n <= _ROW else lambda x: inner(x, one)
+
+
+@lru_cache(maxsize=256)
+@silent
+def adder_of_columns(n: int, columns: int, dtype: Any) -> Run:
+    """Return the function that adds up so many columns of n numbers, of a matrix in C order: in
+    parts that lie far from each other, and then these, if there are too many to be added in turn.
+    """
+    if n <= _COLUMN:
+        return ones(n, dtype).dot
+    parts = [part for part in range(2, _COLUMN + 1) if n % part == 0 and n // part <= _COLUMN]
+    part = parts[-1] if parts else math.isqrt(n)
+    count, left = divmod(n, part)
+    first, then, rest = ones(part, dtype), ones(count, dtype), (count, columns)
+    seen = (part, count * columns)
+    if not left:
+        return lambda x: then.dot(first.dot(x.reshape(seen)).reshape(rest))
+    head, last = n - left, ones(left, dtype)
+    return lambda x: then.dot(first.dot(x[:head].reshape(seen)).reshape(rest)) + last.dot(x[head:])
+
+
+@lru_cache(maxsize=256)
+def adder_along(before: int, n: int, after: int, dtype: Any) -> Run:
+    """Return the function that adds up the n in the middle of an array (before, n, after), which it
+    is given in C order under any shape: by products of 64 with ones, which are added up so again.
+
+    Note    2 to 12 times as fast as NumPy, which adds `after` at a time: 18 x 466 x 33 float32 take
+            35 us in place of 158, 2 x 510 x 3 take 9 in place of 17 (AMD EPYC, Zen 4). Of fewer
+            than 128 in `after` no product is large enough for BLAS to share it among threads
+    """
+    up = adder_along(before, n // _COLUMN, after, dtype) if n > _COLUMN else None
+    return _adder_in_parts(before, n, after, dtype, up)
+
+
+@silent
+def _adder_in_parts(before: int, n: int, after: int, dtype: Any, up: Run | None) -> Run:
+    matmul, ndarray, whole = np.matmul, np.ndarray, (before, n, after)
+    one = ones(min(n, _COLUMN), dtype)
+    if up is None:
+        return lambda x: matmul(one, x.reshape(whole))
+    (count, left), row = divmod(n, _COLUMN), after * np.dtype(dtype).itemsize
+    shape = (before, count, _COLUMN, after)
+    steps = (n * row, _COLUMN * row, row, row // after)
+    if not left:
+        return lambda x: up(matmul(one, ndarray(shape, dtype, x, 0, steps)))
+    last, start = ones(left, dtype), n - left
+
+    def add(x: Any) -> Any:
+        total = up(matmul(one, ndarray(shape, dtype, x, 0, steps)))
+        total += matmul(last, x.reshape(whole)[:, start:])
+        return total
+
+    return add
 
 
 @lru_cache(maxsize=256)

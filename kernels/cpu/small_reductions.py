@@ -10,7 +10,20 @@ import numpy as np
 from . import long_columns, long_rows
 from .centring import centred, squares_of
 from .silence import silent
-from .small import TERMS, Facts, Run, gradients, number, ones, row_starts, small
+from .small import (
+    TERMS,
+    Facts,
+    Run,
+    adder_along,
+    adder_of_columns,
+    adder_of_rows,
+    gradients,
+    in_float64,
+    number,
+    ones,
+    row_starts,
+    small,
+)
 
 # A mean whose square is so many variances at most is rounded by so little that of a variance, which
 # notices the square, 1e-7 at most is wrong.
@@ -41,6 +54,16 @@ def _summed(facts: Facts) -> Run | None:
     final, dtype, ndim = _final(facts), facts.dtype, len(shape)
     empty = np.empty
     reduce: Run = np.add.reduce
+    if 0 < len(axes) < ndim and axes == tuple(range(len(axes))):
+        columns = math.prod(facts.shape)
+        down = adder_of_columns(n, columns, dtype)
+        return _seen(
+            down if ndim == 2 else lambda x: down(x.reshape(n, columns)), (columns,), final
+        )
+    if axes and axes == tuple(range(axes[0], axes[-1] + 1)) and axes[-1] < ndim - 1:
+        before, after = (math.prod(part) for part in (shape[: axes[0]], shape[axes[-1] + 1 :]))
+        along = adder_along(before, n, after, dtype)
+        return _seen(along, (before, after), final)
     if n > TERMS:
 
         def many(x: Any) -> Any:
@@ -60,14 +83,8 @@ def _summed(facts: Facts) -> Run | None:
         return _seen(all_of_it, (), final)
     if axes == tuple(range(ndim - len(axes), ndim)):
         rows = math.prod(facts.shape)
-        if ndim == 2:
-            return _seen(lambda x: x.dot(one), (rows,), final)
-        return _seen(lambda x: x.reshape(rows, n).dot(one), (rows,), final)
-    if axes == tuple(range(len(axes))):
-        columns = math.prod(facts.shape)
-        if ndim == 2:
-            return _seen(one.dot, (columns,), final)
-        return _seen(lambda x: one.dot(x.reshape(n, columns)), (columns,), final)
+        add = adder_of_rows(n, dtype)
+        return _seen(add if ndim == 2 else lambda x: add(x.reshape(rows, n)), (rows,), final)
     return None
 
 
@@ -238,12 +255,15 @@ def _var(facts: Facts) -> Run | None:
     column, final = (shape[0], 1), _final(facts)
     squares, far = squares_of(n, facts.dtype), _FAR / n
     divide, subtract = np.divide, np.subtract
+    of_huge, inf = in_float64("reduce.var", facts), math.inf
 
     def var(x: Any) -> Any:
         centre = x.dot(share)
         away = subtract(x, centre.reshape(column))
         total = squares(away)
-        if not centre.dot(centre) <= far * total.item(total.argmin()):
+        if not centre.dot(centre) <= far * total.item(total.argmin()) < inf:
+            if of_huge is not None and not total.item(total.argmax()) < inf:
+                return of_huge(x)
             total = squares(centred(x, centre, one, count)[1])
         return divide(total, left, total)
 
@@ -260,12 +280,34 @@ def _std(facts: Facts) -> Run | None:
     return long_rows.std(facts)
 
 
+@silent
+def _norm_across(facts: Facts) -> Run | None:
+    """Return the norm of order 1 or 2 over axes before the last one, of sizes or squares that are
+    made first.
+    """
+    (shape, _, axes), order = _axes(facts), facts.numbers[1]
+    if order not in (1.0, 2.0) or len(shape) - 1 in axes:
+        return None
+    total, square, sqrt = _summed(facts) or long_columns.sum(facts), np.square, np.sqrt
+    if total is None:
+        return None
+    if order == 1.0:
+        absolute = np.abs
+        return lambda x: total(absolute(x))
+
+    def norm(x: Any) -> Any:
+        out = total(square(x))
+        return sqrt(out, out)
+
+    return norm
+
+
 @small("reduce.norm")
 def _norm(facts: Facts) -> Run | None:
     shape, n, axes = _axes(facts)
-    if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
-        return long_rows.norm(facts)
     dtype, empty, sqrt = facts.dtype, np.empty, np.sqrt
+    if facts.numbers[1] != 2.0 or not facts.small or n > TERMS or len(axes) != len(shape):
+        return long_rows.norm(facts) or _norm_across(facts)
 
     def norm(x: Any) -> Any:
         out, flat = empty((), dtype), x.ravel()

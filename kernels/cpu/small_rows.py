@@ -18,7 +18,19 @@ from . import long_rows
 from .centring import centred, squared_rest
 from .product import product, suits_panels
 from .silence import silent
-from .small import TERMS, Facts, Run, gradients, number, ones, row_starts, small
+from .small import (
+    TERMS,
+    Facts,
+    Run,
+    adder_of_columns,
+    adder_of_rows,
+    gradients,
+    in_float64,
+    number,
+    ones,
+    row_starts,
+    small,
+)
 from .sums import add_up
 
 # Rows up to so long are added up by a square of ones, whose cost grows with the length.
@@ -48,8 +60,8 @@ def _spread_sums(rows: int, length: int, dtype: Any) -> Callable[[Any], Any]:
     if length <= _SQUARE:
         square = _square(length, dtype)
         return lambda x: x.dot(square)
-    column, wide = ones(length, dtype), ones(length, dtype).reshape(1, length)
-    return lambda x: x.dot(column).reshape(rows, 1).dot(wide)
+    add, wide = adder_of_rows(length, dtype), ones(length, dtype).reshape(1, length)
+    return lambda x: add(x).reshape(rows, 1).dot(wide)
 
 
 @silent
@@ -151,11 +163,11 @@ def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
 
 @silent
-def _layer_norm_of_short_rows(facts: Facts, rows: int, length: int) -> Run:
+def _layer_norm_of_short_rows(facts: Facts, rows: int, length: int, of_huge: Run | None) -> Run:
     """Return layer norm by sums that are in each place; they may be rounded otherwise in each."""
     n, eps = number(length, facts.dtype), number(facts.numbers[0], facts.dtype)
     total = _spread_sums(rows, length, facts.dtype)
-    column, of_rows = ones(length, facts.dtype), (rows, 1)
+    column, of_rows, inf = ones(length, facts.dtype), (rows, 1), math.inf
     divide, subtract, square, add, sqrt, multiply = (
         np.divide, np.subtract, np.square, np.add, np.sqrt, np.multiply,
     )  # fmt: skip
@@ -167,7 +179,9 @@ def _layer_norm_of_short_rows(facts: Facts, rows: int, length: int) -> Run:
         deviation = total(square(away))
         add(divide(deviation, n, deviation), eps, deviation)
         far = max(mean.item(mean.argmax()), -mean.item(mean.argmin()))
-        if not far * far <= _NEAR * deviation.item(deviation.argmin()):
+        if not far * far <= _NEAR * deviation.item(deviation.argmin()) < inf:
+            if of_huge is not None and not deviation.item(deviation.argmax()) < inf:
+                return of_huge(x, weight, bias)
             mean, away = centred(x, divide(x.dot(column), n), column, n)
             mean = mean.reshape(of_rows)
             deviation = total(square(away))
@@ -188,13 +202,14 @@ def _layer_norm(facts: Facts) -> Run | None:
     if not facts.small or shape is None or shape[1] > TERMS or not facts.one_dtype:
         return long_rows.layer_norm(facts)
     rows, length = shape
+    of_huge = in_float64("normalization.layer_norm", facts)
     if length <= _SQUARE:
-        return _layer_norm_of_short_rows(facts, rows, length)
+        return _layer_norm_of_short_rows(facts, rows, length, of_huge)
     n, eps = number(length, facts.dtype), number(facts.numbers[0], facts.dtype)
     column, wide = ones(length, facts.dtype), ones(length, facts.dtype).reshape(1, length)
     of_rows, least = (rows, 1), squared_rest(length, 4 * float(np.finfo(facts.dtype).eps))
-    divide, subtract, add, sqrt, multiply, inner = (
-        np.divide, np.subtract, np.add, np.sqrt, np.multiply, np.vecdot,
+    divide, subtract, add, sqrt, multiply, inner, inf = (
+        np.divide, np.subtract, np.add, np.sqrt, np.multiply, np.vecdot, math.inf,
     )  # fmt: skip
 
     def layer_norm(x: Any, weight: Any, bias: Any) -> Any:
@@ -203,7 +218,9 @@ def _layer_norm(facts: Facts) -> Run | None:
         away = subtract(x, mean.reshape(of_rows).dot(wide))
         deviation = inner(away, away)
         rest = away.dot(column)
-        if not rest.dot(rest) <= least * deviation.item(deviation.argmin()):
+        if not rest.dot(rest) <= least * deviation.item(deviation.argmin()) < inf:
+            if of_huge is not None and not deviation.item(deviation.argmax()) < inf:
+                return of_huge(x, weight, bias)
             mean, away = centred(x, mean, column, n)
             deviation = inner(away, away)
         add(divide(deviation, n, deviation), eps, deviation)
@@ -239,9 +256,9 @@ def _cross_entropy(facts: Facts) -> Run | None:
     if not facts.small or shape is None or shape[1] > TERMS or shape[0] > TERMS:
         return long_rows.cross_entropy(facts)
     (rows, classes), dtype, (reduction,) = shape, facts.dtype, facts.numbers
-    column, starts, one = ones(classes, dtype), row_starts(rows, classes), ones(rows, dtype)
+    starts, one = row_starts(rows, classes), ones(rows, dtype)
     shift, count = _shifted(rows, classes, dtype), number(rows, dtype)
-    exact = _EXACT if classes > 1 else -1.0
+    exact, add_up_rows = _EXACT if classes > 1 else -1.0, adder_of_rows(classes, dtype)
     exp, log, add, subtract, divide, empty = (
         np.exp, np.log, np.add, np.subtract, np.divide, np.empty,
     )  # fmt: skip
@@ -250,7 +267,7 @@ def _cross_entropy(facts: Facts) -> Run | None:
         if not (x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact):
             x = shift(x)
         weights = exp(x)
-        totals = weights.dot(column)
+        totals = add_up_rows(weights)
         losses = log(totals)
         subtract(losses, x.ravel()[add(target, starts)], losses)
         if reduction == 0:
@@ -260,6 +277,14 @@ def _cross_entropy(facts: Facts) -> Run | None:
         return divide(out, count, out) if reduction == 1 else out, weights, totals
 
     return cross_entropy
+
+
+@small("cross_entropy.losses")
+def _cross_entropy_losses(facts: Facts) -> Run | None:
+    if not facts.small:
+        return long_rows.cross_entropy(facts, is_alone=True)
+    run = _cross_entropy(facts)
+    return None if run is None else lambda x, target: run(x, target)[0]
 
 
 @gradients("cross_entropy.rows")
@@ -289,13 +314,12 @@ def _linear_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return None
     rows, inputs = facts.shapes[0]  # type: ignore[misc]
     outputs = facts.shapes[1][0]  # type: ignore[index]
-    one = ones(min(rows, TERMS), facts.dtype)
     has_axes = facts.shapes[2] != ()
+    few = rows <= TERMS
+    down: Run = adder_of_columns(rows, outputs, facts.dtype) if few else lambda g: add_up(g, 0)
 
     def by_bias(g: Any) -> Any:
-        if not has_axes:
-            return np.asarray(add_up(g))
-        return one.dot(g) if rows <= TERMS else add_up(g, 0)
+        return down(g) if has_axes else np.asarray(add_up(g))
 
     if suits_panels(rows, outputs, inputs, facts.dtype):
         return product, lambda g, input: product(g.T, input), by_bias

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, Final
 
 import numpy as np
 
-from .compiler import compiled
+from .background import is_numpys_turn
 from .silence import silent
+from .stretches import sums_between
 
 Array = np.ndarray[Any, Any]
+# Numbers that NumPy makes at a time of those that are added up.
+_PIECE: Final = 1 << 18
 
 
-@compiled()
-def _add_rows(values: Any, rows: Any, out: Any) -> None:
-    for k in range(len(rows)):
-        row = rows[k]
-        for i in range(out.shape[1]):
-            out[row, i] += values[k, i]
+@functools.cache
+def _loops() -> Any:
+    # Numba comes with these, on first use.
+    from . import sparse_loops
+
+    return sparse_loops
+
+
+def _compile_adding(values: Any, out: Any) -> None:
+    _loops().add_rows(np.zeros((1, 1), values), np.zeros(1, np.int64), np.zeros((1, 1), out))
+
+
+def _compile_gathering(dtype: Any) -> None:
+    one, place = np.zeros((1, 1), dtype), np.zeros(1, np.int64)
+    _loops().gather_add(one, np.zeros(2, np.int64), place, one[0], False, one.copy())
 
 
 @silent
@@ -33,27 +46,30 @@ def add_entries(values: Array, indices: Array, out: Array) -> None:
         np.add(out, values.sum(0, out.dtype), out)
         return
     # Half types and bool are not for compiled loops, and memory with gaps is walked by NumPy.
-    if not out.flags.c_contiguous or out.dtype.itemsize < 4:
+    by_numpy = not out.flags.c_contiguous or out.dtype.itemsize < 4
+    if by_numpy or is_numpys_turn(_compile_adding, values.dtype, out.dtype):
         np.add.at(out, tuple(indices), values)
         return
     rows = indices[0] if axes == 1 else np.ravel_multi_index(tuple(indices), out.shape[:axes])
     width = values[0].size
     given = np.ascontiguousarray(values).reshape(-1, width)
-    _add_rows(given, np.ascontiguousarray(rows), out.reshape(-1, width))
+    _loops().add_rows(given, np.ascontiguousarray(rows), out.reshape(-1, width))
 
 
-@compiled()
-def _gather_add(x: Any, starts: Any, places: Any, weights: Any, weighed: Any, out: Any) -> None:
-    for i in range(out.shape[0]):
-        out[i, :] = 0
-        for k in range(starts[i], starts[i + 1]):
-            row = x[places[k]]
-            if weighed:
-                for j in range(out.shape[1]):
-                    out[i, j] += weights[k] * row[j]
-            else:
-                for j in range(out.shape[1]):
-                    out[i, j] += row[j]
+@silent
+def _gather_by_numpy(
+    x: Array, starts: Array, places: Array, weights: Array | None, out: Array
+) -> None:
+    most, row = max(_PIECE // out.shape[1], 1), 0
+    while row < len(out):
+        last = max(int(np.searchsorted(starts, starts[row] + most, "right")) - 1, row + 1)
+        some = slice(starts[row], starts[last])
+        parts = x[places[some]]
+        if weights is not None:
+            parts = parts * weights[some, None]
+        bounds = starts[row : last + 1] - starts[row]
+        out[row:last] = sums_between(parts, bounds[:-1], bounds[1:], 0)
+        row = last
 
 
 @silent
@@ -67,13 +83,16 @@ def gather_add(x: Array, starts: Array, places: Array, weights: Array | None, ou
     read = np.ascontiguousarray(x, wide)
     total = out if out.dtype == wide and out.flags.c_contiguous else np.empty(out.shape, wide)
     given = np.empty(0, wide) if weights is None else np.ascontiguousarray(weights, wide)
-    _gather_add(
-        read,
-        np.ascontiguousarray(starts),
-        np.ascontiguousarray(places),
-        given,
-        weights is not None,
-        total,
-    )
+    if is_numpys_turn(_compile_gathering, wide):
+        _gather_by_numpy(read, starts, places, None if weights is None else given, total)
+    else:
+        _loops().gather_add(
+            read,
+            np.ascontiguousarray(starts),
+            np.ascontiguousarray(places),
+            given,
+            weights is not None,
+            total,
+        )
     if total is not out:
         np.copyto(out, total, casting="unsafe")

@@ -91,6 +91,28 @@ def add_up_products(x: Array, y: Array) -> Array:
 
 
 @silent
+def _add_up_few(x: Array, axes: tuple[int, ...], *, keepdims: bool, out: Array | None) -> Any:
+    """Return the sums of few numbers, over some axes, from a copy in which terms lie side by side:
+    NumPy adds these pairwise, and with the copy that takes no longer than to add them in turn.
+    """
+    if x.ndim == 2:
+        rows = x if axes[0] else x.T
+    else:
+        rest = [axis for axis in range(x.ndim) if axis not in axes]
+        rows = x.transpose([*rest, *axes])
+        rows = rows.reshape([*rows.shape[: len(rest)], -1])
+    rows = np.ascontiguousarray(rows)
+    if not keepdims:
+        return np.add.reduce(rows, axis=-1, out=out)
+    total = np.add.reduce(rows, -1)
+    total = total.reshape([1 if axis in axes else n for axis, n in enumerate(x.shape)])
+    if out is None:
+        return total
+    np.copyto(out, total)
+    return out
+
+
+@silent
 def add_up(
     x: Array,
     axes: int | tuple[int, ...] | None = None,
@@ -99,14 +121,21 @@ def add_up(
     keepdims: bool = False,
     out: Array | None = None,
 ) -> Any:
-    """Do what np.add.reduce does, which it is for whole numbers and what is small.
+    """Do what np.add.reduce does, which it is for whole numbers and few terms.
 
     Note    folding 10 million float32 of two columns takes a fifth of the time that NumPy takes to
             add them in turn; its order follows from shape and strides alone
     """
     if axes.__class__ is tuple and len(axes) == 1 and x.shape[axes[0]] <= _IN_TURN:
         pass  # the commonest, and the cheapest to find out
-    elif x.size > _LEAST and x.dtype.kind == "f":
+    elif x.size <= _LEAST:
+        few = (axes,) if isinstance(axes, int) else axes
+        if few is not None and len(few) < x.ndim and x.dtype.kind == "f":
+            few = tuple([axis % x.ndim for axis in few])
+            terms = math.prod([x.shape[axis] for axis in few])
+            if terms > _IN_TURN and x.size and dtype in (None, x.dtype):
+                return _add_up_few(x, few, keepdims=keepdims, out=out)
+    elif x.dtype.kind == "f":
         if axes is None:
             axes = tuple(range(x.ndim))
         elif isinstance(axes, int):

@@ -10,6 +10,7 @@ from numba.core import cgutils
 
 from fastdist.core.scalar import Name, parse, walk
 
+from .code_loops import as_written
 from .row_numbers import CONTRACT, I64, WIDE, Numbers, evaluate, halved
 
 _cgutils: Any = cgutils  # untyped
@@ -41,7 +42,7 @@ def build_wide_loop(code: Any, steps: Sequence[Any]) -> None:
     for cell in cells.values():
         build.store(wide.constant(0.0), cell)
     whole = build.and_(code.n, ir.Constant(I64, -code.lanes))
-    with _cgutils.for_range_slice(build, ir.Constant(I64, 0), whole, lanes, I64) as (at, _):
+    with as_written(build, ir.Constant(I64, 0), whole, lanes) as at:
         take(at)
     with build.if_then(build.icmp_signed("<", whole, code.n)):
         take(whole, code.many.first(build.sub(code.n, whole)))

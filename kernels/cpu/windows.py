@@ -9,21 +9,16 @@ counts through the space of a plane in C order.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
 
-from .compiler import compiled, entry_point
-from .iteration import HEADER
-from .machine import LOAD, STORE, intrinsic, select
-from .scatter_loops import as_bits
-from .vectors import INT32, INT64, Vectors
+from .background import is_numpys_turn
+from .places import as_bits
 
 Array = np.ndarray[Any, Any]
 Windows = tuple[tuple[int, int, int, int], ...]
-_get = LOAD["int64"]
 
 
 def _planes(x: Array, axes: int) -> Array:
@@ -42,190 +37,24 @@ def _three(windows: Windows) -> Windows:
     return (*[(1, 1, 0, 1)] * (3 - len(windows)), *windows)
 
 
-@compiled(inline=True)
-def _four(words: Any) -> Any:
-    return _get(words, 0), _get(words, 1), _get(words, 2), _get(words, 3)
-
-
-@compiled(inline=True)
-def _lesser(a: Any, b: Any) -> Any:
-    # Numba compiles a function of its own for each min.
-    return select(a < b, a, b)
-
-
-@compiled(inline=True)
-def _window(i: Any, length: Any, count: Any, one: Any) -> Any:
-    """Return (first, end, step) of the places of window i inside an axis."""
-    if one[0] == 0:
-        return i * length // count, ((i + 1) * length + count - 1) // count, np.int64(1)
-    first = i * one[1] - one[2]
-    end = _lesser(first + (one[0] - 1) * one[3] + 1, length)
-    if first < 0:
-        first += (-first + one[3] - 1) // one[3] * one[3]
-    return first, end, one[3]
-
-
-def _neighbours(rows: int, columns: int, stride: int, lanes: int) -> Any:
-    """Return the function that makes the outputs of so many neighbouring windows at once."""
-
-    @intrinsic
-    def make(
-        typingctx: Any, x: Any, best: Any, places: Any, width: Any, place: Any, low: Any
-    ) -> Any:
-        """Write to the addresses best and places what is largest in the windows from address x on,
-        the first of which begins at that place; low only says what the elements are.
-        """
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            address, best, places, width, place, low = args
-            elements = Vectors(builder, low.type, lanes)
-            # Places in 32 bits, so that a vector holds as many as of elements.
-            nears, wheres = Vectors(builder, INT32, lanes), Vectors(builder, INT64, lanes)
-            line, near_line = address, ir.Constant(INT32, 0)
-            top = near = None
-            for _ in range(rows):
-                for column in range(columns):
-                    value = elements.load(elements.moved(line, column), stride)
-                    here = nears.splat(builder.add(near_line, ir.Constant(INT32, column)))
-                    if top is None:
-                        top, near = value, here
-                        continue
-                    larger = _is_larger(builder, value, top, signature.args[5])
-                    top = builder.select(larger, value, top)
-                    near = builder.select(larger, here, near)
-                line = elements.behind(line, width)
-                near_line = builder.add(near_line, builder.trunc(width, INT32))
-            elements.store(top, best)
-            first = builder.add(
-                wheres.splat(place), wheres.constant(range(0, lanes * stride, stride))
-            )
-            wheres.store(builder.add(first, builder.sext(near, wheres.type)), places)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64] * 5, low), codegen
-
-    return make
-
-
-def _is_larger(builder: Any, value: Any, top: Any, element: Any) -> Any:
-    if isinstance(element, types.Float):
-        larger = builder.fcmp_ordered(">", value, top)
-        return builder.or_(larger, builder.fcmp_unordered("uno", value, value))
-    return (builder.icmp_signed if element.signed else builder.icmp_unsigned)(">", value, top)
-
-
-# Lines are short: Numba counts who holds an array, at each call, and that takes longer than a line
-# does. So all that makes a part of one takes addresses.
-def _one_by_one(dtype: str) -> Any:
-    """Return the function that makes outputs of a line one after the other."""
-    load, store, store_place = LOAD[dtype], STORE[dtype], STORE["int64"]
-
-    @compiled(inline=True)
-    def one_by_one(
-        flat: Any, sizes: Any, d: Any, h: Any, begin: Any, end: Any, best: Any, places: Any,
-        across: Any, low: Any,
-    ) -> None:  # fmt: skip
-        height, width, count = sizes
-        for ow in range(begin, end):
-            left, right, step = _window(ow, width, count, across)
-            top, place = low, (d[0] * height + h[0]) * width + _lesser(left, width - 1)
-            for i in range(d[0], d[1], d[2]):
-                for j in range(h[0], h[1], h[2]):
-                    line = (i * height + j) * width
-                    for k in range(left, right, step):
-                        value = load(flat, line + k)
-                        if value > top or value != value:
-                            top, place = value, line + k
-            store(best, ow, top)
-            store_place(places, ow, place)
-
-    return one_by_one
-
-
-def _side_by_side(rows: int, columns: int, stride: int) -> Any:
-    """Return the function that makes the outputs of a line whose windows lie inside, four at least.
-
-    What is left over is made with some of what was made before.
-    """
-    eight, four = [_neighbours(rows, columns, stride, lanes) for lanes in (8, 4)]
-
-    @compiled(inline=True)
-    def inside(
-        x: Any, best: Any, places: Any, size: Any, width: Any, place: Any, count: Any, low: Any
-    ) -> None:
-        lanes = 8 if count >= 8 else 4
-        for begin in range(0, count, lanes):
-            n = _lesser(begin, count - lanes)
-            at = n * stride
-            if lanes == 8:
-                eight(x + at * size, best + n * size, places + n * 8, width, place + at, low)
-            else:
-                four(x + at * size, best + n * size, places + n * 8, width, place + at, low)
-
-    return inside
-
-
-@functools.cache
-def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
-    """Return the loop over all windows, which makes those of rows x columns elements at this stride
-    many at once where they lie inside; rows 0 stands for windows of any other kind.
-    """
-    one_by_one, inside = _one_by_one(dtype), _side_by_side(rows, columns, stride)
-    size = np.dtype(dtype).itemsize
-
-    @compiled()
-    def largest(x: Any, out: Any, places: Any, words: Any, low: Any) -> None:
-        # See Note [Reading array objects] in iteration.py.
-        flat, best, theirs = _get(x + HEADER, 0), _get(out + HEADER, 0), _get(places + HEADER, 0)
-        words = _get(words + HEADER, 0)
-        planes, depth, height, width = _four(words)
-        _, lines_d, lines_h, count = _four(words + 32)
-        deep, down, across = _four(words + 64), _four(words + 96), _four(words + 128)
-        sizes = (height, width, count)
-        none: Any = np.int64(0)  # a literal would have Numba compile what takes it once more
-        begin = inner = count
-        if rows:
-            begin = _lesser((across[2] + stride - 1) // stride, count)
-            inner = _lesser((width - columns + across[2]) // stride + 1, count)
-            if inner - begin < 4:
-                begin = inner = count
-        for _ in range(planes):
-            for od in range(lines_d):
-                first, end, by = _window(od, depth, lines_d, deep)
-                d = (_lesser(first, depth - 1), end, by)
-                for oh in range(lines_h):
-                    first, end, by = _window(oh, height, lines_h, down)
-                    h = (_lesser(first, height - 1), end, by)
-                    left, right = count, count
-                    if rows and end - first == rows:
-                        left, right = begin, inner
-                        place = (d[0] * height + h[0]) * width + begin * stride - across[2]
-                        at, to, many = flat + place * size, best + begin * size, inner - begin
-                        inside(at, to, theirs + begin * 8, size, width, place, many, low)
-                    one_by_one(flat, sizes, d, h, none, left, best, theirs, across, low)
-                    one_by_one(flat, sizes, d, h, right, count, best, theirs, across, low)
-                    best += count * size
-                    theirs += count * 8
-            flat += depth * height * width * size
-
-    return largest
-
-
-@functools.cache
-def _entry(rows: int, columns: int, stride: int, dtype: str) -> Any:
-    loop = _loop(rows, columns, stride, dtype)
-    return entry_point(loop, (*[types.int64] * 4, getattr(types, dtype)))
-
-
 # Those of most models: rows, columns, stride.
 _USUAL: Final = {(2, 2, 2), (3, 3, 2), (3, 3, 1), (1, 2, 2), (1, 3, 2)}
 
 
-def _entry_for(windows: Windows, plane: int, dtype: str) -> Any:
+def _loop_for(windows: Windows, plane: int, dtype: str) -> tuple[int, int, int, str]:
+    """Return of which windows the loop is that serves, as window_loops.entry takes it."""
     (deep, *_), (rows, *_), (columns, stride, _, dilation) = windows
     usual = (rows, columns, stride) in _USUAL and deep == dilation == 1 and plane < 1 << 31
     usual = usual and windows[1][3] == 1
-    return _entry(*(rows, columns, stride) if usual else (0, 0, 1), dtype)
+    return *((rows, columns, stride) if usual else (0, 0, 1)), dtype
+
+
+@functools.cache
+def _compiled(name: str, *kind: Any) -> Any:
+    # Numba comes with these.
+    from . import window_loops
+
+    return getattr(window_loops, name)(*kind)
 
 
 def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
@@ -238,31 +67,67 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
     low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
     outs = [_planes(one, axes) for one in (out, places)]
     planes, three = _planes(x, axes), _three(windows)
+    kind = _loop_for(three, planes[:1].size, x.dtype.name)
+    if is_numpys_turn(_compiled, "entry", *kind):
+        _largest_by_numpy(planes, outs[0], outs[1], three, low)
+        return
     words = np.array([planes.shape, outs[0].shape, *three], np.int64)
-    run = _entry_for(three, planes[:1].size, x.dtype.name)
+    run = _compiled("entry", *kind)
     run(id(planes), *map(id, outs), id(words), x.dtype.type(low))
 
 
-@compiled()
-def _pick(x: Any, places: Any, out: Any) -> None:
-    for p in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            out[p, i] = x[p, places[p, i]]
+def _largest_by_numpy(x: Array, out: Array, places: Array, windows: Windows, low: float) -> None:
+    """Go over the places of the window in turn, each for all windows at once."""
+    axes = [
+        _seen_along(length, count, one)
+        for length, count, one in zip(x.shape[1:], out.shape[1:], windows, strict=True)
+    ]
+    out.fill(low)
+    places[...] = _counted([seen[0] for seen, _ in axes], x.shape)
+    for tap in np.ndindex(*[len(seen) for seen, _ in axes]):
+        at = [seen[t] for t, (seen, _) in zip(tap, axes, strict=True)]
+        inside = np.logical_and.outer(
+            np.logical_and.outer(axes[0][1][tap[0]], axes[1][1][tap[1]]), axes[2][1][tap[2]]
+        )
+        value = x[:, *np.ix_(*at)]
+        larger = inside & ((value > out) | (value != value))
+        np.copyto(out, value, where=larger)
+        np.copyto(places, _counted(at, x.shape), where=larger)
+
+
+def _seen_along(length: int, count: int, one: tuple[int, int, int, int]) -> tuple[Array, Array]:
+    """Return what places of an axis its windows see, a row for each place of the window, and which
+    of them lie inside.
+    """
+    kernel, stride, padding, dilation = one
+    i = np.arange(count)
+    if kernel:
+        first, step = i * stride - padding, dilation
+        end = np.minimum(first + (kernel - 1) * step + 1, length)
+        first += np.maximum(-first + step - 1, 0) // step * step
+    else:
+        first, end, step = i * length // count, -(-(i + 1) * length // count), 1
+    taps = max(int((end - first).max(initial=0) + step - 1) // step, 1)
+    seen = first + step * np.arange(taps)[:, None]
+    return np.minimum(seen, length - 1), seen < end
+
+
+def _counted(at: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Return the places that indices of three axes stand for."""
+    depth, height, width = np.ix_(*at)
+    counted: Array = (depth * shape[2] + height) * shape[3] + width
+    return counted
 
 
 def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
     """Write the elements of x that stand at places of each plane into out."""
     axes = len(windows)
-    _pick(as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes)))
-
-
-@compiled()
-def _spread(x: Any, places: Any, out: Any) -> None:
-    for p in range(out.shape[0]):
-        row = out[p]
-        row[:] = 0
-        for i in range(places.shape[1]):
-            row[places[p, i]] += x[p, i]
+    given, at, to = as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes))
+    kind = given.dtype, at.dtype
+    if is_numpys_turn(_compiled, "picking", *kind):
+        to[...] = np.take_along_axis(given, at, 1)
+    else:
+        _compiled("picking", *kind)(given, at, to)
 
 
 def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
@@ -270,4 +135,10 @@ def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
     that its own position names: the adjoint of pick.
     """
     axes = len(windows)
-    _spread(*[_flat(one, axes) for one in (x, places, out)])
+    given, at, to = [_flat(one, axes) for one in (x, places, out)]
+    kind = given.dtype, at.dtype
+    if is_numpys_turn(_compiled, "spreading", *kind):
+        to.fill(0)
+        np.add.at(to, (np.arange(len(to))[:, None], at), given)
+    else:
+        _compiled("spreading", *kind)(given, at, to)

@@ -139,6 +139,7 @@ def attention(
     seed: Any | None,
     out: Any,
     log_sum: Any,
+    kept: Any,
     factor: float,
     is_causal: bool,
     dropout: float,
@@ -148,8 +149,9 @@ def attention(
 
     query: (n, h, l, e); key: (n, k, s, e); value: (n, k, s, v); mask: broadcasts to (n, h, l, s),
     of bool or to be added; seed: (1,), int64, of what is dropped, None for nothing;
-    out: (n, h, l, v); log_sum: (n, h, l). A head of key serves h / k heads of query. A query that a
-    mask has see nothing gets zeros, and inf for its logarithm.
+    out: (n, h, l, v); log_sum: (n, h, l); kept: for weights, which are not kept here: a GPU makes
+    them anew in about the time in which it reads them. A head of key serves h / k heads of query. A
+    query that a mask has see nothing gets zeros, and inf for its logarithm.
 
     Thread  any; queued on the current stream of out's device
     """
@@ -205,6 +207,7 @@ def attention_gradient(
     seed: Any | None,
     result: Any,
     log_sum: Any,
+    kept: Any,
     out: Any,
     by_key: Any,
     by_value: Any,

@@ -1,6 +1,6 @@
-// Cross entropy of rows of logits with classes, and its gradient. cross_entropy.py puts before this
-// text: memory.cuh, rows.cuh with its typedefs, and those of Stored (in memory) and Loss (one row's,
-// before it is reduced).
+// Cross entropy of rows of logits with classes, alone or with what its gradient needs, and that
+// gradient. cross_entropy.py puts before this text: memory.cuh, rows.cuh with its typedefs, and those
+// of Stored (in memory) and Loss (one row's, before it is reduced).
 //
 // A group of threads makes one row: its maximum, exp of what is left of it, their sum. Bound by
 // memory. The loss of a row whose class there is not is NaN.
@@ -10,31 +10,42 @@ struct Task {
     long long row_x, step_x, row_weights, step_weights, step_totals, row_out, step_out;
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-rows(const Stored* x, const long long* target, Loss* out, Stored* weights, Stored* totals,
-     Task task) {
+template <bool KEEPS>
+__device__ void make(const Stored* x, const long long* target, Loss* out, Stored* weights,
+                     Stored* totals, const Task& task) {
     const Place at(task.rows, task.length, task.lanes);
     x += at.row * task.row_x;
     const Row<Stored> row(x, at.length, task.step_x, at);
     Real top = Real(-__longlong_as_double(0x7ff0000000000000LL));
     row.fold([&](Real value) { top = Larger()(top, value); });
     top = join(top, at.lanes, Larger());
-    weights += at.row * task.row_weights;
+    if (KEEPS) weights += at.row * task.row_weights;
     Real sum = Real(0);
     row.each([&](long long i, const Real* value) {
         Real weight[PACK];
 #pragma unroll
         for (int j = 0; j < PACK; ++j) weight[j] = ::exp(value[j] - top), sum += weight[j];
-        store(weight, weights + i * task.step_weights);
+        if (KEEPS) store(weight, weights + i * task.step_weights);
     });
     sum = join(sum, at.lanes, Plus());
     if (!at.tells()) return;
-    totals[at.row * task.step_totals] = cast<Stored>(sum);
+    if (KEEPS) totals[at.row * task.step_totals] = cast<Stored>(sum);
     const long long chosen = target[at.row * task.step_target];
     const bool is_there = chosen >= 0 && chosen < task.length;
     const Real loss = is_there ? ::log(sum) - (cast<Real>(x[chosen * task.step_x]) - top)
                                : Real(__longlong_as_double(0x7ff8000000000000LL));
     out[at.row * task.row_out] = cast<Loss>(loss);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+rows(const Stored* x, const long long* target, Loss* out, Stored* weights, Stored* totals,
+     Task task) {
+    make<true>(x, target, out, weights, totals, task);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+losses(const Stored* x, const long long* target, Loss* out, Task task) {
+    make<false>(x, target, out, 0, 0, task);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -30,6 +30,12 @@ def rows(x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: in
 
 
 @only_launches
+def losses(x: Any, target: Any, out: Any, reduction: int) -> None:
+    """Write what rows writes into out, for no gradient."""
+    launch(plan_losses(x, target, out, reduction))
+
+
+@only_launches
 def rows_gradient(g: Any, target: Any, weights: Any, totals: Any, out: Any, reduction: int) -> None:
     """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
     launch(plan_rows_gradient(g, target, weights, totals, out, reduction))
@@ -39,23 +45,36 @@ def plan_rows(
     x: Any, target: Any, out: Any, weights: Any, totals: Any, reduction: int
 ) -> list[Launch]:
     """Return the launches of rows: that of the rows, and those that reduce their losses."""
+    return _plan_forward("rows", x, target, out, (weights, totals), reduction)
+
+
+def plan_losses(x: Any, target: Any, out: Any, reduction: int) -> list[Launch]:
+    """Return the launches of losses."""
+    return _plan_forward("losses", x, target, out, (), reduction)
+
+
+def _plan_forward(
+    name: str, x: Any, target: Any, out: Any, kept: tuple[Any, ...], reduction: int
+) -> list[Launch]:
     count, length = x.shape
-    losses = out if reduction == 0 else Scratch((count,), sum_dtype(x.dtype))
+    found = out if reduction == 0 else Scratch((count,), sum_dtype(x.dtype))
     reduced = []
     if reduction:
-        reduced = plan_reduce("Averaging" if reduction == 1 else "Adding", losses, out, None)
+        reduced = plan_reduce("Averaging" if reduction == 1 else "Adding", found, out, None)
     if not x.size:
         return reduced
-    pack = pack_of(length, x, weights)
+    pack = pack_of(length, x, *kept[:1])
     sharing = shared(length, pack)
+    strides = [stride for one in kept for stride in element_strides(one)] if kept else [0, 0, 0]
     task = int64_fields(
         *(count, length, sharing.lanes, *element_strides(target), 0),
-        *(*element_strides(x), *element_strides(weights), *element_strides(totals)),
-        *(*element_strides(losses), 0),
+        *(*element_strides(x), *strides, *element_strides(found), 0),
     )
-    source = source_of_cross_entropy(x.dtype, losses.dtype, sharing.held, pack)
-    args = (x, target, losses, weights, totals, task)
-    return [Launch(source, "rows", sharing.grid(count), args), *reduced]
+    source = source_of_cross_entropy(x.dtype, found.dtype, sharing.held, pack)
+    return [
+        Launch(source, name, sharing.grid(count), (x, target, found, *kept, task)),
+        *reduced,
+    ]
 
 
 def plan_rows_gradient(

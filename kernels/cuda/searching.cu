@@ -7,10 +7,8 @@ struct Task {
     long long size, length, each;  // of a row, and how many are looked up in one; 0: all in the first
 };
 
-// As NumPy orders them: a NaN is behind all numbers.
-__device__ bool is_before(Real x, Real y) { return x < y || (y != y && x == x); }
-
-// A thread halves the row of one number until it has its place, before or (right) behind its equals.
+// A thread halves the row of one number until it has its place, before or (right) behind its equals;
+// where one of the two is NaN, behind what it met.
 template <bool right>
 __device__ void look_up(const Stored* x, const Stored* rows, long long* out, const Task& task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
@@ -21,7 +19,7 @@ __device__ void look_up(const Stored* x, const Stored* rows, long long* out, con
     for (long long high = task.length; low < high;) {
         const long long middle = low + (high - low) / 2;
         const Real met = cast<Real>(rows[middle]);
-        if (right ? !is_before(wanted, met) : is_before(met, wanted)) low = middle + 1;
+        if (right ? !(met > wanted) : !(met >= wanted)) low = middle + 1;
         else high = middle;
     }
     out[number] = low;

@@ -34,7 +34,8 @@ def by_row(f: Any, x: Any) -> Any:
     y, pull = vjp(f, x)
     units = fd.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape)
     rows = [pull(unit)[0] for unit in units]
-    return fd.stack(rows).reshape(*y.shape, *x.shape)
+    found = fd.stack(rows) if rows else fd.zeros(0, dtype=x.dtype)
+    return found.reshape(*y.shape, *x.shape)
 
 
 @pytest.mark.parametrize(("chunk_size", "count"), [(None, 1), (1, 3), (2, 2), (7, 1)])
@@ -43,6 +44,15 @@ def test_rows_are_made_in_one_pass_or_one_for_each_chunk(chunk_size: Any, count:
     passes.clear()
     close(jacrev(wave, chunk_size=chunk_size)(X), expected)
     assert len(passes) == count
+
+
+@pytest.mark.parametrize("make", [jacrev, jacfwd])
+def test_a_jacobian_by_nothing_has_the_shape_of_one(make: Any) -> None:
+    nothing = fd.empty(0, 2)
+    assert make(lambda x: x.sum(0))(nothing).shape == (2, 0, 2)
+    found, seen = make(lambda x: ((x.sum(0), x), x.shape), has_aux=True)(nothing)
+    assert [one.shape for one in found] == [(2, 0, 2), (0, 2, 0, 2)]
+    assert seen == (0, 2)
 
 
 def test_a_chunk_of_nothing_is_refused() -> None:

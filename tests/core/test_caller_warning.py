@@ -59,6 +59,7 @@ WARN: list[tuple[Callable[[], Any], str]] = [
     (lambda: fd.nn.Softmax()(fd.ones(2, 2)), "Implicit dimension choice for softmax has been dep"),
     (lambda: fd.ones(2, 3, 4).T, "The use of `x.T` on tensors of dimension other than 2 to rever"),
     (lambda: fd.tensor(1.0).T, "Tensor.T is deprecated on 0-D tensors. This function is the iden"),
+    (lambda: fd.tensor(1.0).mT, "Tensor.mT is deprecated on 0-D tensors. This function is the id"),
     (lambda: fd.from_numpy(_read_only()), "The given NumPy array is not writable, and PyTorch do"),
     (lambda: fd.as_tensor(_read_only()), "The given NumPy array is not writable, and PyTorch doe"),
     (lambda: fd.tensor(fd.ones(2)), "To copy construct from a tensor, it is recommended to use s"),

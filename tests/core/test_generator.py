@@ -164,3 +164,9 @@ def test_the_state_is_a_tensor_of_bytes_and_set_state_returns_the_generator() ->
     first = fastdist.rand(3, generator=generator).tolist()
     assert generator.set_state(state) is generator
     assert fastdist.rand(3, generator=generator).tolist() == first
+
+
+def test_manual_seed_takes_what_int_takes() -> None:
+    assert manual_seed("12").initial_seed() == manual_seed(12.5).initial_seed() == 12  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="invalid literal"):
+        manual_seed("a")  # type: ignore[arg-type]

@@ -248,8 +248,11 @@ def test_who_breaks_off_does_not_wait_for_batches_under_way(
     batches: Any = iter(DataLoader(Endless(), num_workers=1))
     next(batches)
     (worker,) = batches._pool._workers
+    # Else it may have ended by then, where this process stands still.
+    os.kill(worker.process.pid, signal.SIGSTOP)
     batches.close()
     assert worker_pool._ending == [worker.process]
+    os.kill(worker.process.pid, signal.SIGCONT)
     worker.process.join(30)
     assert worker.process.exitcode == 1
     worker_pool.forget_ended()

@@ -58,6 +58,22 @@ def test_the_argument_at_fault_is_named(call: Callable[[], Any], text: str) -> N
 
 
 @pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fastdist.selu_([x]), lambda: fastdist.nn.functional.relu6([x], True),
+        lambda: fastdist.fill_([x], 2), lambda: fastdist.zero_(3), lambda: fastdist.detach_([x]),
+        lambda: fastdist.as_strided_(3, (1,), (1,)), lambda: fastdist.detach([x]),
+        lambda: fastdist.get_device([x]),
+    ],
+)  # fmt: skip
+def test_functions_written_by_hand_name_what_is_no_tensor(call: Callable[[], Any]) -> None:
+    with pytest.raises(
+        TypeError, match=r"\(\): argument 'input' \(position 1\) must be Tensor, not"
+    ):
+        call()
+
+
+@pytest.mark.parametrize(
     ("fits", "call", "text"),
     [
         (True, lambda given: x.sum(1, keepdim=given), "must be a bool, not int 1"),

@@ -11,6 +11,7 @@ import fastdist as fd
 from fastdist import Tensor
 from fastdist.core.errors import DeclarationError
 from fastdist.devices.find_kernel import find_kernel
+from fastdist.dispatch.composite import COMPOSITES, composite
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp, pointwise
 from fastdist.dispatch.structured import Plan, StructuredOp
@@ -38,6 +39,17 @@ def test_a_misspelt_dtype_is_refused_with_the_words_that_there_are() -> None:
     )
 
 
+def test_misspelt_words_on_an_out_are_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        DeclarationError, match=r"negative: out= is 'casts', .* did you mean 'cast'"
+    ):
+        PointwiseOp(negative, "-input", out="casts")
+    with pytest.raises(DeclarationError, match=r"mixed: memory= is 'aprt', .* you mean 'apart'"):
+        StructuredOp(mixed, "copying.cast", memory="aprt")
+    with pytest.raises(DeclarationError, match=r"negative: memory= is 'outsid', .* 'outside'"):
+        composite(out="same", memory="outsid")(negative)
+
+
 def test_as_many_partials_as_tensors_are_expected() -> None:
     with pytest.raises(DeclarationError, match="2 partials were given for the tensors input;"):
         PointwiseOp(negative, "-input", ["-g", "g"])
@@ -54,9 +66,13 @@ def test_a_home_that_there_is_not_is_refused() -> None:
         pointwise("-input", homes="function methods")(negative)
     assert str(caught.value) == (
         "negative: a word of homes= is 'methods', expected one of 'function', 'method', 'inplace', "
-        "'functional', 'activation', 'activation_', 'special', 'nowhere'; did you mean 'method'?"
+        "'functional', 'activation', 'activation_', 'fft', 'linalg', 'special', 'nowhere'; did you "
+        "mean 'method'?"
     )
     assert "negative" not in OPS
+    with pytest.raises(DeclarationError, match=r"homes= is 'functon', .* did you mean 'function'"):
+        composite(homes="functon")(negative)
+    assert "negative" not in COMPOSITES
 
 
 def test_an_op_is_found_where_its_declaration_says() -> None:

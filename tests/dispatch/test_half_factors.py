@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.dispatch.pointwise import PointwiseOp
+from fastdist.dispatch.pointwise_inplace import InPlace
 from fastdist.nn import functional as F
+from tests.dispatch.paths import general_calls
 
 VALUES = np.array([1e-6, -3e-4, 0.1, 1.5, -70.0, np.inf, np.nan, 0.0], np.float16)
 FACTORS = (0.1, 1 / 3, 65536.0, -1e-3, 2.0, float("inf"), float("nan"))
@@ -139,3 +142,86 @@ def test_a_call_gives_on_either_side_and_again_the_same(count: int) -> None:
 def test_the_next_number_after_a_half_is_a_half(count: int) -> None:
     ones = fd.ones(count, dtype=fd.float16)
     assert fd.nextafter(ones, ones * 2)[0].item() == 1 + 2.0**-10
+
+
+SHORT: dict[str, Callable[[Any], Any]] = {
+    "x * 0.7": lambda x: x * 0.7,
+    "0.7 * x": lambda x: 0.7 * x,
+    "x / 3": lambda x: x / 3,
+    "1 / x": lambda x: 1 / x,
+    "x + 0.1": lambda x: x + 0.1,
+    "x - 1": lambda x: x - 1,
+    "0.1 - x": lambda x: 0.1 - x,
+    "x ** 2": lambda x: x**2,
+    "x ** 1.1": lambda x: x**1.1,
+    "x > 0.1": lambda x: x > 0.1,
+    "add alpha": lambda x: x.add(x, alpha=0.1),
+    "clamp": lambda x: x.clamp(-0.1, 0.1),
+    "lerp": lambda x: fd.lerp(x, x * 2, 0.3),
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.3),
+    "elu": lambda x: F.elu(x, 0.3),
+    "mul_": lambda x: x.detach().mul_(0.7),
+    "add_": lambda x: x.detach().add_(0.1),
+    "pow_": lambda x: x.detach().pow_(2),
+    "out": lambda x: fd.mul(x.detach(), 0.7, out=fd.empty_like(x)),
+}
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
+@pytest.mark.parametrize("count", SIDES)
+@pytest.mark.parametrize("name", SHORT)
+def test_a_later_call_with_a_number_takes_the_short_path(name: str, count: int, dtype: Any) -> None:
+    x = fd.full((count,), 0.5, dtype=dtype, requires_grad=True)
+    for _ in range(3):
+        first = SHORT[name](x)
+        SHORT[name](x.detach())
+    x = fd.full((count,), 0.5, dtype=dtype, requires_grad=True)
+    with general_calls(PointwiseOp, InPlace) as went:
+        again = SHORT[name](x)
+        SHORT[name](x.detach())
+    assert went == [] and (again.grad_fn is None) == (first.grad_fn is None)
+
+
+@pytest.mark.parametrize("count", SIDES)
+def test_a_number_and_a_tensor_without_axes_do_not_share_a_path(count: int) -> None:
+    x = fd.full((count,), 3.0, dtype=fd.float16, requires_grad=True)
+    scale = fd.tensor(0.1, requires_grad=True)
+    for _ in range(3):
+        numbers = [0.1 / x, x * 0.1, 0.1 + x]
+        tensors = [scale / x, x * scale, scale + x]
+        assert all(one.dtype is fd.float16 for one in numbers + tensors)
+        assert numbers[0][0].item() == np.float16(np.float32(0.1) / np.float32(3))
+        # A dividend is rounded first, a factor is not.
+        assert tensors[0][0].item() == np.float16(np.float32(np.float16(0.1)) / np.float32(3))
+        assert numbers[1][0].item() == tensors[1][0].item() == np.float16(np.float32(0.1) * 3)
+        assert numbers[2][0].item() == tensors[2][0].item()
+    (by_scale,) = fd.autograd.grad((x[:3] * scale).sum(), scale)
+    assert by_scale.dtype is fd.float32 and by_scale.item() == 9.0
+
+
+def test_a_number_is_what_was_given_when_it_is_asked_for() -> None:
+    x = fd.full((3,), 0.5, dtype=fd.float16, requires_grad=True)
+    for _ in range(3):
+        assert (x**1.1).grad_fn.name() == "PowBackward0"
+        assert (1 / x).grad_fn.name() == "MulBackward0"
+        assert (x / 1.1).grad_fn.name() == "DivBackward0"
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
+def test_each_pattern_of_bits_meets_a_number_in_float32(dtype: Any) -> None:
+    bits = fd.tensor(np.arange(2**16, dtype=np.uint16).view(np.int16))
+    x = bits.view(dtype)
+    wide = x.float().numpy()
+    with np.errstate(all="ignore"):
+        for number in (0.7, 3, -1e-3):
+            exact, rounded = np.float32(number), fd.tensor(number, dtype=dtype).float().numpy()
+            for found, wanted in (
+                (x * number, wide * exact),
+                (x / number, wide / exact),
+                (number / x, exact / wide),
+                (x + number, wide + rounded),
+                (number - x, rounded - wide),
+            ):
+                wanted = fd.tensor(wanted).to(dtype).float().numpy()
+                np.testing.assert_array_equal(found.float().numpy(), wanted)
+            np.testing.assert_array_equal((x > number).numpy(), wide > rounded)

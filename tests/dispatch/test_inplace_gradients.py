@@ -191,6 +191,39 @@ def test_overlapping_memory_is_read_before_it_is_written() -> None:
     assert y.tolist() == [[0, 1, 3, 5, 7]] * 2
 
 
+SAME_MEMORY: dict[str, tuple[Callable[..., fd.Tensor], Callable[..., fd.Tensor]]] = {
+    "mul_": (lambda x, w: x.mul_(x.detach()), lambda x, w: x * x.detach()),
+    "a view": (lambda x, w: x[::2].mul_(x.detach()[1::2]), lambda x, w: x[::2] * x.detach()[1::2]),
+    "pow_": (lambda x, w: x.pow_(x.detach()), lambda x, w: x ** x.detach()),
+    "itself": (lambda x, w: x.mul_(x), lambda x, w: x * x),
+    "addcmul_": (lambda x, w: x.addcmul_(x, w), lambda x, w: x + x * w),
+    "addcmul_ of a detached one": (
+        lambda x, w: x.addcmul_(w, x.detach()),
+        lambda x, w: x + w * x.detach(),
+    ),
+    "lerp_": (lambda x, w: x.lerp_(w, x.detach()), lambda x, w: x + x.detach() * (w - x)),
+}
+
+
+@pytest.mark.parametrize("name", SAME_MEMORY)
+@pytest.mark.parametrize("requires_grad", [(True, True), (True, False), (False, True)])
+def test_operands_in_the_memory_that_is_written_keep_their_old_value_for_gradients(
+    name: str, requires_grad: tuple[bool, bool]
+) -> None:
+    found = []
+    for call in SAME_MEMORY[name]:
+        leaf = fd.arange(1.0, 7.0, requires_grad=requires_grad[0])
+        w = fd.linspace(2.0, 3.0, 6).requires_grad_(requires_grad[1])
+        changed = call(leaf.clone(), w)
+        if changed.requires_grad:
+            leaves = [one for one in (leaf, w) if one.requires_grad]
+            grads = fd.autograd.grad(changed.sum(), leaves, allow_unused=True)
+            found.append([None if grad is None else grad.tolist() for grad in grads])
+    assert len(found) != 1
+    if found:
+        assert found[0] == [None if one is None else pytest.approx(one) for one in found[1]]
+
+
 def test_changes_through_data_are_not_counted() -> None:
     x = leaf()
     y = x * x

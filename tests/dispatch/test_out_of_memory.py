@@ -59,13 +59,17 @@ def test_what_numpy_says_of_such_a_size_is_told_in_those_words(name: str) -> Non
 LOOP = """
 import resource
 import fastdist as fd
-resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-x, y = fd.ones(4096, 1, requires_grad=True), fd.ones(1, 4096, requires_grad=True)
+x, y = fd.ones(1024, 1, requires_grad=True), fd.ones(1, 1024, requires_grad=True)
 calls = {
     "pointwise": lambda: x * y,
     "product": lambda: x @ y,
     "backward": lambda: fd.autograd.grad((x @ y).exp().sum(dim=(0, 1)), x, create_graph=True),
 }
+for call in calls.values():
+    call()
+with open("/proc/self/statm") as file:
+    in_use = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + (64 << 20),) * 2)
 for name, call in calls.items():
     kept = []
     try:

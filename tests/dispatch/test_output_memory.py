@@ -78,6 +78,9 @@ def test_an_out_that_lies_in_part_in_what_is_read_is_refused_where_pytorch_does(
     if name in WHOLLY:
         with pytest.raises(RuntimeError, match=SHARED):
             call(memory[:4], memory[:4])
+        itself = memory[:4].clone()
+        with pytest.raises(RuntimeError, match=SHARED):
+            call(itself, itself)
     else:
         call(memory[:4], memory[:4])
         assert memory[:4].tolist() == expected.tolist()

@@ -176,6 +176,20 @@ def test_large_tensors_go_the_compiled_way() -> None:
     np.testing.assert_array_equal(x.grad.numpy(), np.abs(x.detach().numpy()) <= 0.5)
 
 
+@pytest.mark.parametrize(
+    "text", ["x * y", "x ** y", "x.mul_(y)", "x.pow_(y)", "fd.mul(x, y, out=x)"]
+)
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float16])
+def test_each_call_of_large_tensors_takes_its_own_number(text: str, dtype: fd.dtype) -> None:
+    x = fd.rand(40000, dtype=dtype) + 0.5
+    for number in (0.7, 2.0, 0.7, 3.0):
+        for y in (number, fd.tensor(number, dtype=dtype), fd.full((40000,), number, dtype=dtype)):
+            few, got = x[:50].clone(), eval(text, {"x": x.clone(), "y": y, "fd": fd})
+            y = y[:50] if isinstance(y, fd.Tensor) and y.dim() else y
+            wanted = eval(text, {"x": few, "y": y, "fd": fd})
+            fd.testing.assert_close(got[:50], wanted)
+
+
 def test_out_and_refusals_work_after_short_calls() -> None:
     x = leaf().detach()
     for _ in range(3):
@@ -210,3 +224,18 @@ def test_what_is_cast_is_written_in_place_and_into_out_on_the_short_path() -> No
     with general_calls(PointwiseOp) as went:
         x.add_(COUNTS), fd.mul(COUNTS, x, out=out)
     assert (went, x.tolist(), out.tolist()) == ([], [1, 4, 7, 10], [0, 4, 14, 30])
+
+
+def test_a_layout_that_is_new_to_an_op_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def step(rows: int) -> None:
+        x = fd.ones(rows, 3, requires_grad=True)
+        (x * x / fd.full((rows, 3), 2.0)).lerp(x.exp(), 0.5).sum().backward()
+
+    step(5)
+
+    def refuse(source: str, name: str, names: dict[str, Any]) -> Any:
+        raise AssertionError(f"compiled again: {source}")
+
+    for module in ("kernels.cpu.numpy_pointwise", "dispatch.calls", "dispatch.pointwise_way"):
+        monkeypatch.setattr(f"fastdist.{module}.define_silent", refuse)
+    step(7)

@@ -360,3 +360,13 @@ def test_matmul_of_infinities_is_silent_forward_and_backward() -> None:
         product = x @ y
         product.backward(fd.full((8, 8), float("inf")))
     assert bool(product.isnan().all())
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float64])
+def test_a_later_cast_takes_the_short_path(dtype: Any) -> None:
+    x = fd.ones(3, 5)
+    for _ in range(2):
+        x.to(dtype)
+    with general_calls(StructuredOp) as went:
+        assert x.to(dtype).dtype is dtype
+    assert went == []

@@ -70,9 +70,11 @@ class ForkedWorker:
         return code
 
     def send_signal(self, kind: int) -> None:
-        """Send a signal, if the process has not been found ended."""
+        """Send a signal, if the process has not ended."""
         if self.poll() is None:
-            signal.pidfd_send_signal(self._descriptor, kind)
+            # Its template may have waited for it, and not told of it yet.
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, kind)
 
     def kill(self) -> None:
         """End the process at once."""

@@ -94,6 +94,19 @@ def test_exit_codes_and_signals_are_told() -> None:
         group.kill()
 
 
+def test_one_that_has_ended_may_be_killed_before_its_template_tells_of_its_end() -> None:
+    ended = subprocess.Popen(["true"])
+    descriptor = os.pidfd_open(ended.pid)
+    assert ended.wait(20) == 0
+    told, tell = os.pipe()
+    worker = templates.ForkedWorker(["true"], ended.pid, descriptor, told)
+    worker.kill()
+    os.write(tell, templates._STATUS.pack(0))
+    os.close(tell)
+    assert worker.wait(0) == 0
+    worker.kill()
+
+
 def test_one_that_runs_on_is_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leak_fixture, "PATIENCE_S", 0.01)
     before, worker = hold(), Worker(__file__, 0, {})

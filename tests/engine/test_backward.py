@@ -156,6 +156,8 @@ def test_inputs_may_name_a_result_which_then_retains_its_gradient() -> None:
 def test_requires_grad_is_set_to_a_bool_alone(value: Any) -> None:
     with pytest.raises(RuntimeError, match="requires_grad must be a bool, got"):
         leaf().requires_grad = value
+    with pytest.raises(TypeError, match=r"requires_grad_\(\): .* must be bool, not"):
+        leaf().requires_grad_(value)
 
 
 def test_inputs_may_not_be_empty() -> None:

@@ -21,25 +21,41 @@ from fastdist.examples import catalogue
 from fastdist.examples.resume import WORKERS
 
 _ROOT = str(Path(fastdist.__file__).parents[1])
-STEPS, EVERY = 48, 2
-# Five times so many steps, and two each, are less than all.
+STEPS, EVERY = 62, 2
+# Five times so many steps, two each, and what the job is ahead, are less than all.
 MOST_STEPS_A_LIFE = 7
 KILLS = 5
+# How many steps the job may have made beyond the one whose line was read last.
+AHEAD = 3
 VICTIMS = (*WORKERS, "launcher")
 
 
 class Life:
-    """One start of the job, by the launcher, until it ends or something of it is killed."""
+    """One start of the job, by the launcher, until it ends or something of it is killed.
 
-    def __init__(self, folder: Path, every: int = EVERY) -> None:
+    With `pace`, a name for a pipe, it comes no more than AHEAD steps before what is read of it: it
+    would else end before it is killed where this process, or the launcher, stands still meanwhile.
+    """
+
+    def __init__(self, folder: Path, every: int = EVERY, pace: Path | None = None) -> None:
         self.folder = folder
         self.started_at = 0
         self.result: str | None = None
+        self._pace: int | None = None
+        command = ["demo", "resume"]
+        environment = {**os.environ, "PYTHONPATH": _ROOT}
+        if pace is not None:
+            os.mkfifo(pace)
+            # For reading as well, so that neither side waits for the other to open it.
+            self._pace = os.open(pace, os.O_RDWR)
+            os.write(self._pace, b"." * (AHEAD - 1))
+            command = ["run", "-n", str(len(WORKERS)), "-m", "tests.examples.paced_resume"]
+            environment["FASTDIST_TEST_PACE"] = str(pace)
         arguments = ["--steps", str(STEPS), "--every", str(every), "--folder", str(folder)]
         self._mark = f"{folder}-{random.random()}"
         self._launcher = subprocess.Popen(
-            [sys.executable, "-m", "fastdist.cli", "demo", "resume", *arguments],
-            env={**os.environ, "PYTHONPATH": _ROOT, "FASTDIST_TEST_LIFE": self._mark},
+            [sys.executable, "-m", "fastdist.cli", *command, *arguments],
+            env={**environment, "FASTDIST_TEST_LIFE": self._mark},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -57,8 +73,11 @@ class Life:
                 self.started_at = int(found[1])
             if found := re.search(r"result: after \d+ steps (\w+)", line):
                 self.result = found[1]
-            if steps is not None and re.search(r"\bstep \d+ loss", line):
-                steps -= 1
+            if re.search(r"\bstep \d+ loss", line):
+                if self._pace is not None:
+                    os.write(self._pace, b".")
+                if steps is not None:
+                    steps -= 1
 
     def live_on_until_it_saves(self, most_steps: int) -> None:
         """Wait until a checkpoint is being written, but for so many steps at most."""
@@ -111,12 +130,14 @@ class Life:
         if self._launcher.poll() is None:
             os.killpg(self._launcher.pid, signal.SIGKILL)
         self._launcher.communicate()
+        if self._pace is not None:
+            os.close(self._pace)
 
 
 @contextmanager
-def life(folder: Path, every: int = EVERY) -> Iterator[Life]:
+def life(folder: Path, every: int = EVERY, pace: Path | None = None) -> Iterator[Life]:
     """Start the job, and leave nothing of it."""
-    started = Life(folder, every)
+    started = Life(folder, every, pace)
     try:
         yield started
     finally:
@@ -137,22 +158,22 @@ def test_a_job_killed_five_times_ends_with_the_numbers_of_one_that_was_not(
     seed: int, undisturbed: str, tmp_path: Path
 ) -> None:
     moments = random.Random(seed)
-    starts = []
+    folder, starts = tmp_path / "checkpoints", []
     for kill in range(KILLS):
-        with life(tmp_path) as shortened:
+        with life(folder, pace=tmp_path / f"pace-{kill}") as shortened:
             shortened.live_on(moments.randint(1, MOST_STEPS_A_LIFE))
             if moments.random() < 0.5:
                 shortened.live_on_until_it_saves(most_steps=2)
             shortened.kill(VICTIMS[(seed + kill) % len(VICTIMS)])
             starts.append(shortened.started_at)
-    with life(tmp_path) as last:
+    with life(folder) as last:
         last.live_on()
         errors = last.end()
     assert last.result == undisturbed, (starts, errors)
     assert last.started_at > 0
     # A kill between making a folder and writing to it leaves that folder, empty.
-    assert len([path for path in tmp_path.iterdir() if any(path.iterdir())]) == 2
-    assert checkpoint.latest(tmp_path, verify=True) == str(tmp_path / f"step-{STEPS}")
+    assert len([path for path in folder.iterdir() if any(path.iterdir())]) == 2
+    assert checkpoint.latest(folder, verify=True) == str(folder / f"step-{STEPS}")
 
 
 def test_the_demo_reads_its_options_before_it_starts_a_job(

@@ -231,9 +231,7 @@ def leaves(value: Any) -> list[Any]:
 
 
 def numbers(tensor: Any) -> Any:
-    plain = tensor.detach()
-    if isinstance(plain, torch.Tensor):
-        plain = plain.resolve_conj().resolve_neg()
+    plain = tensor.detach().resolve_conj().resolve_neg()
     return (plain.float() if str(plain.dtype).endswith("bfloat16") else plain).numpy()
 
 

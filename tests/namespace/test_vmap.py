@@ -97,6 +97,7 @@ def test_places_and_in_place_changes_may_be_batches() -> None:
 LIKE: dict[str, Any] = {
     "zeros_like": lambda x: fd.zeros_like(x).add_(x),
     "ones_like": lambda x: fd.ones_like(x, dtype=fd.float64).mul_(x),
+    "detach": lambda x: fd.detach(x) * x,
     "empty_like": lambda x: fd.empty_like(x).copy_(x),
     "full_like": lambda x: fd.full_like(fill_value=2, input=x).mul_(x),
     "new_zeros": lambda x: x.new_zeros(2, 3).add_(x),
@@ -376,11 +377,33 @@ def add(a: Any, b: Any) -> Any:
         (lambda: vmap(lambda x: x.requires_grad_())(X), RuntimeError, r"attempting to call Tensor"),
         (lambda: vmap(lambda x: x.numpy())(X), RuntimeError, r"no batching rule reads the numbers"),
         (lambda: vmap(lambda x: x.unsqueeze(3))(X), IndexError, r"range of \[-2, 1\], but got 3"),
+        # What the calls' tensors lack, the batch's axis must not stand for.
+        (
+            lambda: vmap(lambda x: x.squeeze(1))(X[0]),
+            IndexError,
+            r"squeeze of a tensor with 0 axes",
+        ),
+        (lambda: vmap(lambda x: x.roll(1, 1))(X[0]), IndexError, r"roll of a tensor with 0 axes"),
+        (
+            lambda: vmap(lambda x: x.unfold(-2, 1, 1))(X[0]),
+            IndexError,
+            r"unfold of a tensor with 0",
+        ),
+        (lambda: vmap(lambda x: x.tril())(X), RuntimeError, r"tril: .* at least 2 dimensions"),
+        (lambda: vmap(lambda x: x @ x)(X[0]), RuntimeError, r"at least 1D, but they are 0D and 0D"),
     ],
 )
 def test_mistakes_are_told_in_pytorch_s_words(call: Any, kind: Any, text: str) -> None:
     with pytest.raises(kind, match=text):
         call()
+
+
+@pytest.mark.parametrize("use", [lambda x: x + 1, lambda x: x.sin(), lambda x: x @ x])
+def test_a_tensor_that_escaped_from_vmap_is_told_of_as_such(use: Any) -> None:
+    kept: list[Any] = []
+    vmap(lambda x: kept.append(x) or x * 2)(X)
+    with pytest.raises(RuntimeError, match="escaped from inside a function being vmapped"):
+        use(kept[0])
 
 
 def test_what_has_no_rule_is_named_and_runs_one_call_after_the_other() -> None:

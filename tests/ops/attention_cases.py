@@ -43,6 +43,46 @@ def added(mask: Array) -> Array:
     return np.where(mask, 0.0, -np.inf)
 
 
+def of_blocks(keeps: bool) -> list[Any]:
+    """Return cases of attention in blocks, whose weights are kept for the gradient, or not."""
+
+    def blocks(
+        q: Any, k: Any, v: Any, mask: Any = None, seed: Any = None, *, causal: bool = False
+    ) -> Any:
+        numbers = 0.5, causal, 0.0 if seed is None else 0.4, keeps
+        return attention_in_blocks.public(q, k, v, mask, seed, *numbers)[0]
+
+    shapes = (2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)
+    return [
+        case(blocks, lambda q, k, v: attention(q, k, v, scale=0.5), *shapes),
+        case(
+            lambda q, k, v: blocks(q, k, v, causal=True),
+            lambda q, k, v: attention(q, k, v, added(np.tri(4, 5, dtype=bool)), 0.5),
+            *shapes,
+        ),
+        case(
+            blocks,
+            lambda q, k, v, mask: attention(q, k, v, added(mask), 0.5),
+            *((1, 1, 4, 3), (1, 1, 3, 3), (1, 1, 3, 2), MASK[None, None]),
+        ),
+        case(
+            blocks,
+            lambda q, k, v, mask: attention(q, k, v, mask, 0.5),
+            *((2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 2), (2, 1, 1, 3)),
+        ),
+        case(
+            lambda q, k, v, seed: blocks(q, k, v, None, seed),
+            lambda q, k, v, seed: dropped(q, k, v, int(seed[0])),
+            *((1, 2, 4, 3), (1, 2, 5, 3), (1, 2, 5, 2), np.array([7])),
+        ),
+        case(
+            blocks,
+            lambda q, k, v: attention(q, k.repeat(2, 1), v.repeat(2, 1), scale=0.5),
+            *((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 2)),
+        ),
+    ]
+
+
 def of_heads(x: Array, w: Array, b: Array, o: Array, d: Array) -> Array:
     """Return self-attention of two heads; x is (n, batch, 4)."""
     n, batch, size = x.shape
@@ -86,44 +126,7 @@ CASES = {
             *((4, 4, 3), (2, 3, 3), (2, 3, 5)),
         ),
     ],
-    "attention_in_blocks": [
-        case(
-            lambda q, k, v: attention_in_blocks.public(q, k, v, None, None, 0.5, False, 0.0)[0],
-            lambda q, k, v: attention(q, k, v, scale=0.5),
-            *((2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)),
-        ),
-        case(
-            lambda q, k, v: attention_in_blocks.public(q, k, v, None, None, 0.5, True, 0.0)[0],
-            lambda q, k, v: attention(q, k, v, added(np.tri(4, 5, dtype=bool)), 0.5),
-            *((2, 2, 4, 3), (2, 2, 5, 3), (2, 2, 5, 2)),
-        ),
-        case(
-            lambda q, k, v, mask: attention_in_blocks.public(q, k, v, mask, None, 0.5, False, 0.0)[
-                0
-            ],
-            lambda q, k, v, mask: attention(q, k, v, added(mask), 0.5),
-            *((1, 1, 4, 3), (1, 1, 3, 3), (1, 1, 3, 2), MASK[None, None]),
-        ),
-        case(
-            lambda q, k, v, mask: attention_in_blocks.public(q, k, v, mask, None, 0.5, False, 0.0)[
-                0
-            ],
-            lambda q, k, v, mask: attention(q, k, v, mask, 0.5),
-            *((2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 2), (2, 1, 1, 3)),
-        ),
-        case(
-            lambda q, k, v, seed: attention_in_blocks.public(q, k, v, None, seed, 0.5, False, 0.4)[
-                0
-            ],
-            lambda q, k, v, seed: dropped(q, k, v, int(seed[0])),
-            *((1, 2, 4, 3), (1, 2, 5, 3), (1, 2, 5, 2), np.array([7])),
-        ),
-        case(
-            lambda q, k, v: attention_in_blocks.public(q, k, v, None, None, 0.5, False, 0.0)[0],
-            lambda q, k, v: attention(q, k.repeat(2, 1), v.repeat(2, 1), scale=0.5),
-            *((1, 4, 2, 3), (1, 2, 3, 3), (1, 2, 3, 2)),
-        ),
-    ],
+    "attention_in_blocks": [one for keeps in (False, True) for one in of_blocks(keeps)],
     "multi_head_attention_forward": [
         case(
             lambda *given, need=need: heads(*given, need_weights=need),

@@ -127,6 +127,7 @@ NAMES_THE_SIZE = {
     ("narrow_copy", 0),
     ("broadcast_tensors", 0), ("split", 0), ("split", 1), ("nll_loss", 3), ("layer_norm", 0),
     ("layer_norm", 1), ("split_with_sizes", 0), ("rms_norm", 0), ("rms_norm", 1),
+    ("grouped_mm", 0), ("grouped_mm", 1), ("grouped_mm", 2),
     *fourier_edges.NAMES_THE_SIZE, *function_edges.NAMES_THE_SIZE, *linalg_edges.NAMES_THE_SIZE,
 }  # fmt: skip
 
@@ -218,6 +219,7 @@ REFUSED_SCALAR: dict[str, Refused] = {
     **function_edges.REFUSED_SCALAR,
     **image_edges.REFUSED_SCALAR,
     **linalg_edges.REFUSED_SCALAR,
+    "grouped_mm": lambda x: F.grouped_mm(x, x),
     "bincount": lambda x: x.long().bincount(),
     "diagonal": lambda x: x.diagonal(),
     "diag": lambda x: x.diag(),

@@ -43,6 +43,11 @@ def softplus(x):
     return np.log1p(np.exp(x))
 
 
+def ends(x, *places):
+    """Where groups end, on x's device."""
+    return fd.tensor(places, dtype=fd.int32, device=x.device)
+
+
 PRODUCTS = {
     "matmul": [
         case(lambda x, y: x @ y, np.matmul, (3, 4), (4, 2)),
@@ -109,6 +114,27 @@ PRODUCTS = {
             (2, 3),
             (3,),
         ),
+    ],
+    "grouped_mm": [
+        case(
+            lambda x, y: F.grouped_mm(x, y, offs=ends(x, 2, 2, 3)),
+            lambda x, y: np.concatenate([x[:2] @ y[0], x[2:3] @ y[2], np.zeros((1, 2))]),
+            (4, 3),
+            (3, 3, 2),
+        ),
+        case(
+            lambda x, y: F.grouped_mm(x, y, offs=ends(x, 1, 4)),
+            lambda x, y: np.concatenate([x[0] @ y[:, :1], x[1] @ y[:, 1:4], np.zeros((4, 1))], 1),
+            (2, 4, 3),
+            (3, 5),
+        ),
+        case(
+            lambda x, y: F.grouped_mm(x, y, offs=ends(x, 2, 2, 3)),
+            lambda x, y: np.stack([x[:, :2] @ y[:2], np.zeros((2, 3)), x[:, 2:3] @ y[2:3]]),
+            (2, 4),
+            (4, 3),
+        ),
+        case(F.grouped_mm, np.matmul, (2, 3, 4), (2, 4, 2)),
     ],
     "tensordot": [
         case(
@@ -373,6 +399,7 @@ COVERED_BY = {
     "without_axes": "matmul",
     "nll_kernel": "nll_loss",
     "nll_gradient": "nll_loss",
+    "cross_entropy_losses": "cross_entropy",
     "cross_entropy_rows": "cross_entropy",
     "cross_entropy_rows_gradient": "cross_entropy",
     "layer_norm_rows": "layer_norm",

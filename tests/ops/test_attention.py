@@ -38,6 +38,62 @@ def test_a_mask_that_is_added_gets_a_gradient() -> None:
     np.testing.assert_allclose(mask.grad.numpy(), 0, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("heads", "shape", "dtype"),
+    [
+        (2, (2, 2, 5, 7, 4), fd.float32),
+        (2, (2, 2, 7, 5, 4), fd.float64),
+        (4, (1, 2, 70, 90, 8), fd.float32),  # in blocks, heads of query that share those of key
+        (2, (1, 2, 9, 9, 4), fd.bfloat16),
+    ],
+)
+@pytest.mark.parametrize("is_bool", [True, False])
+def test_a_mask_beside_is_causal_allows_what_both_do(
+    heads: int, shape: tuple[int, ...], dtype: fd.dtype, is_bool: bool
+) -> None:
+    samples, few, rows, columns, length = shape
+    fd.manual_seed(3)
+    q = fd.randn(samples, heads, rows, length).to(dtype).requires_grad_()
+    k, v = (fd.randn(samples, few, columns, length).to(dtype).requires_grad_() for _ in "kv")
+    allowed = fd.rand(samples, 1, rows, columns) > 0.3
+    allowed[..., 0, 0] = False  # the first query may look at nothing
+    earlier = fd.ones(rows, columns, dtype=fd.bool).tril()
+    if is_bool:
+        mask, both = allowed, allowed & earlier
+    else:
+        mask = fd.randn(rows, columns).to(dtype)
+        both = mask.masked_fill(~earlier, -math.inf)
+    more = {"enable_gqa": heads > few}
+    found = attend(q, k, v, mask, is_causal=True, **more)
+    wanted = attend(q, k, v, both, **more)
+    assert fd.equal(found, wanted)
+    if is_bool:
+        assert found[0, :, 0].abs().sum() == 0
+    grads = fd.autograd.grad((found * found).sum(), (q, k, v))
+    by_mask = fd.autograd.grad((wanted * wanted).sum(), (q, k, v))
+    assert all(fd.equal(a, b) for a, b in zip(grads, by_mask, strict=True))
+
+
+def test_a_mask_of_keys_beside_is_causal_is_what_the_sums_say() -> None:
+    q, k, v = (fd.randn(1, 1, 3, 2, dtype=fd.float64) for _ in range(3))
+    found = attend(q, k, v, fd.tensor([[True, False, True]]), is_causal=True)[0, 0]
+    weights = (q @ k.mT / math.sqrt(2))[0, 0].exp()
+    last = (weights[2, 0] * v[0, 0, 0] + weights[2, 2] * v[0, 0, 2]) / (weights[2, ::2].sum())
+    np.testing.assert_allclose(found.numpy(), fd.stack([v[0, 0, 0]] * 2 + [last]).numpy())
+
+
+@pytest.mark.parametrize("which", ["dropout", "a mask with a gradient", "three axes", "widths"])
+def test_a_mask_beside_is_causal_is_refused_where_pytorchs_fused_kernel_is_not_asked(
+    which: str,
+) -> None:
+    q: Any = fd.randn(1, 2, 3, 4)
+    mask = fd.zeros(3, 3, requires_grad=which == "a mask with a gradient")
+    value = q[..., :2] if which == "widths" else q
+    given = (q, q, value) if which != "three axes" else (q[0], q[0], q[0])
+    with pytest.raises(RuntimeError, match="Explicit attn_mask should not be set when is_causal"):
+        attend(*given, mask, dropout_p=0.5 * (which == "dropout"), is_causal=True)
+
+
 def test_dropout_thins_the_weights_out() -> None:
     fd.manual_seed(0)
     value = fd.eye(400)
@@ -220,6 +276,28 @@ def test_long_sequences_are_trained_without_a_matrix_of_weights(dtype: Any, drop
     assert most < 16 << 20, most
 
 
+@pytest.mark.parametrize(
+    ("length", "least", "most"), [(128, 2.9, 3.3), (256, 4.9, 5.3), (257, 1, 1.3), (1024, 1, 1.3)]
+)
+def test_weights_are_kept_for_the_gradient_where_they_are_no_more_than_operands_and_result(
+    length: int, least: float, most: float
+) -> None:
+    given = [fd.zeros(1, 4, length, 64, requires_grad=True) for _ in range(3)]
+    size_bytes = given[0].numel() * 4
+    attend(*given).sum().backward()  # what is compiled and loaded is no part of it
+    tracemalloc.start()
+    try:
+        with fd.no_grad():
+            out = attend(*given)
+        result = tracemalloc.get_traced_memory()[0]
+        out = attend(*given)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert out.requires_grad and result < 1.3 * size_bytes
+    assert least * size_bytes < held < most * size_bytes
+
+
 @pytest.mark.parametrize("lead", [(), (1,), (1, 1)])
 def test_the_gradient_of_a_mask_is_made_once_and_kept(lead: tuple[int, ...]) -> None:
     given = [fd.zeros(1, 1, 1024, 16) for _ in range(3)]
@@ -329,3 +407,19 @@ def test_tangents_go_through_blocks_with_a_mask_that_has_none() -> None:
         found = forward_ad.unpack_dual(attend(dual, key, value, is_causal=True)).tangent
     ends = [attend(query + by * tangent, key, value, is_causal=True) for by in (eps, -eps)]
     np.testing.assert_allclose(found, (ends[0] - ends[1]) / (2 * eps), 1e-6, 1e-8)
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
+@pytest.mark.parametrize(
+    "sizes", [(1, 3, 0, 8, 4), (0, 3, 2, 8, 4), (1, 0, 2, 8, 4), (1, 3, 2, 0, 4)]
+)
+def test_calls_of_a_batch_may_lack_heads_rows_keys_or_width(dtype: Any, sizes: Any) -> None:
+    heads, rows, keys, width, out = sizes
+    query = fd.zeros(2, 1, heads, rows, width, dtype=dtype, requires_grad=True)
+    key = fd.zeros(2, 1, heads, keys, width, dtype=dtype)
+    value = fd.ones(2, 1, heads, keys, out, dtype=dtype)
+    found = fd.vmap(F.scaled_dot_product_attention)(query, key, value)
+    assert found.shape == (2, 1, heads, rows, out)
+    assert bool((found == float(keys > 0)).all())
+    found.sum().backward()
+    assert query.grad is not None and query.grad.shape == query.shape

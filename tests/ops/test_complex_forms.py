@@ -152,6 +152,11 @@ def test_derivatives_are_those_of_differences(name: str) -> None:
     assert gradgradcheck(ours, given)
 
 
+def test_logsumexp_of_no_complex_numbers_is_the_logarithm_of_0() -> None:
+    assert fd.zeros(2, 0, dtype=fd.complex64).logsumexp(1).tolist() == [-np.inf, -np.inf]
+    assert fd.zeros(0, 3, dtype=fd.complex64).logsumexp(1).shape == (0,)
+
+
 def test_logsumexp_of_complex_numbers_does_not_overflow() -> None:
     x = fd.tensor([1000 + 1j, 1000 - 1j], dtype=fd.complex128)
     assert abs(x.logsumexp(0).item() - (1000 + np.log(2 * np.cos(1)))) < 1e-12

@@ -61,7 +61,7 @@ def value_and_gradients(name: str, dtype: str, device: str) -> list[np.ndarray]:
         made = fd.autograd.grad(result, leaves, cotangent, allow_unused=True)
         found += [one for one in made if one is not None]
     assert op_of(name) == "cpu" or {str(one.device) for one in found} == {device}
-    return [tensor.cpu().numpy().copy() for tensor in found]
+    return [tensor.cpu().resolve_conj().numpy().copy() for tensor in found]
 
 
 @pytest.mark.parametrize(("name", "dtype"), IN_BOTH)

@@ -26,6 +26,23 @@ def test_searchsorted_takes_sides_rows_and_an_order() -> None:
     assert fd.bucketize(fd.tensor([0.0, 2.5]), v).tolist() == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("right", "numbers", "one_nan", "two"),
+    [(False, [4, 0, 4, 1, 0], [4, 0, 4, 1, 0], [4, 4, 4, 4, 4]),
+     (True, [4, 0, 4, 2, 1], [4, 0, 4, 2, 1], [4, 4, 4, 4, 4])],
+)  # fmt: skip
+def test_searchsorted_passes_on_nan_that_it_meets(
+    right: bool, numbers: list[int], one_nan: list[int], two: list[int]
+) -> None:
+    inf, nan = float("inf"), float("nan")
+    wanted = fd.tensor([nan, 0.5, inf, 2.0, 1.0])
+    of = {(1.0, 2.0, 3.0, 4.0): numbers, (1.0, 2.0, 3.0, nan): one_nan, (1.0, 2.0, nan, nan): two}
+    for row, places in of.items():
+        assert fd.searchsorted(fd.tensor(row), wanted, right=right).tolist() == places
+        assert fd.bucketize(wanted, fd.tensor(row), right=right).tolist() == places
+    assert fd.searchsorted(fd.tensor([]), wanted, right=right).tolist() == [0] * 5
+
+
 def test_bincount_counts_and_adds_weights() -> None:
     places = fd.tensor([0, 1, 1])
     assert fd.bincount(places, minlength=4).tolist() == [1, 2, 0, 0]
@@ -73,6 +90,11 @@ def test_repeat_interleave_takes_a_number_each_or_places_alone() -> None:
         (lambda: fd.diff(v, "a"), TypeError, r"diff\(\): argument 'n' .* must be an integer"),
         (lambda: x.roll("a"), TypeError, r"roll\(\): argument 'shifts' .* must be an integer"),
         (lambda: x.roll(1, 0.5), TypeError, r"roll\(\): argument 'dims' .* must be an integer"),
+        (
+            lambda: fd.tensor(1.0).roll(1, -1),
+            IndexError,
+            "Dimension specified as -1 but tensor has",
+        ),
         (lambda: x.roll((1, 1), 0), RuntimeError, "shifts and dimensions must align. shifts: 2"),
         (lambda: v.repeat_interleave(-1), RuntimeError, "Repeats must be non-negative, got -1"),
         (

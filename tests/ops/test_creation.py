@@ -390,3 +390,11 @@ def test_a_fraction_is_held_against_the_limits_before_it_is_cut_off(
         for value in refused:
             with pytest.raises(RuntimeError, match="without overflow"):
                 write(value)
+
+
+@pytest.mark.parametrize("data", [-1, [-1], [[1, -1]], [-(1 << 63)]])
+def test_uint64_refuses_negative_numbers_and_narrower_unsigned_ones_wrap_them(data: Any) -> None:
+    with pytest.raises(OverflowError, match="can't convert negative int to unsigned"):
+        fd.tensor(data, dtype=fd.uint64)
+    assert fd.tensor([-1], dtype=fd.uint32).tolist() == [(1 << 32) - 1]
+    assert fd.tensor([], dtype=fd.uint64).tolist() == []

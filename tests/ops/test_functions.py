@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.core.errors import ShapeError
 
 X = fd.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
 NAN, INF = math.nan, math.inf
@@ -66,6 +67,17 @@ def test_distances_of_equal_rows_are_0_and_so_is_their_slope() -> None:
         ]
 
 
+def test_histc_counts_halves_by_their_numbers_and_beyond_what_they_tell_apart() -> None:
+    x = fd.tensor([0.41796875, -1.515625, -2.953125, 0.404296875, -1.328125, 0.4765625])
+    for dtype in (fd.float16, fd.bfloat16):
+        assert fd.histc(x.to(dtype)).tolist() == fd.histc(x.to(dtype).double()).tolist()
+        assert fd.histc(fd.ones(1000, dtype=dtype), 3).tolist() == [0, 1000, 0]
+
+
+def test_histc_takes_numbers_whose_distance_times_bins_is_infinite() -> None:
+    assert fd.histc(fd.tensor([-(2.0**126), 0.0, 2.0**126]), 4).tolist() == [1, 0, 1, 1]
+
+
 def test_as_strided_counts_its_offset_from_where_the_memory_begins() -> None:
     row = X[1]
     assert row.as_strided((2,), (1,)).tolist() == [3.0, 4.0]
@@ -80,11 +92,31 @@ def test_as_strided_counts_its_offset_from_where_the_memory_begins() -> None:
     ]
 
 
+def test_as_strided_reaches_as_far_as_memory_of_another_dtype() -> None:
+    x = fd.zeros(3, 2, dtype=fd.complex64)
+    x.real.fill_diagonal_(2)
+    x.imag.as_strided((2,), (6,)).fill_(1)
+    assert x.tolist() == [[2 + 1j, 0], [0, 2 + 1j], [0, 0]]
+    with pytest.raises(ShapeError, match="out of bounds for storage of size 48"):
+        x.imag.as_strided((3,), (6,))
+    with pytest.raises(ShapeError, match="out of bounds for storage of size 48"):
+        x.view(fd.float64).as_strided((7,), (1,))
+
+
 def test_as_strided_and_unfold_are_views() -> None:
     x = fd.zeros(4)
     x.as_strided((2,), (2,)).fill_(1.0)
     x.unfold(0, 2, 2)[1].add_(2.0)
     assert x.tolist() == [1.0, 0.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.bfloat16])
+def test_a_nan_among_test_elements_hides_none_of_them(dtype: Any) -> None:
+    x = fd.tensor([math.inf, -math.inf, math.nan, 3.0, 4.0], dtype=dtype)
+    among = fd.tensor([math.nan, -math.inf, 3.0, math.nan, 5.0], dtype=dtype)
+    assert fd.isin(x, among).tolist() == [False, True, False, True, False]
+    assert fd.isin(x, among, invert=True).tolist() == [True, False, True, False, True]
+    assert not fd.isin(x, fd.full((2,), math.nan, dtype=dtype)).any()
 
 
 def test_scatter_meets_what_stands_there_with_reduce() -> None:
@@ -129,6 +161,7 @@ def test_histograms_count_between_their_ends() -> None:
     x = fd.randn(30)
     assert fd.histc(x, 3).tolist() == np.histogram(x.numpy(), 3)[0].tolist()
     assert fd.histogram(x, 4)[0].tolist() == np.histogram(x.numpy(), 4)[0].tolist()
+    assert fd.histogram(x).hist.tolist() == np.histogram(x.numpy(), 100)[0].tolist()
 
 
 @pytest.mark.parametrize(

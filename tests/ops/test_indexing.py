@@ -98,6 +98,22 @@ def test_a_number_without_axes_is_a_slice_of_one() -> None:
             "source tensor shape must match self tensor shape",
         ),
         (
+            lambda: fd.ones(2, 3).index_add(1, fd.tensor([0]), fd.ones(2)),
+            r"index_add_\(\): Indexing dim 1 is out of bounds of the source tensor with dim 1",
+        ),
+        (
+            lambda: fd.ones(2, 3).index_reduce(1, fd.tensor([0]), fd.ones(2), "prod"),
+            r"index_reduce_\(\): Indexing dim 1 is out of bounds of the source tensor with dim 1",
+        ),
+        (
+            lambda: fd.ones(2, 3).index_reduce(0, fd.tensor([0]), fd.ones(1, 2), "prod"),
+            r"source tensor shape must match.* Got self.shape = \[2, 3\] source.shape = \[1, 2\]",
+        ),
+        (
+            lambda: FOUR.index_reduce(0, fd.tensor([0]), fd.tensor(1.0), "amax"),
+            "source tensor shape must match self tensor shape",
+        ),
+        (
             lambda: FOUR.scatter(0, fd.tensor([0, 1]), fd.tensor(9.0)),
             r"Expected index \[2\] to be no larger than self \[4\]",
         ),
@@ -157,3 +173,10 @@ def test_the_gradient_of_a_few_rows_is_the_only_array_of_the_table_s_size() -> N
             tracemalloc.stop()
     assert table.grad[:8].sum(1).tolist() == [0.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0, 4.0]
     assert peak_bytes[-1] < 1.5 * table.nbytes
+
+
+@pytest.mark.parametrize("name", ["index_select", "index_add", "index_copy", "index_fill"])
+def test_an_index_of_two_axes_is_an_index_error(name: str) -> None:
+    more = {"index_select": (), "index_fill": (2.0,)}.get(name, (fd.ones(2, 2),))
+    with pytest.raises(IndexError, match="Index is supposed to be a vector, got"):
+        getattr(fd, name)(fd.ones(2, 2), 0, fd.zeros(1, 1, dtype=fd.int64), *more)

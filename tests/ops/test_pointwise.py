@@ -11,7 +11,6 @@ import pytest
 
 import fastdist as fd
 from fastdist.core import dtypes
-from fastdist.dispatch.gradients import in_used_order
 from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cpu.pointwise import SMALL_LIMIT, kernel_for
@@ -86,7 +85,7 @@ def beyond_numpy(name: str) -> int:
     """Return a number of elements that Numba computes, in value and gradients of a function."""
     op = OPS.get(name)
     bodies = [op.run_body, *op.gradient_bodies] if isinstance(op, PointwiseOp) else []
-    limits = [kernel_for(in_used_order(body)).limit for body in bodies if body is not None]
+    limits = [kernel_for(body.in_used_order()).limit for body in bodies if body is not None]
     return max(SMALL_LIMIT, *limits, 0) + 3
 
 

@@ -20,6 +20,19 @@ def test_indices_count_through_the_plane() -> None:
     assert indices.tolist() == [[[[5, 7]], [[5, 7]]]]
 
 
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_window_of_padding_alone_gives_the_lowest_number(axes: int) -> None:
+    for axis in range(axes):
+        kernel, padding, dilation = [1] * axes, [0] * axes, [1] * axes
+        kernel[axis], padding[axis], dilation[axis] = 2, 1, 2
+        shape = [3 if i != axis else 1 for i in range(axes)]
+        pool: Any = getattr(F, f"max_pool{axes}d")
+        x = fd.ones(1, *shape)
+        found, places = pool(x, kernel, 1, padding, dilation, return_indices=True)
+        assert (found == -fd.inf).all()
+        assert ((places >= 0) & (places < x.numel())).all()
+
+
 def test_integers_are_pooled_over_two_axes_and_not_over_one() -> None:
     assert fd.max_pool2d(X.long(), 3).tolist() == [[[[10]], [[22]]]]
     assert F.avg_pool2d(X.long(), 3).dtype is fd.int64

@@ -209,3 +209,10 @@ def test_integers_up_to_the_largest_of_the_dtype_are_drawn() -> None:
     assert fd.randint(255, 256, (1,), dtype=fd.uint8).item() == 255
     assert fd.randint(-128, -127, (1,), dtype=fd.int8).item() == -128
     assert sorted(fd.randperm(256, dtype=fd.uint8).tolist()) == list(range(256))
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.complex64])
+def test_what_is_drawn_in_place_is_one_node_of_the_name_of_the_draw(dtype: fd.DType) -> None:
+    x = fd.zeros(3, dtype=dtype, requires_grad=True)
+    assert (x * 1).normal_().grad_fn.name() == "NormalBackward0"
+    assert (x * 1).uniform_().grad_fn.name() == "UniformBackward0"

@@ -36,7 +36,7 @@ def test_vectors_and_sums_with_products() -> None:
     np.testing.assert_array_equal(s.mv(v).numpy(), (s.to_dense() @ v).numpy())
     expected = 2 * fd.ones(4, 3) + 3 * (s.to_dense() @ dense(5, 3))
     for addmm in (fd.addmm, fd.sparse.addmm):
-        found = addmm(fd.ones(4, 3), s, dense(5, 3), beta=2, alpha=3)
+        found = addmm(fd.ones(4, 3, dtype=fd.float64), s, dense(5, 3), beta=2, alpha=3)
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 

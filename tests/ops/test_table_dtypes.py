@@ -28,6 +28,7 @@ NOT_IN_PYTORCH = {
     *("attention_in_blocks", "convolve", "convolve_back", "correlate", "lay_out_patches"),
     *("add_patches", "cummax_along", "cummin_along", "gather_add", "gamma_slope", "valued"),
     *("gamma_of", "gelu", "cumprod"),
+    "grouped_mm",  # which asks there for rows of whole 16 bytes, so it takes none of the samples
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
 SAMPLES = samples()
@@ -94,7 +95,8 @@ def tensors_of(sample: Sample, dtype: str, *, requires_grad: bool) -> list[fd.Te
 
 
 def flat(tensor: fd.Tensor) -> np.ndarray:
-    array = (tensor.double() if tensor.dtype.is_floating_point else tensor).numpy().ravel()
+    found = (tensor.double() if tensor.dtype.is_floating_point else tensor).resolve_conj()
+    array = found.resolve_neg().numpy().ravel()
     return np.stack([array.real, array.imag], -1).ravel() if array.dtype.kind == "c" else array
 
 

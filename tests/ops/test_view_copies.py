@@ -36,6 +36,14 @@ COPIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "unbind_copy": (lambda x: fd.unbind_copy(x, 1)[1], lambda x: x[:, 1]),
     "unfold_copy": (lambda x: fd.unfold_copy(x, 1, 2, 1), lambda x: x.unfold(1, 2, 1)),
     "unsqueeze_copy": (lambda x: fd.unsqueeze_copy(x, 1), lambda x: x.unsqueeze(1)),
+    "view_as_complex_copy": (
+        lambda x: fd.view_as_complex_copy(x[..., :2]).abs(),
+        lambda x: fd.view_as_complex(x[..., :2]).abs(),
+    ),
+    "view_as_real_copy": (
+        lambda x: fd.view_as_real_copy(fd.complex(x, x + 1).conj()),
+        lambda x: fd.view_as_real(fd.complex(x, x + 1).conj().resolve_conj()),
+    ),
     "view_copy": (lambda x: fd.view_copy(x, (6, 4)), lambda x: x.view(6, 4)),
     "narrow_copy": (lambda x: x.narrow_copy(1, 1, 2), lambda x: x[:, 1:3]),
 }

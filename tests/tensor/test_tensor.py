@@ -129,6 +129,8 @@ def test_reversed_and_adjoints_of_real_tensors() -> None:
     assert x.H.tolist() == x.mH.tolist() == [[0.0, 2.0], [1.0, 3.0]]
     with pytest.raises(RuntimeError, match=r"tensor.H is only supported on matrices"):
         _ = fastdist.ones(2, 2, 2).H
+    with pytest.raises(RuntimeError, match=r"tensor.mT is only supported on matrices or batches"):
+        _ = fastdist.ones(2).mT
 
 
 def test_parts_and_sums_of_sizes_are_sizes() -> None:

@@ -254,18 +254,22 @@ class SimStream:
         with np.errstate(all="ignore"):
             while (ticket := self._tickets.get()) is not _END:
                 self._working = True
-                while not (ticket.is_passed or self.is_stopped):
-                    try:
-                        task = self._tasks.popleft()
-                    except IndexError:
-                        break  # stop() has come in between, and another thread dropped the rest
-                    if isinstance(task, _Ticket):
-                        task.is_passed = True
-                        continue
-                    run, arguments = task
-                    run(*arguments)
+                self._work_up_to(ticket)
                 self._working = False
         self._abandon()
+
+    # Alone, so that nothing of a task, as memory that is lent, lives on while the thread waits.
+    def _work_up_to(self, ticket: _Ticket) -> None:
+        while not (ticket.is_passed or self.is_stopped):
+            try:
+                task = self._tasks.popleft()
+            except IndexError:
+                break  # stop() has come in between, and another thread dropped the rest
+            if isinstance(task, _Ticket):
+                task.is_passed = True
+                continue
+            run, arguments = task
+            run(*arguments)
 
     def _run_kernel(
         self, name: str, kernel: Callable[..., None], arguments: tuple[Any, ...]

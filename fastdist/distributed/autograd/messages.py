@@ -5,9 +5,10 @@ from __future__ import annotations
 from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
+from ...graph.unresolved import Unresolved, resolved
 from ..rpc.handlers import Reply, register_handler
 from ..rpc.interceptors import install
-from ..rpc.message.body import let_sparse_travel
+from ..rpc.message.body import let_sparse_travel, register_reducer
 from ..rpc.message.message import Message
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import filled, text
@@ -70,6 +71,7 @@ def handle_clean_up(request: Message) -> Reply | None:
 def install_all() -> None:
     """Put distributed autograd into rpc's path."""
     let_sparse_travel(reduce_sparse, rebuild_recorded)
+    register_reducer(Unresolved, lambda view: (resolved, (view.resolved(),)), resolved)
     install("tangents", TangentInterceptor())
     install("autograd", AutogradInterceptor())
     register_handler(MessageType.BACKWARD_AUTOGRAD_REQ, handle_gradients)

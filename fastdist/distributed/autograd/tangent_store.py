@@ -72,14 +72,13 @@ class TangentStore(EndsEverywhere):
             with self._lock:
                 return (*self._outer.get(level.global_id, ()), level.global_id)
         assert level.idx is not None
-        found: list[int] = []
-        around = ForwardADLevel.current()
-        if around is not None and around.is_mirror and around < level:
-            found.extend(self.chain_of(around))
+        found: dict[int, None] = {}
         for idx in range(level.idx + 1):
             outer = ForwardADLevel.try_get_by_idx(idx)
             if outer is not None:
-                found.append(outer.get_or_assign_global_id(self.next_id))
+                if outer.around is not None and outer.around.is_mirror:
+                    found.update(dict.fromkeys(self.chain_of(outer.around)))
+                found[outer.get_or_assign_global_id(self.next_id)] = None
         return tuple(found)
 
     def tell(self, global_ids: Iterable[int], worker: Worker) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -154,6 +155,20 @@ def test_host_function_runs_even_after_a_failed_kernel(sim: SimBackend) -> None:
     assert called.wait(WAIT_S)
     with pytest.raises(KernelError, match="copy_from_host"):
         stream.synchronize()
+
+
+def test_a_stream_that_waits_keeps_nothing_of_what_it_has_done(sim: SimBackend) -> None:
+    class Message:
+        def left(self) -> None:
+            done.set()
+
+    done, died = threading.Event(), threading.Event()
+    message = Message()
+    weakref.finalize(message, died.set)
+    sim.current_stream(0).launch_host_function(message.left)
+    assert done.wait(WAIT_S)
+    del message
+    assert died.wait(WAIT_S)
 
 
 def test_host_function_that_raises_fails_its_stream(sim: SimBackend) -> None:

@@ -121,16 +121,17 @@ def explain_a_failure_at_home() -> None:
 
 
 def explain_a_pass_at_rest() -> None:
-    before = rpc.get_rpc_timeout()
-    rpc.api._set_rpc_timeout(0.3)
     with da.context() as context_id:
         unused = rpc.rpc_sync("w1", fastdist.mul, (leaf(1), leaf(2)))
         loss = rpc.rpc_sync("w1", fastdist.add, (leaf(1), leaf(2))).sum()
+        before = rpc.get_rpc_timeout()
+        # After this long the root asks round; a call would have no more time than that.
+        rpc.api._set_rpc_timeout(0.3)
         with pytest.raises(RuntimeError, match="came to rest without an end"):
             da.backward(context_id, [loss], mode="fast")
+        rpc.api._set_rpc_timeout(before)
         found = da.explain(context_id)
         asked = unused.grad_fn.message_id
-    rpc.api._set_rpc_timeout(before)
     (last,) = found.critical_path
     assert isinstance(last, Hop) and last.is_unreached and last.message_id == asked
     line = f"w0 -> w1: gradients for message {id_text(asked)}; no root depends on it, which "

@@ -142,3 +142,13 @@ def test_the_timeout_of_a_call_holds_inside_a_context() -> None:
         with pytest.raises(RpcTimeoutError, match=r"^RPC ran for more than set timeout"):
             rpc.rpc_sync("w1", wait_at_gate, (leaf(1),), timeout=0.1)
         outside(rpc.rpc_sync, "w1", open_gate)
+
+
+@on_worker(0)
+def test_a_gradient_passes_a_conjugated_view_that_was_sent() -> None:
+    x = fastdist.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    with da.context() as context_id:
+        y = rpc.rpc_sync("w1", fastdist.mul, (x.conj(), x))
+        z = rpc.rpc_sync("w2", fastdist.neg, (x.conj(),))
+        da.backward(context_id, [y.real.sum() + z.imag.sum()])
+        assert da.get_gradients(context_id)[x].tolist() == [2 + 5j, 6 - 1j]

@@ -263,6 +263,21 @@ def test_mirrors_are_made_in_the_order_of_the_levels(store: TangentStore) -> Non
     assert outer < inner and store.chain_of(inner) == (THEIRS + 5, THEIRS + 2)
 
 
+def test_a_level_opened_for_a_caller_is_inside_of_the_callers_for_every_thread(
+    store: TangentStore,
+) -> None:
+    """What another thread sends meanwhile, as word of levels that ended, names the level, too."""
+    store.register((THEIRS + 5, THEIRS + 2), life(THEIRS >> 48))
+    found = []
+    with adopt(ForwardADLevel.try_get_by_global_id(THEIRS + 2)), fw.dual_level() as idx:
+        level = ForwardADLevel.get_by_idx(idx)
+        other = threading.Thread(target=lambda: found.append(store.chain_of(level)))
+        other.start()
+        other.join()
+        found.append(store.chain_of(level))
+    assert found == [(THEIRS + 5, THEIRS + 2, 3 << 48)] * 2
+
+
 def test_a_level_that_is_over_does_not_come_back(store: TangentStore) -> None:
     store.register((THEIRS,), life(THEIRS >> 48))
     store.end(THEIRS)

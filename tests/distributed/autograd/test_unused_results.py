@@ -162,11 +162,22 @@ def fail_before_the_answer(a: Tensor) -> None:
     """Give a call up whose result then comes to nobody."""
     context_id = da.current_context_id()
     gate = f"late in {context_id}"
+    late = rpc.rpc_async("w1", double_late, (a, gate), timeout=20)
+    # A callee that comes to it when its time is over does not run it.
+    outside(rpc.rpc_sync, "w1", wait_for_arrivals, (gate, 1))
+    let_time_pass(25)
     with pytest.raises(RpcTimeoutError):
-        rpc.rpc_sync("w1", double_late, (a, gate), timeout=0.05)
+        late.wait()
     outside(rpc.rpc_sync, "w1", open_gate, (gate,))
     while not outside(rpc.rpc_sync, "w1", send_ids, (context_id,)):
         pass
+
+
+def let_time_pass(seconds: float) -> None:
+    """Let the calls of this worker expire that have no more time than this."""
+    timeouts = get_current_agent().client.progress.timeouts  # type: ignore[attr-defined]
+    for call in timeouts.expire(time.monotonic() + seconds):
+        call.expire()
 
 
 def double_late(a: Tensor, gate: str) -> Tensor:

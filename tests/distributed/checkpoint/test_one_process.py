@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -73,10 +74,24 @@ def test_every_stream_of_random_numbers_goes_on(tmp_path: Path) -> None:
     def drawn() -> list[float]:
         return [fastdist.rand(1).item(), random.random(), float(np.random.rand())]  # noqa: NPY002
 
+    drawn()  # which loads NumPy's: a stream that nobody has used is in no state
     dcp.save({"rng": dcp.RngState()}, checkpoint_id=tmp_path)
     expected = drawn()
     dcp.load({"rng": dcp.RngState()}, checkpoint_id=tmp_path)
     assert drawn() == expected
+
+
+def test_a_stream_of_numpys_that_nobody_has_used_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state = dcp.RngState().state_dict
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    assert state()["numpy"][1] == before
+    monkeypatch.delitem(sys.modules, "numpy.random")
+    unused = state()
+    assert "numpy" not in unused
+    dcp.RngState().load_state_dict(unused)
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
 
 
 def test_values_keep_their_types_and_tensors_their_places(tmp_path: Path) -> None:

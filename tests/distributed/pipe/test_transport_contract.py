@@ -229,14 +229,22 @@ def test_a_reply_to_one_gone_wakes_the_reader_whose_edge_it_took(ends: Ends) -> 
     assert gone is not None
     other.close()
     wait_until_gone(ends, gone)
-    assert ends.listener.receive(time.monotonic() + 0.01) is None  # nothing is left of it
+    # What is left of it may wake the reader once more, with nothing to read, and late.
+    if not is_woken_by_a_refused_reply(ends, lane, gone, 3):
+        assert is_woken_by_a_refused_reply(ends, lane, gone, 4)
+
+
+def is_woken_by_a_refused_reply(ends: Ends, lane: Lane, gone: Received, number: int) -> bool:
+    """Let a message come, and a reply to one gone take its edge; then read it."""
+    assert ends.listener.receive(time.monotonic() + 0.01) is None
     ends.listener._sleeping = True  # as in receive, which would take the edge itself
-    lane.send(Message(0x102, 3).encode(), soon())
+    lane.send(Message(0x102, number).encode(), soon())
     assert select.select([ends.listener.fileno()], [], [], 10)[0]
     assert not ends.listener.reply(gone.route, gone.frames)
-    assert select.select([ends.listener._bell.fileno()], [], [], 0)[0]
+    is_woken = bool(select.select([ends.listener._bell.fileno()], [], [], 0)[0])
     received = ends.listener.receive(soon())
-    assert received is not None and decode(received.frames).message_id == 3
+    assert received is not None and decode(received.frames).message_id == number
+    return is_woken
 
 
 def test_a_shared_lane_queues_until_connected_and_wakes_its_reader(ends: Ends) -> None:

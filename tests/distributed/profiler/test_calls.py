@@ -19,7 +19,7 @@ from fastdist.distributed.rpc.agent import get_current_agent
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.graph.modes import modes
 from fastdist.profiler import DeviceType, ProfilerActivity, profile, record_function
-from tests.distributed.workers import run_group
+from tests.distributed.workers import open_gate, run_group, wait_at
 from tests.profiler.nvtx import install as install_nvtx
 
 
@@ -279,8 +279,8 @@ def check_failures(x: fd.Tensor) -> None:
 
     assert {*told(lambda: fails(bad))} == {"rpc_sync#bad(worker0 -> worker1)"}
     assert {*told(lambda: fails(later_bad, (x,)))} == {"rpc_sync#later_bad(worker0 -> worker1)"}
-    late = told(lambda: fails(hold, (0.5,), kind=RpcError, timeout=0.05))
-    assert {*late} == {"rpc_sync#hold(worker0 -> worker1)"}
+    late = told(lambda: fails(wait_at, ("late",), kind=RpcError, timeout=0.05))
+    assert {*late} == {"rpc_sync#wait_at(worker0 -> worker1)"}
     unpicklable = told(lambda: fails(bad, (lambda: 1,), kind=RpcError))
     assert len(unpicklable) == 1
     # Nothing is kept of what failed, and the thread's next call has no key yet.
@@ -290,6 +290,7 @@ def check_failures(x: fd.Tensor) -> None:
     with profile():
         future = rpc.rpc_async("worker1", hold, (0.1,))
     assert future.wait() is None
+    rpc.rpc_sync("worker1", open_gate, ("late",))
 
 
 def test_a_call_that_fails_is_told_of_without_events_of_its_callee() -> None:
@@ -304,10 +305,11 @@ def check_timeouts(x: fd.Tensor) -> None:
     with dist_autograd.context(), profile():
         too_long = pytest.raises(RpcError, match=r"RPC ran for more than set timeout \(50 ms\)")
         with too_long:
-            rpc.rpc_sync("worker1", hold, (0.5,), timeout=0.05)
-        future = rpc.rpc_async("worker1", hold, (0.5,), timeout=0.05)
+            rpc.rpc_sync("worker1", wait_at, ("late",), timeout=0.05)
+        future = rpc.rpc_async("worker1", wait_at, ("late",), timeout=0.05)
         with too_long:
             future.wait()
+    rpc.rpc_sync("worker1", open_gate, ("late",))
 
 
 @pytest.mark.seed("U18")

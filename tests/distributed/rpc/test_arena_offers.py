@@ -210,6 +210,7 @@ def what_is_kept_holds_its_block_alone() -> None:
 def a_full_arena_sends_in_messages() -> None:
     arena_offers.arena_size = lambda: (4 << 20) + (2 << 20)  # type: ignore[attr-defined]
     use_arena("w1")
+    wait_until_nothing_is_lent()
     for turn in range(8):
         rpc.rpc_sync("w1", keep, (numbers(float(turn)),))
     wait_until_lent(4)

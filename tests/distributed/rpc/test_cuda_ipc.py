@@ -23,7 +23,7 @@ from fastdist.distributed.rpc.message.layout import NO_INDEX, TensorEntry
 from fastdist.distributed.rpc.message.tensors import unpack_tensors
 from tests.device_kinds import kind_here, told
 from tests.distributed.members import init
-from tests.distributed.workers import DEADLINE_S, Group
+from tests.distributed.workers import DEADLINE_S, Group, open_gate, wait_at
 from tests.fibre_shim import cupy, ipc
 
 
@@ -364,14 +364,11 @@ def give_up_calls() -> int:
     count = 0
     for _ in range(4):
         try:
-            rpc.rpc_sync("w1", linger, (ones(1 << 16),), timeout=0.05)
+            rpc.rpc_sync("w1", wait_at, ("late", ones(1 << 16)), timeout=0.05)
         except RuntimeError:
             count += 1
+    rpc.rpc_sync("w1", open_gate, ("late",))
     return count
-
-
-def linger(tensor: fastdist.Tensor) -> None:
-    threading.Event().wait(0.3)
 
 
 # ---- what a peer may not do ----------------------------------------------------------------------

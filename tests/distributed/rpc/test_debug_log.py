@@ -16,7 +16,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.rpc import faulty_agent  # noqa: F401 - the class that a resend needs
 from fastdist.distributed.rpc.debug_log import debug_log
 from tests.distributed.members import init
-from tests.distributed.workers import Group, run_group
+from tests.distributed.workers import Group, open_gate, run_group, wait_at
 
 NAMES = ("rpc.calls", "rpc.workers", "autograd.contexts", "autograd.passes")
 
@@ -83,8 +83,9 @@ def calls_and_passes() -> None:
         rpc.rpc_async("w1", hold, (0.0,)).wait()
         for call in (rpc.rpc_sync, rpc.rpc_async):
             with pytest.raises(RuntimeError, match="RPC ran for more"):  # noqa: PT012
-                done = call("w1", hold, (0.3,), timeout=0.05)
+                done = call("w1", wait_at, ("late",), timeout=0.05)
                 done.wait()
+        rpc.rpc_sync("w1", open_gate, ("late",))
         with pytest.raises(ValueError, match="on purpose"):
             rpc.rpc_sync("w1", fail, (fd.ones(1),))
         for function in (fd.exp, break_later):
@@ -105,9 +106,9 @@ def check_caller() -> None:
         rf"^rpc\.calls rank 0: call \d+:\d+ \(SCRIPT_CALL\), exp{to}: begins$",
         rf"^rpc\.calls rank 0: call \d+:\d+ \(SCRIPT_CALL\), exp{to}: answered$",
         rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: answered$",
-        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: timed out$",
-        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: failed$",
-        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), hold{to}: timed out$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), wait_at{to}: timed out$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), wait_at{to}: failed$",
+        rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), wait_at{to}: timed out$",
         rf"^rpc\.calls rank 0: call \d+:\d+ \(PYTHON_CALL\), fail{to}: failed$",
         r"^autograd\.contexts rank 0: context \d+:\d+: begins$",
         r"^autograd\.passes rank 0: context \d+:\d+, pass .*: begins, asked by rank -1$",

@@ -132,7 +132,9 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
     group.run_all(prepare)
     group[0].run(begin_waiting)
     group[1].kill()
-    # Not before: this process may stand still until it kills.
+    # Not before: this process may stand still until it kills, and who is killed has to be given a
+    # core for each of its threads to end. Nobody can know of its end before.
+    group[1].process.wait(20)
     killed = time.monotonic()
     ended = group[0].run(end_waiting)
     assert len(ended) == 4

@@ -23,7 +23,11 @@ MB = 1 << 20
 
 def join() -> int:
     kind = kind_here()
-    return init(rpc_timeout=60, device_maps={} if is_last() else {"w1": {f"{kind}:0": f"{kind}:1"}})
+    return init(
+        rpc_timeout=60,
+        frozen_s=60,  # or who is stopped would be lost before so much was sent that nothing leaves
+        device_maps={} if is_last() else {"w1": {f"{kind}:0": f"{kind}:1"}},
+    )
 
 
 def is_last() -> bool:
@@ -50,6 +54,16 @@ def usage() -> tuple[int, int]:
     return ring.host_ring.usage()
 
 
+def usage_when_all_is_back() -> tuple[int, int]:
+    """Return usage once nothing is lent, or after 20 seconds: who sends lets go of a block a little
+    after the answer has come.
+    """
+    deadline, never = time.monotonic() + 20, threading.Event()
+    while usage()[0] and time.monotonic() < deadline:
+        never.wait(0.01)
+    return usage()
+
+
 def send_many(count: int) -> None:
     ring: Any = backend_of(kind_here())
     ring.host_ring.most_bytes, ring.host_ring.patience_s = 4 * MB, 0.01
@@ -59,10 +73,10 @@ def send_many(count: int) -> None:
 
 def test_blocks_go_round_and_all_come_back(group: Group) -> None:
     group[0].run(send_many, 8)
-    lent, there = group[0].run(usage)
+    lent, there = group[0].run(usage_when_all_is_back)
     assert lent == 0 and 0 < there <= 4 * MB
     assert "of locked memory" in group[0].run(debug_info)
-    assert group[1].run(usage)[0] == 0
+    assert group[1].run(usage_when_all_is_back)[0] == 0
     group.run_all(rpc.shutdown)
     assert group.end() == [0, 0]
 
@@ -100,9 +114,7 @@ def wait_until_all_have_come_back() -> int:
     _sender[0].join(20)
     assert _left and not _sender[0].is_alive()
     # The calls fail first; what waited in the lane to be sent goes with it, a little later.
-    deadline, never = time.monotonic() + 20, threading.Event()
-    while (lent := usage()[0]) and time.monotonic() < deadline:
-        never.wait(0.01)
+    lent, _ = usage_when_all_is_back()
     rpc.shutdown(graceful=False)
     return lent
 

@@ -16,7 +16,7 @@ from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import init as init_module
 from tests.distributed.members import init
-from tests.distributed.workers import run_group
+from tests.distributed.workers import open_gate, run_group, wait_at
 
 
 def who() -> str:
@@ -201,7 +201,7 @@ def test_init_rpc_refuses_what_is_no_name_rank_or_size() -> None:
 def create_too_slowly() -> None:
     init()
     if rpc.get_worker_info().id == 0:
-        rref = rpc.remote("w1", hold, (0.5,), timeout=0.05)
+        rref = rpc.remote("w1", wait_at, ("late",), timeout=0.05)
         future = rref._get_future()
         assert future is not None
         with pytest.raises(RuntimeError, match=r"^RPC ran for more than set timeout \(50 ms\)"):
@@ -212,7 +212,9 @@ def create_too_slowly() -> None:
         with pytest.raises(RuntimeError, match=words):
             rref.to_here()
         with pytest.raises(RuntimeError, match=words):
-            rpc.remote("w0", hold, (0.5,), timeout=0.05).to_here()
+            rpc.remote("w0", wait_at, ("late",), timeout=0.05).to_here()
+        for worker in ("w0", "w1"):
+            rpc.rpc_sync(worker, open_gate, ("late",))
     rpc.shutdown()
 
 

@@ -159,9 +159,9 @@ def test_how_long_a_connection_has_brought_nothing_is_known() -> None:
         theirs = standard_socket.create_connection(server.getsockname())
         ours, _ = server.accept()
         with theirs, ours:
+            began = time.monotonic()
             theirs.sendall(b"a word")
             assert ours.recv(6) == b"a word"
-            began = time.monotonic()
             threading.Event().wait(0.1)
             assert 0.05 <= silence_s(ours.fileno()) <= time.monotonic() - began + 0.5
     assert silence_s(10_000) == math.inf

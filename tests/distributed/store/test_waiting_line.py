@@ -20,6 +20,7 @@ from fastdist.distributed.store import (
     TCPStore,
     connection,
     host_store,
+    tcp_store,
     waiting_line,
 )
 from fastdist.distributed.store.waiting_line import WaitingLine, name_ranks, speaks_for_node
@@ -275,6 +276,8 @@ class SlowStore:
         self.client = TCPStore("127.0.0.1", port, timeout=20)
         monkeypatch.setattr(server, "_serve_one", serve_late)
         monkeypatch.setattr(connection, "_GRACE_S", 0.05)
+        # It is reached, however busy the machine; only its answers do not come.
+        monkeypatch.setattr(tcp_store, "_CONNECT_TO_JOIN_S", 10.0)
 
     def close(self) -> None:
         self.release.set()

@@ -54,16 +54,17 @@ def reference(
 
 def in_blocks(
     g: Array, q: Array, k: Array, v: Array, mask: Any, factor: float, is_causal: bool,
-    seed: Array | None = None, dropout: float = 0.0,
+    seed: Array | None = None, dropout: float = 0.0, *, keeps: bool = False,
 ) -> list[Array]:  # fmt: skip
     rows = q.shape[:3]
     out, log_sum = np.full((*rows, v.shape[3]), 7, q.dtype), np.full(rows, 7, q.dtype)
+    kept = np.full((*rows, k.shape[2]) if keeps else (0,) * 4, 7, q.dtype)
     numbers = factor, is_causal, dropout
-    kernels.attention(q, k, v, mask, seed, out, log_sum, *numbers)
+    kernels.attention(q, k, v, mask, seed, out, log_sum, kept, *numbers)
     slopes = [np.full(one.shape, 7, q.dtype) for one in (q, k, v)]
     is_learnt = mask is not None and mask.dtype != bool
     slopes.append(np.full(mask.shape if is_learnt else (0,) * 4, 7, q.dtype))
-    kernels.attention_gradient(g, q, k, v, mask, seed, out, log_sum, *slopes, *numbers)
+    kernels.attention_gradient(g, q, k, v, mask, seed, out, log_sum, kept, *slopes, *numbers)
     return [out, *slopes] if is_learnt else [out, *slopes[:3]]
 
 
@@ -92,8 +93,9 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("mask", ["none", "causal", "bool", "added"])
+@pytest.mark.parametrize("keeps", [False, True])
 def test_blocks_make_what_matrices_make(
-    mask: str, sizes: tuple[int, ...], dtype: str, tolerance: float
+    keeps: bool, mask: str, sizes: tuple[int, ...], dtype: str, tolerance: float
 ) -> None:
     given = sample(dtype, *sizes)
     sees: Any = np.random.default_rng(2).random(sizes[2:]) < 0.6
@@ -102,7 +104,8 @@ def test_blocks_make_what_matrices_make(
         sees = np.where(sees, 0.25, -np.inf).astype(dtype)
     whole = np.broadcast_to(sees, (2, sizes[0], *sizes[2:]))
     rest = whole if mask in ("bool", "added") else None, 0.3, mask == "causal"
-    for found, expected in zip(in_blocks(*given, *rest), reference(*given, *rest), strict=False):
+    made = in_blocks(*given, *rest, keeps=keeps)
+    for found, expected in zip(made, reference(*given, *rest), strict=False):
         np.testing.assert_allclose(found, expected, tolerance, tolerance)
 
 
@@ -113,14 +116,16 @@ MASKS = [(1, 1, 1, 1), (1, 1, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-4), ("float64", 1e-11)])
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("shared", MASKS)
+@pytest.mark.parametrize("keeps", [False, True])
 def test_a_mask_that_axes_share_has_a_gradient_of_its_shape(
-    shared: tuple[int, ...], sizes: tuple[int, ...], dtype: str, tolerance: float
+    keeps: bool, shared: tuple[int, ...], sizes: tuple[int, ...], dtype: str, tolerance: float
 ) -> None:
     given, random = sample(dtype, *sizes), np.random.default_rng(3)
     whole = (2, sizes[0], *sizes[2:])
     shape = [1 if is_one else count for is_one, count in zip(shared, whole, strict=True)]
     rest = random.standard_normal(shape).astype(dtype), 0.3, False
-    for found, expected in zip(in_blocks(*given, *rest), reference(*given, *rest), strict=True):
+    made = in_blocks(*given, *rest, keeps=keeps)
+    for found, expected in zip(made, reference(*given, *rest), strict=True):
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, tolerance, tolerance)
 
@@ -247,7 +252,8 @@ def test_threads_share_heads_and_change_no_bit(
     if mask is not None:
         more = [np.zeros_like(one) for one in (q, k, v, mask)]
         rest = factor, is_causal, 0.0
-        kernels.attention_gradient(g, q, k, v, mask, None, out, log_sum[..., 0], *more, *rest)
+        told = log_sum[..., 0], np.empty((0,) * 4, np.float32)
+        kernels.attention_gradient(g, q, k, v, mask, None, out, *told, *more, *rest)
         assert len(set(asking)) == min(launch.get_num_threads(), most)
     # Those of the pool, which Python did not start.
     assert threading.active_count() == before
@@ -260,8 +266,9 @@ LARGE = [(1, 8, 8, 300, 300, 64, 64), (1, 1, 1, 600, 500, 40, 72), (1, 2, 1, 301
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sizes", LARGE)
 @pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("keeps", [False, True])
 def test_large_products_have_the_same_bits_for_any_number_of_threads(
-    is_causal: bool, sizes: tuple[int, ...], dtype: str
+    keeps: bool, is_causal: bool, sizes: tuple[int, ...], dtype: str
 ) -> None:
     n, heads, kept, queries, keys, width, more = sizes
     random = np.random.default_rng(0)
@@ -277,7 +284,8 @@ def test_large_products_have_the_same_bits_for_any_number_of_threads(
         for count in (1, 2, 1):
             # Of the pool and of the BLAS.
             fastdist.set_num_threads(count)
-            found.append([x.tobytes() for x in in_blocks(*given, None, 0.1, is_causal)])
+            made = in_blocks(*given, None, 0.1, is_causal, keeps=keeps)
+            found.append([x.tobytes() for x in made])
     finally:
         fastdist.set_num_threads(before)
     assert found[0] == found[1] == found[2]
@@ -296,7 +304,7 @@ def test_what_a_thread_raises_is_raised_by_the_call(
         done.extend(part)
 
     with pytest.raises(MemoryError, match="head 3"):
-        kernels._share(work, 4, 1)
+        kernels._share(work, 4, 1, kernels._compiled("float32"))
     assert done in ([0, 1], [])  # all that the other thread had to do, if there is one
 
 

@@ -7,6 +7,7 @@ import os
 import pickle
 import random
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_second_process_finds_the_kernel_and_a_torn_file_is_compiled_anew(tmp_pa
 # A closure that holds intrinsics and compiled functions, for which Numba makes up a name by chance.
 CLOSURES = """
 import numpy as np
-from fastdist.kernels.cpu.windows import _loop
+from fastdist.kernels.cpu.window_loops import _loop
 from fastdist.kernels.cpu import windows
 windows.largest(*[np.zeros((1, 4, 4), np.{dtype}) for _ in range(2)],
                 np.zeros((1, 4, 4), np.int64), ((1, 1, 0, 1),) * 2)
@@ -71,7 +72,9 @@ def plant(cache: Path, trace: Path) -> None:
     """Replace every index by one that runs code, sealed as ours are: anybody can."""
     content = pickle.dumps(Payload(trace))
     for index in (cache / "numba").glob("*.nbi"):
-        index.write_bytes(content + _seal(content))
+        with index.open("rb") as file:
+            _version, (stamp, _names) = pickle.load(file), pickle.load(file)
+        index.write_bytes(content + _seal(content, stamp))
 
 
 def open_to_others(cache: Path) -> None:
@@ -191,6 +194,47 @@ def test_code_of_another_source_is_not_taken_where_its_data_could_not_be_written
     with pytest.raises(OSError, match="No space"):
         cache.save("signature", "code")
     assert cache.load("signature") is None
+
+
+class OfAnotherNumba:
+    """What a module that only another Numba has would be needed for."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return import_module, ("numba.core.types.of_another_numba",)
+
+
+def test_what_another_numba_wrote_is_not_unpickled_though_the_new_index_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _CacheFile(str(tmp_path), "loop", "old stamp").save("signature", OfAnotherNumba())
+    writer, reader = (_CacheFile(str(tmp_path), "loop", "stamp") for _ in range(2))
+    save_data, found = writer._save_data, []
+
+    def read_and_save(name: str, data: object) -> None:
+        found.append(reader.load("signature"))
+        save_data(name, data)
+
+    monkeypatch.setattr(writer, "_save_data", read_and_save)
+    writer.save("signature", "code")
+    assert [*found, reader.load("signature")] == [None, "code"]
+
+
+def test_what_another_numba_writes_over_a_file_that_is_being_read_is_not_unpickled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, other = (_CacheFile(str(tmp_path), "loop", stamp) for stamp in ("stamp", "another"))
+    reader.save("signature", "code")
+    looked_at = []
+
+    def look_and_replace(found: os.stat_result) -> bool:
+        looked_at.append(found)
+        if len(looked_at) == 2:  # the index was the first
+            other.save("signature", OfAnotherNumba())
+        return True
+
+    monkeypatch.setattr(reader, "_is_trusted", look_and_replace)
+    assert reader.load("signature") == "code"
+    assert reader.load("signature") is None
 
 
 def test_kernel_with_an_empty_index_is_compiled_and_found_again(tmp_path: Path) -> None:

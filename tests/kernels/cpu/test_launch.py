@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,6 +132,23 @@ def test_work_in_python_is_shared_among_the_threads_of_the_pool() -> None:
     parts: list[range] = []
     launch.share_out(parts.append, 7, 2)
     assert sorted(parts, key=lambda part: part.start) == [range(4), range(4, 7)]
+
+
+def test_what_work_in_python_sees_lives_no_longer_than_its_caller_wants() -> None:
+    gc.disable()
+    try:
+        work = _Work()
+        seen = weakref.ref(work)
+        launch.share_out(work, 7, 2)
+        del work
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+class _Work:
+    def __call__(self, part: range) -> None:
+        assert part
 
 
 def test_work_that_fails_in_a_thread_of_the_pool_fails_in_the_caller() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import fastdist as fd
 from fastdist.kernels.cpu import long_columns
+from fastdist.kernels.cpu.row_code import row_loop
 
 SHAPES = [((1, 5000), (0,)), ((70, 64), (0,)), ((33, 1001), (0,)), ((7, 50, 130), (0, 1))]
 
@@ -62,7 +63,18 @@ def test_the_loop_serves_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(long_columns, "result_by", spy)
     fd.ones(83, 211).sum(0)
-    assert asked == ["sum_of_columns"]
+    fd.ones(830, 311).sum(0)
+    assert asked == ["sum_of_near_columns", "sum_of_columns"]
     fd.ones(8311, 3).sum(0)
     fd.ones(211, 83).t().sum(0)
-    assert asked == ["sum_of_columns"]
+    assert asked == ["sum_of_near_columns", "sum_of_columns"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 1025), (4, 64), (133, 2047), (262, 75)])
+def test_what_is_near_is_added_up_in_the_same_order(shape: tuple[int, int], dtype: str) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    near, far = np.empty((2, shape[1]), dtype)
+    row_loop("sum_of_near_columns", dtype)((x, near), *shape, 0.1, 0.0)
+    row_loop("sum_of_columns", dtype)((x, far), *shape, 0.1, 0.0)
+    np.testing.assert_array_equal(near, far)

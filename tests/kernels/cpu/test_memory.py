@@ -41,6 +41,7 @@ def keeper_of(most_bytes: int) -> Keeper:
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
+    gc.collect()  # blocks of earlier tests would come back in the middle of one
     memory.empty((BLOCK,), FLOAT)
     memory.empty_cache()
     yield

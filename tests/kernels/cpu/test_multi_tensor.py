@@ -120,6 +120,22 @@ def test_few_elements_and_float16_go_by_lines(dtype: str, launches: list[bool]) 
     assert not launches
 
 
+def test_few_elements_and_none_go_by_a_launch_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ADAM, "readings", {})
+    apply(ADAM, [NUMBERS], rows_of(ADAM, [(LIMIT + 1,)], "float32"))
+    dtype = np.dtype("float32")
+    assert dtype in ADAM.readings
+    monkeypatch.setattr(multi_tensor, "_by_lines", None)
+    none = [[np.empty((0, 3), dtype) for _ in range(5)]]
+    for rows in (rows_of(ADAM, [(5,), (0, 3), (), (7, 9)], "float32"), none):
+        expected = copied(rows)
+        by_lines(ADAM, [NUMBERS] * len(rows), expected)
+        apply(ADAM, [NUMBERS] * len(rows), rows)
+        assert bits(rows) == bits(expected)
+
+
 @pytest.mark.parametrize("shared", ["a row twice", "parts of two rows", "within a row", "moved"])
 def test_what_shares_memory_changes_one_after_the_other(
     shared: str, threads: int, launches: list[bool]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +11,7 @@ import pytest
 
 import fastdist
 from fastdist.kernels.cpu import panels, product
-from fastdist.kernels.cpu.panels import (
-    Tiling,
-    laid_multiplier,
-    layer,
-    multiplier,
-    packed_multiplier,
-)
+from fastdist.kernels.cpu.panels import ADDS, PACKED, TURNED, Tiling, multiplier, panel_multiplier
 
 Array = np.ndarray[Any, Any]
 
@@ -25,6 +20,15 @@ SHAPES = [(1, 1, 16), (8, 3, 32), (13, 7, 48), (64, 256, 64), (65, 300, 80), (71
 
 def numbers(*shape: int) -> Array:
     return np.random.default_rng(shape).standard_normal(shape, dtype=np.float32)
+
+
+def multiply(a: Array, b: Array, out: Array, way: int = 0) -> None:
+    """Multiply matrices of float32 in panels, or as they lie."""
+    if not way & PACKED:
+        multiplier("float32")(id(a), id(b), id(out), way == ADDS)
+        return
+    room = np.empty(2 * panels.tiling("float32").lanes * a.shape[1], np.float32)
+    panel_multiplier("float32")(id(a), id(b), id(out), id(room), way)
 
 
 def assert_product(out: Array, a: Array, b: Array) -> None:
@@ -48,10 +52,10 @@ def test_multiply(shape: tuple[int, int, int], lay: Callable[[Array], Array]) ->
     n, k, m = shape
     a, b = lay(numbers(n, k)), numbers(k, m + 5)[:, 2 : m + 2]
     whole = np.full((n, m + 3), 7, np.float32)
-    multiplier()(a, b, whole[:, :m], False)
+    multiply(a, b, whole[:, :m])
     assert_product(whole[:, :m], a, b)
     once = whole[:, :m].copy()
-    multiplier()(a, b, whole[:, :m], True)
+    multiply(a, b, whole[:, :m], ADDS)
     np.testing.assert_allclose(whole[:, :m], 2 * once, 1e-4, 1e-4)
     assert (whole[:, m:] == 7).all()
 
@@ -60,20 +64,27 @@ def test_multiply(shape: tuple[int, int, int], lay: Callable[[Array], Array]) ->
 def test_multiply_packed(shape: tuple[int, int, int]) -> None:
     n, k, m = shape
     a, b, out = numbers(n, k), numbers(m, k + 1)[:, 1:], np.empty((n, m), np.float32)
-    room = np.empty(32 * k, np.float32)
-    packed_multiplier()(a, b, room, out, True, False)
+    multiply(a, b, out, PACKED | TURNED)
     assert_product(out, a, b.T)
     other = np.empty_like(out)
-    packed_multiplier()(a, np.ascontiguousarray(b.T), room, other, False, False)
+    multiply(a, np.ascontiguousarray(b.T), other, PACKED)
     np.testing.assert_array_equal(out, other)
-    packed_multiplier()(a, b, room, other, True, True)
+    multiply(a, b, other, PACKED | TURNED | ADDS)
     np.testing.assert_allclose(other, 2 * out, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_without_rows_a_product_is_left_alone(n: int) -> None:
+    a, b, out = numbers(n, 5), numbers(5, 16), np.empty((n, 16), np.float32)
+    multiply(a, b, out)
+    multiply(a, b, out, PACKED)
+    assert_product(out, a, b)
 
 
 def test_nan_and_inf_stay_in_their_rows_and_columns() -> None:
     a, b, out = numbers(20, 300), numbers(300, 48), np.empty((20, 48), np.float32)
     a[3, 290], a[11, 0], b[7, 40] = np.nan, np.inf, -np.inf
-    multiplier()(a, b, out, False)
+    multiply(a, b, out)
     with np.errstate(invalid="ignore"):
         expected = a @ b
     for which in (np.isfinite, np.isnan, np.isposinf):
@@ -122,8 +133,8 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tili
     """Let products be tiled as on another machine."""
     found: Tiling = request.param
     monkeypatch.setattr(panels, "tiling", lambda dtype: found)
-    for cached in (multiplier, packed_multiplier, layer, laid_multiplier):
-        monkeypatch.setattr(panels, cached.__name__, cached.__wrapped__)
+    for cached in (multiplier, panel_multiplier):
+        monkeypatch.setattr(panels, cached.__name__, functools.cache(cached.__wrapped__))
     return found
 
 
@@ -136,8 +147,10 @@ def test_products_of_one_thread_are_products_on_any_machine(how: Tiling) -> None
             for multiply, other in (
                 (product.multiply_alone, b),
                 (product.multiply_alone, np.ascontiguousarray(b.T).T),
-                (product.multiply_laid_alone, product.lay_turned(np.ascontiguousarray(b.T))),
-                (product.multiply_laid_alone, product.lay_turned(b.T)),
+                (product.multiply_laid_alone, product.lay(np.ascontiguousarray(b.T), turned=True)),
+                (product.multiply_laid_alone, product.lay(b.T, turned=True)),
+                (product.multiply_laid_alone, product.lay(b)),
+                (product.multiply_laid_alone, product.lay(np.ascontiguousarray(b.T).T)),
             ):
                 whole[:, :m] = np.nan
                 multiply(lay, other, whole[:, :m])  # type: ignore[operator]
@@ -151,11 +164,21 @@ def test_products_of_one_thread_are_products_on_any_machine(how: Tiling) -> None
 def test_the_first_columns_of_what_was_laid_together_make_a_product(how: Tiling) -> None:
     random = np.random.default_rng(0)
     a, b = (random.standard_normal(shape).astype(how.dtype) for shape in ((9, 40), (75, 40)))
-    laid = product.lay_turned(b)
+    laid = product.lay(b, turned=True)
     for count in range(1, 76):
         out = np.full((9, count), np.nan, how.dtype)
         product.multiply_laid_alone(a, laid, out)
         np.testing.assert_allclose(out, a @ b[:count].T, 1e-4, 1e-4)
+
+
+def test_the_first_rows_of_what_was_laid_together_make_a_product(how: Tiling) -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(how.dtype) for shape in ((9, 600), (600, 75)))
+    laid = product.lay(b)
+    for rows in (1, 40, 257, 600):
+        out = np.full((9, 75), np.nan, how.dtype)
+        product.multiply_laid_alone(np.ascontiguousarray(a[:, :rows]), laid, out)
+        np.testing.assert_allclose(out, a[:, :rows] @ b[:rows], 1e-3, 1e-3)
 
 
 def test_without_an_inner_axis_a_product_of_one_thread_is_zero() -> None:
@@ -165,5 +188,5 @@ def test_without_an_inner_axis_a_product_of_one_thread_is_zero() -> None:
     out.fill(7)
     product.multiply_alone(numbers(3, 0), numbers(0, 20), out, adds=True)
     assert (out == 7).all()
-    product.multiply_laid_alone(numbers(3, 0), product.lay_turned(numbers(20, 0)), out)
+    product.multiply_laid_alone(numbers(3, 0), product.lay(numbers(20, 0), turned=True), out)
     assert (out == 0).all()

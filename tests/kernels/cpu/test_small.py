@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastdist as fd
 from fastdist.devices.backend import backend_of
 from fastdist.kernels.cpu.small import GRADIENTS, KERNELS, TERMS, Facts
 from fastdist.kernels.cpu.small_kernels import small_gradients, small_kernel
@@ -114,6 +115,86 @@ def test_sums_of_many_terms_keep_numpy_s_order() -> None:
     assert shortened("reduce.sum", [x], [((2,), np.float32)], ((1,),)) is None
 
 
+@pytest.mark.parametrize("n", [7, 64, 128, 129, 510, 1000, 1021, 1024])
+@pytest.mark.parametrize("columns", [False, True])
+def test_sums_of_many_numbers_that_are_alike_are_exact(n: int, columns: bool) -> None:
+    shape, axis = ((n, 3), 0) if columns else ((3, n), 1)
+    x = np.full(shape, 0.1, np.float32)
+    (total,) = shortened("reduce.sum", [x], [((3,), np.float32)], ((axis,),)) or ()
+    np.testing.assert_allclose(total, x.sum(axis, np.float64), 6e-7)
+    if not columns:
+        (shares,) = shortened("softmax.softmax", [x], [(shape, np.float32)], (1,)) or ()
+        np.testing.assert_allclose(shares, 1 / n, 4e-7)
+
+
+@pytest.mark.parametrize(("n", "columns"), [(1025, 3), (1301, 3), (1365, 3), (2047, 2), (4093, 1)])
+def test_sums_of_few_columns_are_exact_however_long(n: int, columns: int) -> None:
+    x = fd.full((n, columns), 0.1)
+    for name, expected in (("sum", np.float32(0.1).astype(float) * n), ("mean", 0.1)):
+        np.testing.assert_allclose(getattr(x, name)(0).numpy(), [expected] * columns, 6e-7)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [(3, 655, 2), (2, 510, 3), (1, 1551, 2), (16, 128, 2), (4, 64, 16), (2, 5, 100, 4),
+     (18, 466, 33), (3, 30_000, 3), (4, 256, 1024), (2, 2, 70, 64), (1, 1, 9000), (2, 4500, 1)],
+)  # fmt: skip
+def test_sums_means_and_norms_over_middle_axes_are_exact(
+    shape: tuple[int, ...], keepdim: bool
+) -> None:
+    alike, drawn = np.full(shape, 0.1, np.float32), sample(shape).astype(np.float32)
+    axes = tuple(range(1, len(shape) - 1))
+    for x in (alike, np.abs(drawn)):
+        wide, given = x.astype(np.float64), fd.tensor(x)
+        sums = wide.sum(axes, keepdims=keepdim)
+        roots = np.sqrt((wide * wide).sum(axes, keepdims=keepdim))
+        means = sums / math.prod(shape[1:-1])
+        for found, expected in (
+            (given.sum(axes, keepdim=keepdim), sums),
+            (given.mean(axes, keepdim=keepdim), means),
+            (fd.linalg.vector_norm(given, dim=axes, keepdim=keepdim), roots),
+        ):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found.numpy(), expected, 1e-6)
+
+
+@pytest.mark.parametrize("shape", [(600, 3), (1301, 3), (1965, 2), (6864, 7), (1000, 20), (150, 4)])
+def test_norms_and_sums_of_columns_are_exact_as_they_may_lie(shape: tuple[int, int]) -> None:
+    x = fd.full(shape, 0.1)
+    one = np.float64(np.float32(0.1))
+    wide = one * shape[0]
+    np.testing.assert_allclose(x.norm(dim=0).numpy(), math.sqrt(wide * one), 1e-6)
+    np.testing.assert_allclose(x.sum(0).numpy(), wide, 1e-6)
+    for found in (x.t().sum(1), x[:, 1:].sum(0)):
+        np.testing.assert_allclose(found.numpy(), wide, 2e-6 if shape[0] > 4096 else 1e-6)
+    np.testing.assert_allclose(x[::2].sum(0).numpy(), one * -(-shape[0] // 2), 1e-6)
+    for order in (1, 3):
+        sums = shape[0] * one**order
+        found = fd.linalg.vector_norm(x, order, dim=0, keepdim=True)
+        assert found.shape == (1, shape[1])
+        np.testing.assert_allclose(found.numpy(), sums ** (1 / order), 2e-6)
+
+
+def test_nan_and_infinities_stay_in_their_place_in_sums_over_a_middle_axis() -> None:
+    x = np.full((3, 130, 2), 3e38, np.float32)
+    x[0] = 1
+    x[1, :, 0], x[1, 5, 0], x[1, 6, 1], x[1, 7, 1] = 2, math.nan, math.inf, -math.inf
+    found = fd.tensor(x).sum(1).numpy()
+    assert found[0].tolist() == [130, 130] and np.isnan(found[1]).all() and np.isinf(found[2]).all()
+
+
+@pytest.mark.parametrize("n", [64, 65, 509, 1000, 1024])
+def test_gradients_of_a_bias_are_as_exact_as_sums(n: int) -> None:
+    for columns in (3, 100):
+        x, g = fd.full((n, columns), 0.1), fd.full((n, columns), 0.1)
+        bias = fd.zeros(columns, requires_grad=True)
+        (x + bias).backward(g)
+        fd.nn.functional.linear(x, fd.eye(columns), bias).backward(g)
+        assert bias.grad is not None
+        np.testing.assert_allclose(bias.grad.numpy(), 0.2 * n, 6e-7)
+
+
 def test_keepdim_and_places_are_seen_in_their_shape() -> None:
     x = EXTREMES.astype(np.float32)
     for name in ("reduce.sum", "reduce.amax", "reduce.argmax", "reduce.max_along"):
@@ -203,6 +284,8 @@ def test_cross_entropy_is_the_ordinary_one(reduction: int, scale: float) -> None
     expected = ordinary("cross_entropy.rows", [x, target], kinds, numbers)
     assert found is not None
     np.testing.assert_allclose(found[0], expected[0], rtol=2e-6)
+    (alone,) = shortened("cross_entropy.losses", [x, target], kinds[:1], numbers) or ()
+    assert alone.tobytes() == found[0].tobytes()
     # exp and sums may differ by a factor for each row, which the gradient does not see.
     shares = [weights / totals[:, None] for _, weights, totals in (found, expected)]
     np.testing.assert_allclose(shares[0], shares[1], rtol=3e-6)

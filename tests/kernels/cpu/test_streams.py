@@ -54,6 +54,20 @@ def test_rows_have_the_same_bits_in_any_number_of_streams(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 16, 19, 101])
+@pytest.mark.parametrize("name", ["sum_of_short_rows", "top_of_shortest_rows"])
+def test_any_number_of_short_rows_is_reduced_and_nothing_beside_them_written(
+    name: str, rows: int, dtype: str
+) -> None:
+    for n in (1, 8, 9, 32, 33, 100):
+        x, outs = sample((rows, n), dtype), np.full(rows + 2, 7, dtype)
+        row_loop(name, dtype)((x, outs[1:-1]), rows, n, 1.0, 0.0)
+        with np.errstate(invalid="ignore"):
+            expected = x.max(1) if "top" in name else x.astype(np.float64).sum(1)
+        np.testing.assert_allclose(outs, [7, *expected, 7], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_large_is_reduced_in_streams_by_any_number_of_threads(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch

@@ -60,3 +60,19 @@ def test_few_numbers_deviate_as_far_as_float64_tells(shape: tuple[int, ...], sca
         np.testing.assert_allclose(found, expected, 2e-6)
     whole = fd.tensor(x).std()
     np.testing.assert_allclose(whole.numpy(), x.astype(np.float64).std(ddof=1), 2e-6)
+
+
+@pytest.mark.parametrize("scale", [1e38, 1e24, 1e21, 1e18, 1e-3])
+@pytest.mark.parametrize("shape", [(3, 5), (3, 200), (1, 1000)])
+def test_few_numbers_are_normal_however_large(shape: tuple[int, int], scale: float) -> None:
+    x = np.random.default_rng(7).uniform(-1, 1, shape)
+    x = (x * scale).astype(np.float32)
+    wide = x.astype(np.float64)
+    away = wide - wide.mean(1, keepdims=True)
+    normal = away / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    weight = np.linspace(1, 2, shape[1]).astype(np.float32)
+    found = fd.nn.functional.layer_norm(fd.tensor(x), shape[1:], fd.tensor(weight)).numpy()
+    np.testing.assert_allclose(found, normal * weight, rtol=2e-6, atol=3e-6)
+    with np.errstate(over="ignore"):
+        expected = wide.var(1, ddof=1).astype(np.float32)
+    np.testing.assert_allclose(fd.tensor(x).var(1).numpy(), expected, 3e-6)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fastdist.core.dtypes import bfloat16
-from fastdist.kernels.cuda.cross_entropy import plan_rows, plan_rows_gradient
+from fastdist.kernels.cuda.cross_entropy import plan_losses, plan_rows, plan_rows_gradient
 from fastdist.kernels.cuda.loss import plan_nll, plan_nll_gradient
 from tests.fibre_shim.driver import SEEDS, run
 from tests.kernels.cuda.cpu_twins import cpu_twins
@@ -50,6 +50,9 @@ def check_rows(x: np.ndarray, target: np.ndarray, reduction: int) -> None:
         made = [np.full_like(one, 99) for one in expected]
         run(plan_rows(x, target, made[0], made[1], made[2], reduction), seed)
         run(plan_rows_gradient(g, target, made[1], made[2], made[3], reduction), seed)
+        alone = np.full_like(made[0], 99)
+        run(plan_losses(x, target, alone, reduction), seed)
+        assert alone.tobytes() == made[0].tobytes()
         found.append(made)
         near(made, expected, found[0])
 

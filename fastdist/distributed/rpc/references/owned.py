@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 
@@ -27,7 +27,8 @@ class OwnedValues:
         # Guards the three below it. No value is dropped while it is held.
         self._lock = threading.Lock()
         self._by_id: dict[int, OwnedValue] = {}
-        self._dropped: dict[int, None] = {}  # the latest values that lived here
+        # The latest values that lived here, with why they were never made.
+        self._dropped: dict[int, str | None] = {}
         self._ended_early: dict[int, None] = {}  # the latest users whose end was told first
 
     def hear_of(self, rref_id: int, life: int = 0, *, for_local: bool = False) -> OwnedValue:
@@ -110,22 +111,23 @@ class OwnedValues:
             self._fail_unborn(owned)
         elif owned.rref_id in self._dropped:
             # Passed on by somebody who died, or gave up, before the owner heard of it.
+            why_unmade = self._dropped.get(owned.rref_id)
             value = f"the value of RRef {id_text(owned.rref_id)}"
-            text = f"{value} is gone: all its other references ended"
-            self.complete(owned, None, RpcError(text))
+            gone = RpcError(f"{value} is gone: all its other references ended")
+            self.complete(owned, None, RpcTimeoutError(why_unmade) if why_unmade else gone)
 
     def fail_unmade(self, rref_ids: Iterable[int], maker: Worker) -> None:
         """End the wait for values whose remote calls were given up by maker before they ran."""
         for rref_id in rref_ids:
+            text = (
+                f"worker {self._workers.me.name!r} did not run the remote call of worker "
+                f"{maker.name!r} that should have made this value: it was given up before"
+            )
             with self._lock:
                 owned = self._by_id.get(rref_id)
                 if owned is None:
-                    remember(self._dropped, rref_id)
+                    remember(self._dropped, rref_id, text)
             if owned is not None and not owned.is_begun:
-                text = (
-                    f"worker {self._workers.me.name!r} did not run the remote call of worker "
-                    f"{maker.name!r} that should have made this value: it was given up before"
-                )
                 self.complete(owned, None, RpcTimeoutError(text))
 
     def drop_if_unused(self, rref_id: int) -> None:
@@ -180,8 +182,8 @@ class OwnedValues:
         self.complete(owned, None, WorkerLostError(f"worker {maker!r} was lost"))
 
 
-def remember(latest: dict[int, None], number: int) -> None:
-    """Put a number among the latest ones, of which some thousands are kept."""
-    latest[number] = None
+def remember(latest: dict[int, Any], number: int, word: str | None = None) -> None:
+    """Put a number, with a word on it, among the latest ones, of which some thousands are kept."""
+    latest[number] = word
     if len(latest) > _REMEMBERED:
         del latest[next(iter(latest))]

@@ -103,25 +103,31 @@ def test_a_name_of_a_module_that_another_thread_imports_is_waited_for(
     name = f"module_that_takes_its_time_{mode}"
     Path(tmp_path, f"{name}.py").write_text(
         "from fastdist.distributed.rpc.message import gate\n"
-        "import threading\n"
+        "from builtins import begun, may_go_on\n"
         "begun.set()\n"
-        "threading.Event().wait(0.2)\n"
+        "assert may_go_on.wait(20)\n"
         "@gate.export\n"
-        "def function(): return 'ran'\n".replace("begun", "__import__('builtins').begun")
+        "def function(): return 'ran'\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(gate, "_exported", set(gate._exported))
-    begun = threading.Event()
+    begun, may_go_on = threading.Event(), threading.Event()
     monkeypatch.setattr("builtins.begun", begun, raising=False)
+    monkeypatch.setattr("builtins.may_go_on", may_go_on, raising=False)
+    timer = threading.Timer(0.2, may_go_on.set)
     importing = threading.Thread(target=__import__, args=(name,))
     importing.start()
     try:
         assert begun.wait(20) and not hasattr(sys.modules[name], "function")
         gate.set_mode(mode)
+        timer.start()
         assert gate.find_function(f"{name}:function".encode())() == "ran"
     finally:
         gate.set_mode(gate.OPEN)
+        may_go_on.set()
         importing.join()
+        if timer.ident is not None:
+            timer.join()
         del sys.modules[name]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         gate.find("fastdist.distributed.rpc.message.gate", "nothing")

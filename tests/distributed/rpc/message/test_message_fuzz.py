@@ -117,7 +117,7 @@ def test_broken_messages_raise_what_is_documented_and_take_no_memory() -> None:
     for frames in whole:
         read(frames, Limits())
     outcomes.clear()
-    began = time.monotonic()
+    began = time.thread_time()
     with bounded_memory():
         for number in range(COUNT):
             frames = mutator.break_frames(whole[number % len(whole)])
@@ -132,7 +132,7 @@ def test_broken_messages_raise_what_is_documented_and_take_no_memory() -> None:
                 outcomes["read"] += 1
     assert outcomes["MessageError"] > COUNT // 3, outcomes
     assert outcomes["read"] > 100 and outcomes["ForbiddenFunctionError"] > 10, outcomes
-    assert time.monotonic() - began < 30
+    assert time.thread_time() - began < 30
 
 
 def test_broken_answers_raise_what_is_documented() -> None:

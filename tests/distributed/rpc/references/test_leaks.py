@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import threading
@@ -245,6 +246,36 @@ def fetch_what_is_never_made() -> None:
         rref._creation.wait()
 
 
+untold: list[Callable[[], None]] = []
+
+
+def tell_of_forks_late() -> None:
+    rrefs = rpc._get_current_rpc_agent().rrefs
+    tell = rrefs._tell_forks
+    rrefs._tell_forks = lambda *forks: untold.append(functools.partial(tell, *forks))
+
+
+def lend_what_is_never_made(to: str) -> None:
+    keep_busy("w1")
+    rref = rpc.remote("w1", Value, timeout=SHORT_S)
+    rpc.rpc_sync(to, keep, (rref,))
+    with pytest.raises(RpcTimeoutError):
+        rref._creation.wait()
+
+
+def wait_until_it_is_given_up() -> None:
+    owned = rpc._get_current_rpc_agent().rrefs.owned
+    deadline = time.monotonic() + 12
+    while not owned._dropped:
+        assert time.monotonic() < deadline
+
+
+def fetch_then_tell_of_forks() -> None:
+    with pytest.raises(RpcTimeoutError, match="worker 'w1' did not run the remote call of worker"):
+        kept.pop().to_here(timeout=20)
+    untold.pop()()
+
+
 def begin_to_fetch(rref: Any) -> None:
     def fetch() -> None:
         try:
@@ -274,6 +305,16 @@ def test_who_waits_for_a_value_hears_that_the_call_which_makes_it_came_too_late(
     group[1].result()
     (outcome,) = group[2].run(end_of_fetch)
     assert outcome.startswith("RpcTimeoutError: worker 'w1' did not run the remote call of worker")
+    group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
+    group.run_all(leave)
+
+
+def test_who_hears_of_a_value_after_its_call_was_given_up_hears_why(group: Group) -> None:
+    group[2].run(tell_of_forks_late)
+    group[0].run(lend_what_is_never_made, "w2")
+    group[1].run(wait_until_it_is_given_up)
+    group[2].run(fetch_then_tell_of_forks)
+    group[1].run(open_gate, "gate")
     group[0].run(wait_until_none_is_left, "w0", "w1", "w2")
     group.run_all(leave)
 

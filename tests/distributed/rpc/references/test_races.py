@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcTimeoutError, WorkerLostError
+from fastdist.core.errors import OwnerLostError, RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
 from tests.distributed.workers import Group, run_group
 
@@ -98,7 +98,7 @@ def test_a_reference_is_held_before_its_sender_may_drop_its_own() -> None:
 def use_before_it_is_made() -> None:
     init()
     if os.environ["RANK"] == "0":
-        held = hold_remote_calls()
+        held = hold_calls(rpc.MessageType.PYTHON_REMOTE_CALL)
         # The only thread for users' functions waits for the value, which another call makes.
         rref = rpc.remote("w1", Counter)
         used = rref.rpc_async(timeout=10).add(1)
@@ -122,13 +122,13 @@ def use_before_it_is_made() -> None:
     rpc.shutdown()
 
 
-def hold_remote_calls() -> list[Any]:
-    """Let no remote call leave, and return where they gather."""
+def hold_calls(kind: Any) -> list[Any]:
+    """Let no message of a kind leave, and return where they gather."""
     client, held = rpc._get_current_rpc_agent().client, []
     write = client.write
 
     def hold_or_write(call: Any, frames: Any) -> None:
-        if call.message.type == rpc.MessageType.PYTHON_REMOTE_CALL:
+        if call.message.type == kind:
             held.append(functools.partial(write, call, frames))
         else:
             write(call, frames)
@@ -192,8 +192,29 @@ def get_reference_of(worker: str) -> None:
     assert kept[-1].to_here().count == 0
 
 
-def pass_on_what_is_lost(to: str) -> None:
-    rpc.rpc_sync(to, keep, (kept[-1],))
+held_calls: list[Any] = []
+
+
+def pass_on_later(to: str) -> None:
+    """Send a reference that does not leave before `let_it_arrive`."""
+    held_calls.append(hold_calls(rpc.MessageType.PYTHON_CALL))
+    held_calls.append(rpc.rpc_async(to, keep, (kept[-1],)))
+
+
+def let_it_arrive() -> None:
+    held, future = held_calls
+    let_go(held)
+    assert future.wait() is None
+
+
+def wait_until_its_owner_is_lost() -> None:
+    with pytest.raises(WorkerLostError):
+        kept[-1].to_here(timeout=60)
+
+
+def pass_on_what_is_known_to_be_lost(to: str) -> None:
+    with pytest.raises(OwnerLostError, match="make it anew"):
+        rpc.rpc_sync(to, keep, (kept[-1],))
 
 
 def nothing_is_pending() -> None:
@@ -225,7 +246,17 @@ def test_references_sent_to_the_dead_hold_nothing(group: Group) -> None:
 
 def test_references_to_what_died_with_its_owner_can_be_passed_on_and_dropped(group: Group) -> None:
     group[0].run(get_reference_of, "w1")
+    group[0].run(pass_on_later, "w2")
     group[1].kill()
-    group[0].run(pass_on_what_is_lost, "w2")
+    group[0].run(wait_until_its_owner_is_lost)
+    group[0].run(let_it_arrive)
     group[0].run(nothing_is_pending)
     group[2].run(nothing_is_pending)
+
+
+def test_a_reference_to_what_is_known_to_be_lost_is_not_passed_on(group: Group) -> None:
+    group[0].run(get_reference_of, "w1")
+    group[1].kill()
+    group[0].run(wait_until_its_owner_is_lost)
+    group[0].run(pass_on_what_is_known_to_be_lost, "w2")
+    group[0].run(nothing_is_pending)

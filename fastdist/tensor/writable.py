@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..devices.backend import backend_of
-from ..tensor.layout import Layout
-from ..tensor.tensor import Tensor
+from .layout import Layout, memory_order
+from .tensor import Tensor
 
 
 def require_writable(target: Tensor) -> None:
@@ -81,16 +81,8 @@ def _overlaps(target: Tensor, other: Tensor, wholly: bool) -> bool:
 
 def _is_dense(layout: Layout) -> bool:
     """Return whether the elements fill their stretch of memory, each with a place of its own."""
-    if layout.contiguous:
-        return True
-    expected = 1
-    axes = sorted(zip(layout.strides, layout.shape, strict=True))
-    for step, length in axes:
-        if length > 1:
-            if step != expected:
-                return False
-            expected *= length
-    return True
+    order = memory_order(layout)
+    return layout.contiguous or (order is not None and layout.lies_in(tuple(order)))
 
 
 def _opened(target: Tensor) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
-from ..graph.modes import modes
-from ..graph.node import Node, raise_changed, raise_released
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage
 from ..tensor.tensor import Tensor, wrap
+from .modes import modes
+from .node import Node, raise_changed, raise_released
 
 
 def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> Tensor:

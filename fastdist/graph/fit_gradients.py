@@ -1,0 +1,82 @@
+"""Gradients on their way back to an input that was broadcast, promoted or not on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ShapeError
+from ..devices.backend import backend_of
+from ..kernels.cpu.small import TERMS, adder_of_columns
+from ..tensor.broadcast import sum_array_to
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor
+
+
+def gathered(array: Any, target: Layout) -> Any:
+    """Return a CPU gradient summed over the axes along which an operand of layout target was
+    repeated.
+    """
+    shape = array.shape
+    if shape == target.shape:
+        return array
+    if len(shape) == 2 and shape[1:] == target.shape and 0 < shape[0] <= TERMS:
+        # The commonest: the bias of a layer. A third of np.add.reduce's time.
+        return adder_of_columns(*shape, array.dtype)(array)
+    return sum_array_to(array, target)
+
+
+def cast_array(array: Any, layout: Layout, target: Layout) -> Any:
+    """Return array in the dtype, and on the device, of target."""
+    if target.device is not layout.device:
+        array = backend_of(layout.device.type).to_numpy(array)
+        array = backend_of(target.device.type).from_numpy(array, target.device.index)
+    backend = backend_of(target.device.type)
+    return as_array(backend, array, target.dtype.numpy, target.device.index)
+
+
+def zeros_of(layout: Layout) -> Any:
+    """Return a raw array of zeros of layout's shape, dtype and device."""
+    backend, dtype = backend_of(layout.device.type), layout.dtype.numpy
+    zeros = backend.empty(layout.shape, dtype, layout.device.index)
+    backend.copy_into(zeros, np.zeros((), dtype))
+    return zeros
+
+
+def as_array(backend: Any, operand: Any, dtype: Any, index: int | None) -> Any:
+    """Return operand in dtype."""
+    if operand.dtype == dtype:
+        return operand
+    out = backend.empty(tuple(operand.shape), dtype, index)
+    backend.copy_into(out, operand)
+    return out
+
+
+def reduce_recorded(
+    gradient: Tensor | None, target: Layout, made_by: tuple[Any, int] | None = None
+) -> Tensor | None:
+    """Return gradient summed and cast to the input's layout with recorded ops.
+
+    Raises  RuntimeError where it has another shape; `made_by` is the op whose vjp made the gradient
+            and the index of the input
+    """
+    if gradient is None:
+        return None
+    if gradient.facts.shape != target.shape:
+        try:
+            gradient = gradient.sum_to_size(target.shape)
+        except ShapeError as error:
+            if made_by is None:
+                raise
+            op, i = made_by
+            raise ShapeError(
+                f"Function {op.node_name} returned an invalid gradient at index {i} - got "
+                f"{list(gradient.facts.shape)} but expected shape compatible with "
+                f"{list(target.shape)}: the vjp of {op.name} by {op.tensors[i]}"
+            ) from error
+    if gradient.facts.dtype.is_complex and not target.dtype.is_complex:
+        gradient = gradient.real
+    if gradient.facts.dtype is not target.dtype:
+        gradient = gradient.to(target.dtype)
+    return gradient

@@ -1,0 +1,73 @@
+"""An edge of the graph in the user's hand, and what a pass takes for its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from ..core.errors import GraphError
+from ..tensor.tensor import Tensor, wrap
+from .node import Edge, Node, node_of, output_number
+
+
+class GradientEdge(NamedTuple):
+    """One output of a Node: where a tensor's gradient arrives.
+
+    Note    ownership_token is there for PyTorch's sake: here a Node keeps what lies below it
+    """
+
+    node: Node
+    output_nr: int
+    ownership_token: Node | None = None
+
+
+# What a pass takes for its inputs: of an edge it needs no tensor.
+Inputs: TypeAlias = Tensor | GradientEdge | Sequence[Tensor | GradientEdge] | dict[Any, Tensor]
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """Return the edge at which the tensor's gradient arrives; for a leaf its AccumulateGrad.
+
+    Raises  RuntimeError for a tensor that does not require grad
+    """
+    if tensor.edge is None:
+        raise GraphError(
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients"
+        )
+    return GradientEdge(node_of(tensor.edge), output_number(tensor.edge))
+
+
+def tensor_at(edge: GradientEdge) -> Tensor:
+    """Return what stands at an edge of the graph for the tensor whose gradient arrives there: the
+    leaf itself, or a tensor without numbers.
+    """
+    node, number = edge.node, edge.output_nr
+    if node.is_accumulate:
+        leaf: Tensor = node.variable  # type: ignore[attr-defined]
+        return leaf
+    several = isinstance(node.facts, tuple)
+    made = wrap(None, node.facts[number] if several else node.facts)
+    made.edge = Edge(node, number) if several else node
+    return made
+
+
+def given_inputs(given: Inputs, function: str) -> tuple[Any, ...]:
+    """Return the Tensors and edges of one, of several, or of a dict's values, that a function was
+    given as its inputs.
+
+    Raises  TypeError for another mapping, RuntimeError for none at all
+    """
+    if isinstance(given, Tensor | GradientEdge):
+        return (given,)
+    if given.__class__ is dict:
+        given = tuple(given.values())
+    elif isinstance(given, Mapping):
+        raise TypeError(
+            f"`inputs` argument to `{function}()` must be a dict, not {type(given).__name__}. "
+            "Other Mapping types are not supported."
+        )
+    inputs: tuple[Any, ...] = tuple(given)
+    if not inputs:
+        raise GraphError(f"`inputs` argument to `{function}()` cannot be empty.")
+    return inputs

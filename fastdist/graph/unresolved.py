@@ -1,0 +1,296 @@
+"""Views whose numbers are conjugated, or change their sign, when they are read."""
+
+# Note [Unresolved views] x.conj() shares x's memory, and no array shows conjugates of it. So such a
+# view is a Tensor of a class of its own around `value`, a plain view of that memory. Its `array` is
+# made when it is asked for: whatever reads, and knows nothing of all this, is right. Ops are given
+# a resolved tensor in its place (general_path.py); views of it are taken of value (view.py); what
+# writes into it writes into a resolved tensor, and that back into value (`written`). Short paths
+# take only what is plain, so nothing else pays. No such view is of a user's subclass of Tensor, not
+# even over the memory of one, nor is made one: that would be a copy, and lose what is written.
+#
+# In the graph it is one Node over value's edge, which its resolved tensors share, and views of it
+# stand over that: hooks and gradients of the view are asked for, too. A change in place gives value
+# another edge, as all views of a base, and the Node is made anew.
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError
+from ..core.overriding import NEVER_ASKED, disabled_torch_function
+from ..devices.backend import backend_of
+from ..tensor.memory import room_as
+from ..tensor.storage import storage_of
+from ..tensor.subclasses import STAY_AS_THEY_ARE
+from ..tensor.tensor import Extra, Tensor, wrap
+from ..tensor.view_steps import ViewSteps
+from .modes import enable_grad
+
+
+class Unresolved(Tensor):
+    """The numbers of `value`, a plain Tensor over the same memory, as `change` makes them: the op
+    conj or neg, each of which undoes itself.
+    """
+
+    __slots__ = ("_extra", "_node", "change", "value")
+    __torch_function__ = disabled_torch_function
+    value: Tensor
+    change: Any
+    _extra: Extra
+    _node: tuple[Any, Any]  # value's edge, and that of what change makes of it
+
+    @property
+    def array(self) -> Any:
+        """The numbers, in memory of their own that lies as facts say and is not written."""
+        # No call of an op: nobody who listens is to hear of it.
+        layout, numbers = self.facts, wrap(self.value.array, self.facts)
+        found = self.change.prepared((numbers,), (), self.change)[0].run(numbers.array)
+        made = room_as(layout)
+        backend_of(layout.device.type).copy_into(made, found)
+        if isinstance(made, np.ndarray):
+            made.flags.writeable = False
+        return made
+
+    @array.setter
+    def array(self, array: Any) -> None:
+        self.set_()
+
+    def set_(self, *given: Any, **more: Any) -> Any:
+        """Raise: it sees the memory of another tensor."""
+        raise RuntimeError(
+            f"a {self.told} view cannot be given other memory, or another length: it sees that of "
+            f"another tensor; call resolve_{self.change.name}() first"
+        )
+
+    resize_ = resize_as_ = set_
+
+    @property
+    def edge(self) -> Any:
+        """Where it stands in the graph: see Note [Unresolved views]."""
+        of = self.value.edge
+        if of is None:
+            return None
+        if self._node[0] is not of:
+            self._node = of, changed_edge(self.change, self.value, of)
+        return self._node[1]
+
+    @edge.setter
+    def edge(self, edge: Any) -> None:
+        if edge is None:
+            self.value.edge = None
+            return
+        self.value.edge = changed_edge(self.change, self.value, edge)
+        self._node = self.value.edge, edge
+
+    def _is_own_leaf(self) -> bool:
+        of = self.value.edge
+        return of is not None and of.is_accumulate and of._variable() is self.value
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are wanted of it: made a leaf, it lets value be one."""
+        return self.value.edge is not None
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: bool) -> None:
+        self.requires_grad_(requires_grad)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Ask for gradients of this leaf, or no longer; return the tensor."""
+        of: Any = self.value if self.is_leaf else super()
+        of.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded op made this tensor."""
+        return self.value.edge is None or self._is_own_leaf()
+
+    @property
+    def grad_fn(self) -> Any:
+        """The Node that made this tensor; None for leaves."""
+        return None if self.is_leaf else super().grad_fn
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward added up for this leaf, or retained result."""
+        if not self.is_leaf:
+            return super().grad
+        grad = self.value.grad
+        return None if grad is None else unresolved(grad, self.change)
+
+    @grad.setter
+    def grad(self, grad: Tensor | None) -> None:
+        if self.is_leaf and isinstance(grad, Tensor):
+            self.value.grad = self.change.public(grad)
+        else:
+            of: Any = self.value if self.is_leaf else self._extra
+            of.grad = grad
+
+    @property
+    def extra(self) -> Any:
+        """What tells that it is a view; its tangents are value's, and none of them is kept."""
+        self._extra.tangents = None
+        return self._extra
+
+    @extra.setter
+    def extra(self, extra: Any) -> None:
+        self._extra = extra
+
+    @property
+    def told(self) -> str:
+        """What it is, for an error."""
+        return "conjugated" if self.change.name == "conj" else "negated"
+
+    def no_other_dtype(self, called: str) -> DTypeError:
+        """Return the error of who would see its memory as numbers that are not changed."""
+        return DTypeError(
+            f"{called} is not supported for a {self.told} view: numbers of another dtype would "
+            f"not be {self.told}. To resolve it, use resolve_{self.change.name}(), which copies"
+        )
+
+    def resolved(self) -> Tensor:
+        """Return the numbers in memory of their own, at the same place of the graph."""
+        made: Tensor = self.change.public(self.value)
+        if made.edge is not None:
+            if self._node[0] is not self.value.edge:
+                self._node = self.value.edge, made.edge
+            made.edge = self._node[1]
+        return made
+
+    @property
+    def _base(self) -> Tensor:
+        extra = self.value.extra
+        return self.value if extra is None or extra.base is None else extra.base
+
+    def detach(self) -> Unresolved:
+        """Return the same memory, seen so, outside of any graph."""
+        return unresolved(self.value.detach(), self.change)
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory, seen so, outside of any graph; assigning gives value other memory."""
+        return unresolved(self.value.data, self.change)
+
+    @data.setter
+    def data(self, data: Tensor) -> None:
+        self.value.data = self.change.public(data)
+        self.facts = self.value.facts
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Return the numbers, with force; NumPy has no such view.
+
+        Raises  RuntimeError without force
+        """
+        if not force:
+            bit = "conjugate" if self.change.name == "conj" else "negative"
+            resolve = f"resolve_{self.change.name}"
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use "
+                f"tensor.{resolve}().numpy() instead."
+            )
+        return self.resolved().numpy(force=True)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def stride(self, dim: Any = None) -> Any:
+        """Return the strides in elements, or that of one axis."""
+        return self.value.stride(dim)
+
+    def data_ptr(self) -> int:
+        """Return the address of the first element, whose numbers there are not changed."""
+        return self.value.data_ptr()
+
+    def storage_offset(self) -> int:
+        """Return how many elements of its memory lie before the first."""
+        return self.value.storage_offset()
+
+    def untyped_storage(self) -> Any:
+        """Return the bytes of the memory that it sees."""
+        return self.value.untyped_storage()
+
+    def storage(self) -> Any:
+        """Return the memory that it sees, as elements of its dtype."""
+        return self.value.storage()
+
+    _typed_storage = storage
+
+    def is_shared(self) -> bool:
+        """Return whether other processes see the memory."""
+        return self.value.is_shared()
+
+    def share_memory_(self) -> Tensor:
+        """Move the memory to where other processes see it."""
+        self.value.share_memory_()
+        return self
+
+    def __dlpack__(self, **more: Any) -> Any:
+        """Raise: other libraries have no such view."""
+        raise BufferError(
+            f"Can't export a {self.told} view: call resolve_{self.change.name}(), which copies"
+        )
+
+    def __copy__(self) -> Tensor:
+        return self.detach().requires_grad_(self.requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        known = memo.get(id(self))
+        if known is not None:
+            return known
+        of: Any = self.detach() if self.is_leaf else self
+        twin: Tensor = copy.deepcopy(of.resolved(), memo)
+        if self.requires_grad:
+            twin.requires_grad_().grad = copy.deepcopy(self.grad, memo)
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.resolved().__reduce_ex__(protocol)
+
+
+# Users know of no such class.
+Unresolved.__name__ = Unresolved.__qualname__ = "Tensor"
+Unresolved.__module__ = Tensor.__module__
+NEVER_ASKED.add(Unresolved)
+STAY_AS_THEY_ARE.add(Unresolved)
+
+
+def unresolved(value: Tensor, change: Any) -> Unresolved:
+    """Return the view that shows what change makes of the numbers of value, a view of its own."""
+    out: Any = object.__new__(Unresolved)
+    out.value, out.change, out.facts = value, change, value.facts
+    out._node, out._extra = (None, None), Extra()
+    out._extra.base, out._extra.replay = value, ViewSteps(None, (change, ()))
+    out._storage = storage_of(value)
+    return out  # type: ignore[no-any-return]
+
+
+def changed_edge(change: Any, like: Tensor, edge: Any) -> Any:
+    """Return the edge of what the op change makes of a tensor like another, at an edge."""
+    numbers, made = wrap(like.array, like.facts), wrap(None, like.facts)
+    numbers.edge = edge
+    way, values = change.prepared((numbers,), (), change)
+    with enable_grad():
+        change.record((made,), values, way)
+    return made.edge
+
+
+def resolved(value: Any) -> Any:
+    """Return an argument; of a view that is not resolved the numbers."""
+    return value.resolved() if value.__class__ is Unresolved else value
+
+
+def written(target: Unresolved, write: Callable[[Tensor], Any]) -> Tensor:
+    """Let write change a resolved tensor, and what that is then target's memory; return target.
+
+    See Note [Unresolved views].
+    """
+    numbers = target.resolved()
+    write(numbers)
+    target.value.copy_(target.change.public(numbers))
+    return target

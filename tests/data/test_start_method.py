@@ -1,0 +1,47 @@
+"""What keeps a process from forking: threads that stay, not those that are about to end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from itertools import chain, repeat
+from types import SimpleNamespace
+
+import pytest
+
+from fastdist.data import start_method
+
+
+@pytest.mark.parametrize(
+    ("looks", "count"),
+    [
+        ([], 0),
+        (["S"] * 3, 0),
+        (["R"] * 30, 0),
+        (["R", "S"] * 15, 0),
+        (repeat("S"), 1),
+        (repeat("R"), 1),
+    ],
+    ids=["alone", "moment", "no core", "woken", "waits", "computes"],
+)
+def test_another_thread_is_given_time_to_end_while_it_is_not_asleep(
+    looks: Iterator[str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = chain(({1: one} for one in looks), repeat({}))
+    ticks = iter(range(10_000))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) * 0.01)
+    monkeypatch.setattr(start_method, "time", clock)
+    monkeypatch.setattr(start_method, "_states_of_others", lambda: next(states))
+    assert start_method._count_others() == count
+
+
+def test_each_other_thread_has_a_state() -> None:
+    over = threading.Event()
+    # A name with what ends a name.
+    thread = threading.Thread(target=over.wait, name="a) R (b")
+    thread.start()
+    states = start_method._states_of_others()
+    over.set()
+    thread.join()
+    assert thread.native_id in states and threading.get_native_id() not in states
+    assert all(state.isalpha() for state in states.values())
