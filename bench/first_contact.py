@@ -216,7 +216,8 @@ def values_on(device: str, one: Sample) -> Callable[[], list[Any]]:
             leaf.grad = None
         result = one.call(*leaves)
         if one.differentiable and result.requires_grad:
-            (fastdist.view_as_real(result) if result.is_complex() else result).sum().backward()
+            real = fastdist.view_as_real(result.resolve_conj()) if result.is_complex() else result
+            real.sum().backward()
         made = [result.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
         return [tensor.cpu().numpy() for tensor in made]
 

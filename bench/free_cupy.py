@@ -301,12 +301,12 @@ def take_cupy_s_place() -> None:
 
     Raises  RuntimeError where another CuPy is loaded already
     """
-    from fastdist.kernels.cuda import biased_product
+    from fastdist.kernels.cuda import library_product
 
     libraries: Any = ModuleType("cupy_backends.cuda.libs")
     libraries.cublas = SimpleNamespace(getVersion=lambda handle: 120000)
     sys.modules.setdefault(libraries.__name__, libraries)
-    biased_product.load = lambda name: Library()
+    library_product.load = lambda name: Library()
     here = sys.modules[__name__]
     there = sys.modules.setdefault("cupy", here)
     if there is not here:

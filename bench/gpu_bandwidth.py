@@ -76,7 +76,7 @@ def products(gpu: Gpu, sizes: tuple[int, ...] = PRODUCTS) -> Iterator[Case]:
         yield Case(
             f"matmul, {size} x {size}, beside CuPy",
             gpu.stopwatch(partial(x.matmul, y)),
-            gpu.stopwatch(partial(cupy.matmul, *theirs, out)),
+            gpu.stopwatch(partial(cupy.matmul, *theirs, out=out)),
             ALIKE,
             amount=Amount(2 * size**3, "GFLOP/s"),
         )

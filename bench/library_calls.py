@@ -20,11 +20,11 @@ from typing import Final
 # a letter of each dtype in front stand here without it.
 PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
-    "cupy_backends.cuda.libs.cublas.gemmStridedBatchedEx": ("cuBLAS", "attention of float16"),
     "cupy_backends.cuda.libs.cublas.getVersion": ("cuBLAS", "linear-0"),
     "cublasLtMatmulDescCreate": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatmulDescSetAttribute": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatrixLayoutCreate": ("cuBLASLt, by ctypes", "linear-0"),
+    "cublasLtMatrixLayoutSetAttribute": ("cuBLASLt, by ctypes", "attention of float16"),
     "cublasLtMatmulPreferenceCreate": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatmulPreferenceSetAttribute": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatmulPreferenceDestroy": ("cuBLASLt, by ctypes", "linear-0"),
@@ -146,8 +146,8 @@ def _names_of_cupy(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-# What of solvers.py and biased_product.py reaches a library's functions by a name: behind a dtype's
-# letter, of what it makes and destroys, or without what each begins with.
+# What of solvers.py and library_product.py reaches a library's functions by a name: behind a
+# dtype's letter, of what it makes and destroys, or without what each begins with.
 _LIBRARIES: Final = {
     "_solver": "cusolver.",
     "_blas": "cublas.",

@@ -50,7 +50,7 @@ def follow(stream: Any, made_on: Any, tensors: Iterable[Tensor]) -> None:
     """Let stream, which will use tensors, wait for the one (None: none) that makes them."""
     if made_on is None or made_on is stream:
         return
-    stream.wait_event(made_on.record_event())
+    stream.follow(made_on)
     for tensor in tensors:
         backend_of(tensor.facts.device.type).record_stream(tensor.array, stream)
 
@@ -76,4 +76,4 @@ def other_streams(streams: dict[Any, Any], nodes: Iterable[Node]) -> list[tuple[
 def after_pass(pairs: Iterable[tuple[Any, Any]]) -> None:
     """Let a pass's own streams wait for the others that it used."""
     for own, other in pairs:
-        own.wait_event(other.record_event())
+        own.follow(other)

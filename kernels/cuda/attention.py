@@ -22,10 +22,11 @@ from fastdist.core.scalar import parse
 from . import reduce
 from .launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from .layout import element_strides
+from .library_product import laid_out
 from .pointwise import pointwise
 from .prepared import on_device_of_out, only_launches
+from .product import multiply_wide
 from .rows import rows_header, shared
-from .wide_product import laid_out, multiply_wide
 
 # Numbers of a block of scores, of all heads: 32 MiB of float32. At least _FEWEST rows of each head,
 # for which a product is worth its start.

@@ -23,6 +23,7 @@ from .launch import (
 )
 from .patches import plan_fold, plan_unfold, three_axes
 from .pointwise import pointwise
+from .product import product_of
 from .reduce import plan_reduce
 
 Sizes = tuple[int, ...]
@@ -56,13 +57,11 @@ def forward(
     if _is_direct(weight, groups):
         _direct("forward", (x, weight, bias), out, (x.shape[0], weight, sliding, groups))
         return
-    import cupy
-
     with out.device:
         for images, matrix, results, part in _parts(x, weight, out, groups):
             columns = _columns(images, matrix, results)
             launch(plan_unfold(images, columns, *sliding[1:]))
-            product = cupy.matmul(matrix, columns)
+            product = product_of(matrix, columns)
             column = None if bias is None else bias[part].reshape((1, -1, 1))
             _store(product, column, _flat(results))
 
@@ -91,7 +90,7 @@ def by_input(
     with out.device:
         y = cupy.ascontiguousarray(y)
         for images, matrix, given, _ in _parts(out, weight, y, groups):
-            columns = cupy.matmul(matrix.transpose((1, 0)), _flat(given))
+            columns = product_of(matrix.transpose((1, 0)), _flat(given))
             launch(plan_fold(columns, images, *sliding[1:]))
         if bias is not None:
             _store(_flat(out), bias.reshape((1, -1, 1)), _flat(out))
@@ -122,7 +121,7 @@ def by_weight(
         for images, matrix, given, part in _parts(x, out, y, groups):
             columns = _columns(images, matrix, given)
             launch(plan_unfold(images, columns, *sliding[1:]))
-            products = cupy.matmul(_flat(given), columns.transpose((0, 2, 1)))
+            products = product_of(_flat(given), columns.transpose((0, 2, 1)))
             if part.start not in begun:
                 launch(plan_reduce("Adding", products, matrix, (0,)))
             else:

@@ -16,6 +16,14 @@ __device__ void make(const Stored* x, const long long* target, Loss* out, Stored
     const Place at(task.rows, task.length, task.lanes);
     x += at.row * task.row_x;
     const Row<Stored> row(x, at.length, task.step_x, at);
+    // Early: two ways to memory, one after the other, which the sums below hide.
+    bool is_there = false;
+    Real wanted = Real(0);
+    if (at.tells()) {
+        const long long chosen = target[at.row * task.step_target];
+        is_there = chosen >= 0 && chosen < task.length;
+        if (is_there) wanted = cast<Real>(x[chosen * task.step_x]);
+    }
     Real top = Real(-__longlong_as_double(0x7ff0000000000000LL));
     row.fold([&](Real value) { top = Larger()(top, value); });
     top = join(top, at.lanes, Larger());
@@ -30,9 +38,7 @@ __device__ void make(const Stored* x, const long long* target, Loss* out, Stored
     sum = join(sum, at.lanes, Plus());
     if (!at.tells()) return;
     if (KEEPS) totals[at.row * task.step_totals] = cast<Stored>(sum);
-    const long long chosen = target[at.row * task.step_target];
-    const bool is_there = chosen >= 0 && chosen < task.length;
-    const Real loss = is_there ? ::log(sum) - (cast<Real>(x[chosen * task.step_x]) - top)
+    const Real loss = is_there ? ::log(sum) - (wanted - top)
                                : Real(__longlong_as_double(0x7ff8000000000000LL));
     out[at.row * task.row_out] = cast<Loss>(loss);
 }

@@ -16,6 +16,18 @@ __device__ inline Found joined(Found before, Found behind) {
     return before.place < 0 || behind.value != behind.value || reaches ? behind : before;
 }
 __device__ inline Part taken(Stored element, long long i) { return {cast<Real>(element), i}; }
-__device__ inline void give(State state, Stored* out, long long* place) {
-    *out = cast<Stored>(state.value), *place = state.place;
+// Places are next to each other where elements are: 16 bytes of them go at a time.
+__device__ inline void give(const State* of, Stored* out, long long* place) {
+    constexpr int TWO = PACK > 1 ? 2 : 1;
+    Pack<Stored, PACK> made;
+#pragma unroll
+    for (int j = 0; j < PACK; ++j) made.lane[j] = cast<Stored>(of[j].value);
+    *reinterpret_cast<Pack<Stored, PACK>*>(out) = made;
+#pragma unroll
+    for (int j = 0; j < PACK; j += TWO) {
+        Pack<long long, TWO> stand;
+#pragma unroll
+        for (int l = 0; l < TWO; ++l) stand.lane[l] = of[j + l].place;
+        *reinterpret_cast<Pack<long long, TWO>*>(place + j) = stand;
+    }
 }

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import solvers
 from .launch import launch
+from .product import matmul
 from .swaps import plan_permutation
 
 _INT32 = np.dtype(np.int32)
@@ -322,7 +323,7 @@ def pseudo_inverse(x: Any, atol: Any, rtol: Any, out: Any, values: Any, info: An
         limit = cupy.maximum(atol, rtol * values[..., 0])[..., None]
         scale = cupy.where(values > limit, 1 / values, 0).astype(x.dtype)
         adjoint = u.swapaxes(-1, -2).conj()
-        out[...] = cupy.matmul(right.swapaxes(-1, -2).conj(), scale[..., :, None] * adjoint)
+        matmul(right.swapaxes(-1, -2).conj(), scale[..., :, None] * adjoint, out)
 
 
 def qr(x: Any, out: Any, upper: Any, mode: str) -> None:

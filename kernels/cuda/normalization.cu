@@ -37,6 +37,8 @@ layer_norm(const Stored* x, const Weight* weight, const Bias* bias, Stored* out,
         mean[at.row * task.row_mean] = Real(centre);
         deviation[at.row * task.row_scale] = scale;
     }
+    // The centre in two parts: taken away one by one, no third number of the dtype lies nearer.
+    const Real high = Real(centre), low = Real(centre - Sum(high)), inverse = Real(1) / scale;
     out += at.row * task.row_out;
     row.each([&](long long i, const Real* value) {
         Real by[PACK], more[PACK], y[PACK];
@@ -44,7 +46,7 @@ layer_norm(const Stored* x, const Weight* weight, const Bias* bias, Stored* out,
         if constexpr (HAS_BIAS) fetch(bias + i * task.step_bias, more);
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
-            y[j] = Real(Sum(value[j]) - centre) / scale;
+            y[j] = ((value[j] - high) - low) * inverse;
             if constexpr (HAS_WEIGHT) y[j] *= by[j];
             if constexpr (HAS_BIAS) y[j] += more[j];
         }
@@ -58,7 +60,8 @@ layer_norm_gradient(const Stored* g, const Stored* x, const Weight* weight, cons
     const Place at(task.rows, task.length, task.lanes);
     const Row<Stored> row(x + at.row * task.row_x, at.length, task.step_x, at);
     const Row<Stored> slopes(g + at.row * task.row_g, at.length, task.step_g, at);
-    const Real centre = mean[at.row * task.row_mean], scale = deviation[at.row * task.row_scale];
+    const Real centre = mean[at.row * task.row_mean];
+    const Real inverse = Real(1) / deviation[at.row * task.row_scale];
     Sum along = Sum(0), even = Sum(0);
     row.each_with(slopes, [&](long long i, const Real* value, const Real* slope) {
         Real by[PACK];
@@ -66,7 +69,7 @@ layer_norm_gradient(const Stored* g, const Stored* x, const Weight* weight, cons
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
             const Real weighed = HAS_WEIGHT ? slope[j] * by[j] : slope[j];
-            along += Sum(weighed * ((value[j] - centre) / scale));
+            along += Sum(weighed * ((value[j] - centre) * inverse));
             even += Sum(weighed);
         }
     });
@@ -79,8 +82,8 @@ layer_norm_gradient(const Stored* g, const Stored* x, const Weight* weight, cons
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
             const Real weighed = HAS_WEIGHT ? slope[j] * by[j] : slope[j];
-            const Real normal = (value[j] - centre) / scale;
-            y[j] = (weighed - by_all - normal * by_normal) / scale;
+            const Real normal = (value[j] - centre) * inverse;
+            y[j] = (weighed - by_all - normal * by_normal) * inverse;
         }
         store(y, out + i * task.step_out);
     });

@@ -77,10 +77,11 @@ def source_of(
     wide: bool = True,
     pack: int = 1,
     *,
-    tiled: bool = False,
+    tiled: int = 0,
 ) -> str:
     """Return the text of one kernel: `contiguous` if dims is 0, `strided` over one axis, `rows` of
-    packs of elements over several, or `tiled`, whose one input in memory lies across.
+    packs of elements over several, or `tiled`, in squares of that side, whose one input in memory
+    lies across.
 
     operands are the inputs that the body uses, in order. A text that is not wide counts elements
     in 32 bits, which divides faster.
@@ -89,7 +90,7 @@ def source_of(
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
     text = _Text(operands, values, out, packs_at_once(body, operands, out))
     if tiled:
-        kernel = text.tiled(dims)
+        kernel = text.tiled(dims, tiled)
     elif dims == 0:
         kernel = text.contiguous()
     else:
@@ -336,13 +337,14 @@ rows({self._parameters()}Out* out, Walk walk) {{
 }}
 """
 
-    def tiled(self, dims: int) -> str:
-        """Bound by memory: 32 x 32 elements at a time go through shared memory, so that a warp both
-        reads and writes neighbours.
+    def tiled(self, dims: int, side: int) -> str:
+        """Bound by memory: side x side elements at a time go through shared memory, so that a warp
+        both reads and writes neighbours, and has several of these under way.
         """
         (i,) = self._in_memory
         return f"""
-constexpr int OUTER = {dims}, THREADS = {THREADS}, SIDE = 32, STEP = THREADS / SIDE;
+constexpr int OUTER = {dims}, THREADS = {THREADS}, SIDE = {side}, STEP = THREADS / SIDE;
+constexpr int TIMES = SIDE / STEP;
 
 // Neighbours of a row lie side by side in out, those of a column in the input.
 struct Walk {{
@@ -358,20 +360,31 @@ tiled({self._parameters()}Out* out, Walk walk) {{
     const unsigned int across = unsigned((walk.columns + SIDE - 1) / SIDE);
     const long long row = (long long)(blockIdx.x / across) * SIDE;
     const long long column = (long long)(blockIdx.x % across) * SIDE;
+    // Within a tile a place is a sum: per element, products of 64 bits would cost more than memory.
+    const long long next_in = STEP * walk.in_column, next_out = STEP * walk.out_row;
+    const long long begin_in = (row + near) * walk.in_row + (column + far) * walk.in_column;
+    const long long begin_out = (row + far) * walk.out_row + column + near;
+    const int rows = walk.rows - row < SIDE ? int(walk.rows - row) : SIDE;
+    const int columns = walk.columns - column < SIDE ? int(walk.columns - column) : SIDE;
     for (long long other = blockIdx.y; other < walk.others; other += gridDim.y) {{
         const {self._stored(i)}* from =
-            in{i} + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.in);
-        Out* to = out + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out);
+            in{i} + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.in) + begin_in;
+        Out* to =
+            out + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out) + begin_out;
+        // All before the first is put away: the compiler cannot tell that it writes elsewhere.
+        {self._stored(i)} read[TIMES];
 #pragma unroll
-        for (int k = far; k < SIDE; k += STEP)
-            if (row + near < walk.rows && column + k < walk.columns)
-                tile[k][near] = from[(row + near) * walk.in_row + (column + k) * walk.in_column];
+        for (int k = 0; k < TIMES; ++k)
+            if (near < rows && far + k * STEP < columns) read[k] = from[k * next_in];
+#pragma unroll
+        for (int k = 0; k < TIMES; ++k) tile[far + k * STEP][near] = read[k];
         __syncthreads();
 #pragma unroll
-        for (int k = far; k < SIDE; k += STEP)
-            if (row + k < walk.rows && column + near < walk.columns)
-                to[(row + k) * walk.out_row + column + near] =
-                    body({self._arguments({i: "tile[near][k]"})});
+        for (int k = 0; k < TIMES; ++k) read[k] = tile[near][far + k * STEP];
+#pragma unroll
+        for (int k = 0; k < TIMES; ++k)
+            if (far + k * STEP < rows && near < columns)
+                to[k * next_out] = body({self._arguments({i: "read[k]"})});
         __syncthreads();
     }}
 }}

@@ -1,4 +1,4 @@
-"""Matrix products, on CUDA arrays: cuBLAS."""
+"""Matrix products, on CUDA arrays: cuBLASLt, and CuPy for what that has no kernel for."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
-from .biased_product import multiply_and_add
+from .library_product import laid_out, multiply
 from .pointwise import pointwise
 from .prepared import on_device_of_out
 
 _SUM: Final = parse("x + y", ("x", "y"))
+_SAME: Final = parse("x", ("x",))
 
 
+@on_device_of_out
 def matmul(x: Any, y: Any, out: Any) -> None:
     """Write x @ y into out; batch axes broadcast.
 
@@ -23,22 +25,65 @@ def matmul(x: Any, y: Any, out: Any) -> None:
 
     Thread  any; queued on the current stream of out's device
     """
+    if not multiply(x, y, out):
+        _multiply_otherwise(x, y, out)
+
+
+def _multiply_otherwise(x: Any, y: Any, out: Any) -> None:
+    """Multiply what lies as the library cannot go over it, or what it has no kernel for."""
     import cupy
 
-    with out.device:
+    made = out if out.flags.c_contiguous else cupy.empty(out.shape, out.dtype)
+    batch = out.shape[:-2]
+    if not multiply(laid_out(x, batch), laid_out(y, batch), made):
         if x.dtype in WIDE and x.ndim == y.ndim == 2 and out.size == 1:
             # One sum alone CuPy makes without cuBLAS, of products that it rounds.
-            out[...] = cupy.matmul(x.astype(np.float32), y.astype(np.float32))
-        elif out.flags.c_contiguous:
-            cupy.matmul(x, y, out=out)
+            made[...] = cupy.matmul(x.astype(np.float32), y.astype(np.float32))
         else:
-            out[...] = cupy.matmul(x, y)
+            cupy.matmul(x, y, out=made)
+    if made is not out:
+        pointwise(_SAME, [made], out)
+
+
+def product_of(x: Any, y: Any) -> Any:
+    """Return x @ y in C order, as matmul writes it.
+
+    Thread  any; queued on the current stream of the current device, which is that of x
+    """
+    import cupy
+
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    made = cupy.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
+    matmul(x, y, made)
+    return made
+
+
+def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:
+    """Return x @ y * factor in C order, of half types in float32, in which sums above their largest
+    number are finite.
+
+    Shape   (..., n, k), (..., k, m), of one dtype and one batch -> (..., n, m)
+
+    Thread  any; queued on the current stream of the current device, which is that of x
+    """
+    import cupy
+
+    made = cupy.empty((*x.shape[:-1], y.shape[-1]), WIDE.get(x.dtype, x.dtype))
+    if not multiply(laid_out(x), laid_out(y), made, None, factor):
+        wide = [one.astype(made.dtype) if one.dtype in WIDE else one for one in (x, y)]
+        cupy.matmul(*wide, out=made)
+        if factor != 1.0:
+            pointwise(_SCALED, [made, np.asarray(factor, made.dtype)], made)
+    return made
+
+
+_SCALED: Final = parse("x * factor", ("x", "factor"))
 
 
 @on_device_of_out
 def linear(x: Any, weight: Any, bias: Any, out: Any) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
-    if bias is not None and multiply_and_add(x, weight, bias, out):
+    if multiply(x, weight, out, bias, is_turned=True):
         return
     matmul(x, weight.transpose((1, 0)), out)
     if bias is not None:

@@ -57,10 +57,13 @@ struct LogSumming {
     typedef Four<LogSumming> Lane;
     static __device__ State nothing() { return {least<Real>(), Sum(0)}; }
     static __device__ State take(State state, In element, long long, double) {
+        // Without branches, in which half of a warp would wait for the other.
         const Real x = cast<Real>(element);
-        if (x > state.top) return {x, state.sum * Sum(::exp(state.top - x)) + Sum(1)};
+        const bool more = x > state.top;
+        const Real power = ::exp(more ? state.top - x : x - state.top);
         // Where both are infinite their difference is NaN.
-        return {state.top, state.sum + (x == state.top ? Sum(1) : Sum(::exp(x - state.top)))};
+        const Sum share = x == state.top ? Sum(1) : Sum(power);
+        return {more ? x : state.top, more ? state.sum * share + Sum(1) : state.sum + share};
     }
     static __device__ State join(State a, State b) {
         if (a.top == b.top) return {a.top, a.sum + b.sum};

@@ -15,6 +15,7 @@ from fastdist.core.scalar import parse
 
 from .launch import C_TYPES, THREADS, Launch, headers_for, int64_fields, launch, text_of
 from .pointwise import pointwise
+from .product import matmul
 
 _CELLS: Final = {"lstm": 0, "gru": 1, "tanh": 2, "relu": 3}
 _SUM: Final = parse("x + y", ("x", "y"))
@@ -51,7 +52,7 @@ def sequence(
         product = cupy.empty((hx.shape[0], weight.shape[0]), saved.dtype)
         for rows, count in _steps_of(batch_sizes, reverse):
             mine, over = h[:count], product[:count]
-            cupy.matmul(mine, transposed, out=over)
+            matmul(mine, transposed, over)
             state = mine if cx is None else c[:count]
             results = saved[rows], before[rows], mine, state, out[rows]
             launch(plan_step(gates[rows], over, bias, *results, cell))
@@ -99,10 +100,10 @@ def sequence_gradient(
             given = g[here], saved[here], before[here], mine, dc[:count], wide[here], d
             launch(plan_step_back(*given, cell))
             if is_gru:
-                cupy.matmul(d, weight, out=through[:count])
+                matmul(d, weight, through[:count])
                 pointwise(_SUM, (mine, through[:count]), mine)
             else:
-                cupy.matmul(d, weight, out=mine)
+                matmul(d, weight, mine)
         if wide is not out:
             out[...] = wide
         d_hx[...] = dh

@@ -32,6 +32,7 @@ from .launch import (
 )
 from .layout import Walk, element_strides, walk
 from .prepared import only_launches
+from .rows import ELEMENTS
 
 DType = np.dtype[Any]
 Axes = tuple[int, ...]
@@ -39,6 +40,8 @@ Axes = tuple[int, ...]
 # Numbers of ours rather than of the GPU: the order of additions must not depend on the machine.
 _ENOUGH_BLOCKS: Final = 1024
 _LEAST_PER_LANE: Final = 32
+# Elements that a thread takes at least, where joining States costs as much as many of them.
+_OF_LARGE_STATES: Final = 64
 
 
 @only_launches
@@ -187,11 +190,11 @@ def plan_reduce(
     if across.size == 0:
         return []
     pack = _pack_of(x, across, along)
-    cut = _cut(across, along, pack)
+    words = 2 if x.dtype.kind == "c" else _WORDS.get(fold.partition("<")[0], 1)
+    cut = _cut(across, along, pack, ELEMENTS if words == 1 else _OF_LARGE_STATES)
     task = _Task(fold, along.size, argument, places)
     if cut.chunks == 1:
         return [_launch(task, x, out, across, along, cut, x.dtype, pack=pack)]
-    words = 2 if x.dtype.kind == "c" else _WORDS.get(fold.partition("<")[0], 1)
     states = Scratch((cut.chunks, *across.shape, words), np.dtype(np.int64))
     rows = _c_order(across.shape)
     first = Walk(across.shape, (rows, rows, across.strides[2]))
@@ -242,13 +245,12 @@ def _pack_of(x: Any, across: Walk, along: Walk) -> int:
     return pack if along.is_contiguous(0) and along.size >= pack else 1
 
 
-def _cut(across: Walk, along: Walk, pack: int = 1) -> _Cut:
+def _cut(across: Walk, along: Walk, pack: int = 1, elements: int = ELEMENTS) -> _Cut:
     length = along.size
     together = across.size == 1 or _finest(along.strides[0]) < _finest(across.strides[-1])
     # Otherwise up to 32 neighbouring sums read together, and what is left of the block are lanes.
     most = THREADS if together else THREADS // min(32, _power_of_two(across.size))
-    elements_per_lane = max(4, pack) if together else 16
-    lanes = min(most, _power_of_two(-(-length // elements_per_lane)))
+    lanes = min(most, _power_of_two(-(-length // max(pack, elements))))
     blocks = -(-across.size * lanes // THREADS)
     chunks = min(_ENOUGH_BLOCKS // blocks, length // (lanes * _LEAST_PER_LANE))
     if chunks <= 1:

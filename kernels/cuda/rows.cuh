@@ -142,6 +142,14 @@ template <typename From> struct Row {
             });
         }
     }
+    // Puts act(x) in the place of each element in registers.
+    template <typename Act> __device__ void put(Act act) {
+#pragma unroll
+        for (int k = 0; k < HELD; ++k) {
+            const long long i = lane * PACK + (long long)(k - k % PACK) * lanes;
+            if (i < length) held[k] = act(held[k]);
+        }
+    }
     // Calls act(x) for each element.
     template <typename Act> __device__ void fold(Act act) const {
         each([&](long long, const Real* x) {

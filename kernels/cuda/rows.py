@@ -18,6 +18,9 @@ from .launch import (
 )
 from .layout import Walk, element_strides, walk
 
+# Of a row, that a thread takes at least where there are so many: as many loads are under way then
+# as hide the way to memory, and joining the threads costs little beside them (`bench gpu`).
+ELEMENTS: Final = 16
 # Of a row, in the registers of each of its threads.
 _MOST_HELD: Final = 32
 # Neighbouring rows that the threads of a block read together where rows lie apart.
@@ -36,11 +39,11 @@ class Sharing(NamedTuple):
 
 
 def shared(length: int, pack: int = 1, *, apart: bool = False) -> Sharing:
-    """Return how a row of a length is shared: four elements a thread, or a pack of neighbours, and
-    more where it is long. Of rows that lie apart a block has so many that few threads share each.
+    """Return how a row of a length is shared: some elements a thread, and more where it is long.
+    Of rows that lie apart a block has so many that few threads share each.
     """
     most = THREADS // _ROWS_APART if apart else THREADS
-    lanes = min(most, _power_of_two(-(-length // max(pack, 4))))
+    lanes = min(most, _power_of_two(-(-length // max(pack, ELEMENTS))))
     held = _power_of_two(-(-length // lanes))
     return Sharing(lanes, held if held <= _MOST_HELD else 0)
 

@@ -1,17 +1,19 @@
 // Running sums, products, log-sums and extremes along one axis. scan.py puts before this text:
 // memory.cuh, typedefs of Stored, Real (computed), Carry (goes from tile to tile) and Index, how many
-// axes are KEPT, JOINED, and sums.cuh or extremes.cuh, which say what a Part of neighbours and a
-// State of many are, how two are joined, and what becomes of one.
+// axes are KEPT, ITEMS and PACK, JOINED, and sums.cuh or extremes.cuh, which say what a Part of
+// neighbours and a State of many are, how two are joined, and what becomes of one.
 //
 // A group of `lanes` neighbouring threads goes along one row, or one chunk of it, ITEMS * lanes
-// elements at a time: of a warp or fewer, or of a whole block where rows are long. A row of few
-// others is cut into chunks: `totals` joins each, and `scan` begins a chunk with what the totals
-// before it make. Bound by memory: each element is written once and read once, or twice if there
-// are chunks. The order of joining is that of a fixed tree for each length and number of rows, so
-// that two runs agree to the last bit; blocks that wait for each other would not have one.
+// elements at a time: of a warp or fewer, or of a whole block where rows are long. A thread has ITEMS
+// neighbours, which it reads PACK at a time, or the group one by one where rows do not lie for that;
+// those of the next tile are under way while it joins these. A row of few others is cut into
+// chunks: `totals` joins each, and `scan` begins a chunk with what the totals before it make. Bound
+// by memory: each element is written once and read once, or twice if there are chunks. The order of
+// joining is that of a fixed tree for each length, layout and number of rows, so that two runs agree
+// to the last bit; blocks that wait for each other would not have one.
 
-constexpr int THREADS = 256, WARPS = THREADS / 32, ITEMS = 4;
-static_assert(ITEMS * WARPS == 32, "a warp joins what the warps of a block found in a tile");
+constexpr int THREADS = 256, WARPS = THREADS / 32;
+static_assert(ITEMS % PACK == 0, "a thread reads whole packs");
 
 struct Task {
     long long rows, length, lanes, chunk, chunks, step_places, step_in, step_out;
@@ -44,56 +46,120 @@ template <typename T> __device__ T join_across(T& upto, int lanes) {
     return whole;
 }
 
-// Goes from begin to end, with what stands before it; calls give(i, what is joined up to i), and
-// gives the whole. All threads of a block go together: those without a row read nothing.
+// Elements that a group read one by one, side by side, become neighbours of each thread, or back.
+template <bool back, typename T> __device__ void turn_round(T* item, int lanes) {
+    __shared__ T through[THREADS * ITEMS];
+    T* const group = through + threadIdx.x / lanes * lanes * ITEMS;
+    const int lane = threadIdx.x % lanes;
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) group[back ? lane * ITEMS + k : k * lanes + lane] = item[k];
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) item[k] = group[back ? k * lanes + lane : lane * ITEMS + k];
+    // The next turn writes where slower threads may still read.
+    __syncthreads();
+}
+
+// Goes from begin to end, with what stands before it. take(i, by, to) makes what element i and those
+// behind it, `by` apart, are; give(i, by, upto) gets what is joined up to each; the whole is
+// returned. All threads of a block go together: those without a row read nothing.
 template <typename P, typename Take, typename Give>
 __device__ State along(State before, bool has_row, int lanes, long long begin, long long end,
                        Take take, Give give) {
-    __shared__ State of_warp[2][32];
+    __shared__ State of_warp[2][WARPS];
     const int lane = threadIdx.x % lanes, width = lanes < 32 ? lanes : 32;
+    const int warp = threadIdx.x / 32, in_warp = threadIdx.x % width;
+    const int own = PACK > 1 ? ITEMS : 1, by = PACK > 1 ? 1 : lanes;
+    const long long tile = (long long)(ITEMS)*lanes;
     int turn = 0;
-    for (long long start = begin + lane; start - lane < end; start += (long long)(ITEMS)*lanes) {
-        P upto[ITEMS], whole[ITEMS];
+    P next[ITEMS];
+    if (has_row) take(begin + lane * own, by, next);
+    for (long long start = begin; start < end; start += tile) {
+        const long long first = start + lane * own;
+        P upto[ITEMS];
 #pragma unroll
-        for (int k = 0; k < ITEMS; ++k) {
-            const long long i = start + k * lanes;
-            upto[k] = has_row && i < end ? take(i) : nothing<P>();
-        }
+        for (int k = 0; k < ITEMS; ++k)
+            upto[k] = has_row && first + k * by < end ? next[k] : nothing<P>();
+        if (has_row && start + tile < end) take(first + tile, by, next);
+        if (PACK == 1 && lanes > 1) turn_round<false>(upto, lanes);
 #pragma unroll
-        for (int k = 0; k < ITEMS; ++k) whole[k] = join_across(upto[k], width);
-        State ahead[ITEMS];  // of each item
+        for (int k = 1; k < ITEMS; ++k) upto[k] = joined(upto[k - 1], upto[k]);
+        P last = upto[ITEMS - 1];
+        const P whole = join_across(last, width);
+        const P prior = of_lane(last, in_warp ? in_warp - 1 : 0, width, false);
+        State ahead = before;
         if (lanes <= 32) {
-#pragma unroll
-            for (int k = 0; k < ITEMS; ++k) {
-                ahead[k] = before;
-                before = joined(before, State(whole[k]));
-            }
+            before = joined(before, State(whole));
         } else {
-            const int warp = threadIdx.x / 32;
-            if (threadIdx.x % 32 == 0)
-#pragma unroll
-                for (int k = 0; k < ITEMS; ++k) of_warp[turn][k * WARPS + warp] = State(whole[k]);
+            if (threadIdx.x % 32 == 0) of_warp[turn][warp] = State(whole);
             // One barrier a tile is enough: what is read behind it is written again two tiles on.
             __syncthreads();
-            State some = of_warp[turn][threadIdx.x % 32];
-            const State all = join_across(some, 32);
-#pragma unroll
-            for (int k = 0; k < ITEMS; ++k) {
-                const int slot = k * WARPS + warp;
-                const State prior = of_lane(some, slot ? slot - 1 : 0, 32, false);
-                ahead[k] = slot ? joined(before, prior) : before;
-            }
+            State some = of_warp[turn][threadIdx.x % WARPS];
+            const State all = join_across(some, WARPS);
+            const State warps = of_lane(some, warp ? warp - 1 : 0, WARPS, false);
+            if (warp) ahead = joined(before, warps);
             before = joined(before, all);
             turn = 1 - turn;
         }
+        if (in_warp) ahead = joined(ahead, State(prior));
+        State made[ITEMS];
 #pragma unroll
-        for (int k = 0; k < ITEMS; ++k) {
-            const long long i = start + k * lanes;
-            if (has_row && i < end) give(i, joined(ahead[k], State(upto[k])));
+        for (int k = 0; k < ITEMS; ++k) made[k] = joined(ahead, State(upto[k]));
+        if constexpr (Give::WANTED) {
+            if (PACK == 1 && lanes > 1) turn_round<true>(made, lanes);
+            if (has_row) give(first, by, made);
         }
     }
     return before;
 }
+
+// Calls act(k, i) for the first, element i, of each PACK of a thread's items that lies before end.
+template <typename Act>
+__device__ void each_pack(long long first, int by, long long end, Act act) {
+#pragma unroll
+    for (int k = 0; k < ITEMS; k += PACK)
+        if (const long long i = first + k * by; i < end) act(k, i);
+}
+
+// Elements of a row in memory, up to end.
+struct Taking {
+    const Stored* in;
+    long long step, end;
+    __device__ void operator()(long long first, int by, Part* to) const {
+        each_pack(first, by, end, [&](int k, long long i) {
+            const Pack<Stored, PACK> some = *reinterpret_cast<const Pack<Stored, PACK>*>(in + i * step);
+#pragma unroll
+            for (int j = 0; j < PACK; ++j) to[k + j] = taken(some.lane[j], i + j);
+        });
+    }
+};
+
+// What chunks joined to, up to a number of them.
+struct Chunks {
+    const State* states;
+    long long step, end;
+    __device__ void operator()(long long first, int by, State* to) const {
+#pragma unroll
+        for (int k = 0; k < ITEMS; ++k)
+            if (const long long c = first + k * by; c < end) to[k] = states[c * step];
+    }
+};
+
+struct Giving {
+    static constexpr bool WANTED = true;
+    Stored* out;
+    long long* places;
+    long long step_out, step_places, end;
+    __device__ void operator()(long long first, int by, const State* upto) const {
+        each_pack(first, by, end, [&](int k, long long i) {
+            give(upto + k, out + i * step_out, places + i * step_places);
+        });
+    }
+};
+struct Nothing {
+    static constexpr bool WANTED = false;
+    __device__ void operator()(long long, int, const State*) const {}
+};
 
 // Which row a thread goes along, and from where to where.
 struct Chunk {
@@ -114,9 +180,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 totals(const Stored* in, State* states, Task task) {
     const Chunk at(task);
     in += offset_of<Index, KEPT>(Index(at.row), task.kept_shape, task.kept_in);
-    const State whole = along<Part>(
-        nothing<State>(), at.has_row, at.lanes, at.begin, at.end,
-        [&](long long i) { return taken(in[i * task.step_in], i); }, [](long long, State) {});
+    const State whole = along<Part>(nothing<State>(), at.has_row, at.lanes, at.begin, at.end,
+                                    Taking{in, task.step_in, at.end}, Nothing());
     if (at.has_row && threadIdx.x % at.lanes == 0)
         states[at.row * task.state_row + blockIdx.y * task.state_chunk] = whole;
 }
@@ -131,16 +196,11 @@ scan(const Stored* in, long long* places, Stored* out, const State* states, Task
     State before = nothing<State>();
     if (blockIdx.y) {
         states += at.row * task.state_row;
-        before = along<State>(
-            before, at.has_row, at.lanes, 0, blockIdx.y,
-            [&](long long c) { return states[c * task.state_chunk]; }, [](long long, State) {});
+        before = along<State>(before, at.has_row, at.lanes, 0, blockIdx.y,
+                              Chunks{states, task.state_chunk, blockIdx.y}, Nothing());
         // The next walk writes where slower threads may still read.
         __syncthreads();
     }
-    along<Part>(
-        before, at.has_row, at.lanes, at.begin, at.end,
-        [&](long long i) { return taken(in[i * task.step_in], i); },
-        [&](long long i, State upto) {
-            give(upto, out + i * task.step_out, places + i * task.step_places);
-        });
+    along<Part>(before, at.has_row, at.lanes, at.begin, at.end, Taking{in, task.step_in, at.end},
+                Giving{out, places, task.step_out, task.step_places, at.end});
 }

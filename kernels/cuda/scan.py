@@ -59,7 +59,7 @@ def plan_scan(x: Any, out: Any, axis: int, *, joined: str) -> list[Launch]:
     rows = rows_along((x,), out, axis)
     if rows is None:
         return []
-    source = source_of_scan(x.dtype, rows.kept, joined=joined, wide=rows.wide)
+    source = source_of_scan(x.dtype, rows.kept, rows.pack, joined=joined, wide=rows.wide)
     walk = rows.walk
     fields = (0, *rows.steps, *walk.shape, *walk.strides[0], *walk.strides[0], *walk.strides[1])
     return _scan(source, x, out, out, rows, fields, words=2 if x.dtype.kind == "c" else 1)
@@ -78,7 +78,7 @@ class _Cut(NamedTuple):
         elements each at a time.
         """
         # Neighbouring threads read neighbouring elements, be it of one row or of many.
-        lanes = 1 if rows.apart else min(32, 1 << (rows.length - 1).bit_length())
+        lanes = 1 if rows.apart else min(32, 1 << ((rows.length - 1) // elements).bit_length())
         if not rows.apart and rows.length > 32 * most:
             lanes = most
         blocks = -(-rows.walk.size * lanes // THREADS)
@@ -98,7 +98,7 @@ def _scan(
     source: str, x: Any, out: Any, places: Any, rows: Rows, fields: Sequence[int], *, words: int
 ) -> list[Launch]:
     """Return the launches of scan.cu; a State is made of so many words of 8 bytes."""
-    cut, count = _Cut.of(rows, THREADS, 4), rows.walk.size
+    cut, count = _Cut.of(rows, THREADS, _items(rows.pack)), rows.walk.size
     # What the threads of a group, or neighbouring groups, read lies together.
     steps = (1, count) if cut.lanes == 1 else (cut.chunks, 1)
     task = int64_fields(
@@ -114,12 +114,23 @@ def _scan(
 
 
 @functools.lru_cache(maxsize=256)
-def source_of_scan(dtype: np.dtype[Any], kept: int = 1, *, joined: str, wide: bool = False) -> str:
-    """Return the text for x and out of one dtype and a number of merged axes that stay."""
-    return _source("sums.cuh", dtype, kept, joined, wide=wide)
+def source_of_scan(
+    dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, joined: str, wide: bool = False
+) -> str:
+    """Return the text for x and out of one dtype, a number of merged axes that stay, and one of
+    neighbours that a thread moves at once.
+    """
+    return _source("sums.cuh", dtype, kept, pack, joined, wide=wide)
 
 
-def _source(file: str, dtype: np.dtype[Any], kept: int, joined: str, *, wide: bool) -> str:
+def _items(pack: int) -> int:
+    """Return how many neighbours a thread joins at a time."""
+    return max(4, pack)
+
+
+def _source(
+    file: str, dtype: np.dtype[Any], kept: int, pack: int, joined: str, *, wide: bool
+) -> str:
     real = adding_type(dtype)
     carry = real if is_whole(dtype) else C_TYPES[_wide(dtype)]
     return f"""{headers_for([dtype])}
@@ -127,7 +138,7 @@ typedef {C_TYPES[dtype]} Stored;
 typedef {real} Real;
 typedef {carry} Carry;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
-constexpr int KEPT = {kept};
+constexpr int KEPT = {kept}, PACK = {pack}, ITEMS = {_items(pack)};
 enum Joining {{ SUM, PRODUCT, LOG_SUM, LARGEST, SMALLEST }};
 constexpr Joining JOINED = {joined};
 {text_of(file, "scan.cu")}"""
@@ -154,7 +165,7 @@ def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -
     rows = rows_along((x, indices), out, axis)
     if rows is None:
         return []
-    source = source_of_extremes(x.dtype, rows.kept, largest=largest, wide=rows.wide)
+    source = source_of_extremes(x.dtype, rows.kept, rows.pack, largest=largest, wide=rows.wide)
     of_x, of_places, of_out = rows.steps
     strides = (rows.walk.strides[0], rows.walk.strides[2], rows.walk.strides[1])
     fields = (of_places, of_x, of_out, *rows.walk.shape, *[step for one in strides for step in one])
@@ -163,11 +174,13 @@ def plan_extremes(x: Any, out: Any, indices: Any, axis: int, *, largest: bool) -
 
 @functools.lru_cache(maxsize=256)
 def source_of_extremes(
-    dtype: np.dtype[Any], kept: int = 1, *, largest: bool, wide: bool = False
+    dtype: np.dtype[Any], kept: int = 1, pack: int = 1, *, largest: bool, wide: bool = False
 ) -> str:
-    """Return the text for x and out of one dtype and a number of merged axes that stay."""
+    """Return the text for x and out of one dtype, a number of merged axes that stay, and one of
+    neighbours that a thread moves at once.
+    """
     joined = "LARGEST" if largest else "SMALLEST"
-    return _source("extremes.cuh", dtype, kept, joined, wide=wide)
+    return _source("extremes.cuh", dtype, kept, pack, joined, wide=wide)
 
 
 @only_launches

@@ -14,11 +14,18 @@ struct Exponentials {
     Real top, sum;  // sum: of exp(x - top)
 };
 
-__device__ Exponentials in_registers(const Row<Stored>& row) {
+// Leaves the exponentials in the place of the elements, unless their logarithms are wanted.
+__device__ Exponentials in_registers(Row<Stored>& row) {
     Real top = Real(-__longlong_as_double(0x7ff0000000000000LL)), sum = Real(0);
     row.fold([&](Real x) { top = Larger()(top, x); });
     top = join(top, row.lanes, Larger());
-    row.fold([&](Real x) { sum += ::exp(x - top); });
+    if constexpr (LOGARITHM) row.fold([&](Real x) { sum += ::exp(x - top); });
+    else
+        row.put([&](Real x) {
+            const Real power = ::exp(x - top);
+            sum += power;
+            return power;
+        });
     return {top, join(sum, row.lanes, Plus())};
 }
 
@@ -47,15 +54,15 @@ softmax(const Stored* in, Stored* out, Task task) {
     const Place at(task.rows, task.length, task.lanes);
     in += offset_of<Index, KEPT>(Index(at.row), task.kept_shape, task.kept_in);
     out += offset_of<Index, KEPT>(Index(at.row), task.kept_shape, task.kept_out);
-    const Row<Stored> row(in, at.length, task.step_in, at);
+    Row<Stored> row(in, at.length, task.step_in, at);
     const Exponentials found = HELD > 0 ? in_registers(row) : in_one_pass(row);
     const Real logarithm = ::log(found.sum);
     row.each([&](long long i, const Real* x) {
         Real y[PACK];
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
-            const Real away = x[j] - found.top;
-            y[j] = LOGARITHM ? away - logarithm : ::exp(away) / found.sum;
+            if constexpr (LOGARITHM) y[j] = x[j] - found.top - logarithm;
+            else y[j] = (HELD > 0 ? x[j] : ::exp(x[j] - found.top)) / found.sum;
         }
         store(y, out + i * task.step_out);
     });

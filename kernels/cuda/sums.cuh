@@ -18,4 +18,9 @@ template <typename T> __device__ T joined(T a, T b) {
     }
 }
 __device__ inline Part taken(Stored element, long long) { return cast<Real>(element); }
-__device__ inline void give(State state, Stored* out, long long*) { *out = cast<Stored>(state); }
+__device__ inline void give(const State* of, Stored* out, long long*) {
+    Pack<Stored, PACK> made;
+#pragma unroll
+    for (int j = 0; j < PACK; ++j) made.lane[j] = cast<Stored>(of[j]);
+    *reinterpret_cast<Pack<Stored, PACK>*>(out) = made;
+}

@@ -1,7 +1,8 @@
 """What fastdist calls of cuBLASLt, answered by NumPy behind C's own calling convention.
 
 Matrices go down columns, objects are opaque, and what the library reads or writes it is told by
-address. As there, a bias is for float32 and the half types alone.
+address. As there, a bias is for float32 and the half types alone, and sums of half types may stay
+in float32.
 """
 
 from __future__ import annotations
@@ -25,9 +26,10 @@ _ALGORITHM = 0x5EED
 
 _objects: dict[int, dict[Any, Any]] = {}
 _handles = itertools.count(0xC0DE00, 16)
-# What was asked of it, by name; and the compute types of products.
+# What was asked of it, by name; the compute types of products, and whether they have a bias.
 calls: list[str] = []
 computed_in: list[int] = []
+biased: list[bool] = []
 # What the heuristic, or the product, answers instead of doing it, where that is not 0.
 refusals = {"heuristic": 0, "matmul": 0}
 
@@ -35,8 +37,8 @@ _P, _I, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 def _dtype(code: int) -> np.dtype[Any]:
-    kinds = {0: np.dtype(np.float32), 1: np.dtype(np.float64), 2: np.dtype(np.float16)}
-    return kinds[code] if code in kinds else {14: bfloat16.numpy}[code]
+    kinds = {0: np.float32, 1: np.float64, 2: np.float16, 4: np.complex64, 5: np.complex128}
+    return np.dtype(kinds[code]) if code in kinds else {14: bfloat16.numpy}[code]
 
 
 def _create(place: int, **facts: Any) -> int:
@@ -79,13 +81,17 @@ def _heuristic(
     calls.append("heuristic")
     told, likes = _objects[description], _objects[preference]
     assert handle == 0x88 and wanted == 1 and _objects[c] == _objects[d]
-    assert told[7] == _EPILOGUE_BIAS and told[8] % likes[5] == 0, "a bias of that alignment"
+    if 7 in told:
+        assert told[7] == _EPILOGUE_BIAS and told[8] % likes[5] == 0, "a bias of that alignment"
     assert likes[1] >= _WORKSPACE_BYTES and likes[3] == 2 and likes[5] == likes[8]
     ctypes.c_int.from_address(count).value = 0
     if refusals["heuristic"]:
         return refusals["heuristic"]
-    kinds = {_objects[one]["kind"] for one in (a, b, d)}
-    if len(kinds) != 1 or kinds == {1}:
+    read, kind = {_objects[one]["kind"] for one in (a, b)}, _objects[d]["kind"]
+    assert len({_objects[one].get(5, 1) for one in (a, b, d)}) == 1, "as many of each"
+    if read != {kind} and not (kind == 0 and read <= {2, 14} and len(read) == 1):
+        return _NOT_SUPPORTED
+    if 7 in told and kind in (1, 4, 5):
         return _NOT_SUPPORTED
     ctypes.c_uint64.from_address(place).value = _ALGORITHM
     ctypes.c_size_t.from_address(place + 64).value = _WORKSPACE_BYTES
@@ -95,12 +101,13 @@ def _heuristic(
 
 
 def _operand(start: int, layout: dict[Any, Any], way: int) -> Any:
-    """Return a view of a matrix, and its transpose if it is to be turned."""
+    """Return a view of matrices, and their transposes if they are to be turned."""
     dtype = _dtype(layout["kind"])
-    steps = dtype.itemsize, layout["lead"] * dtype.itemsize
-    found = seen(SimpleNamespace(ptr=start), (layout["rows"], layout["columns"]), dtype, steps)
+    steps = layout.get(6, 0), 1, layout["lead"]
+    shape = layout.get(5, 1), layout["rows"], layout["columns"]
+    found = seen(SimpleNamespace(ptr=start), shape, dtype, [dtype.itemsize * s for s in steps])
     assert way in (0, 1)
-    return found.T if way else found
+    return found.transpose((0, 2, 1)) if way else found
 
 
 def _matmul(
@@ -114,18 +121,25 @@ def _matmul(
     assert handle == 0x88 and (stream or 0) == state.streams[state.device][-1].ptr
     assert ctypes.c_uint64.from_address(algorithm).value == _ALGORITHM
     assert work and work_bytes >= _WORKSPACE_BYTES, "the algorithm's workspace"
-    number = ctypes.c_double if told["scale"] == 1 else ctypes.c_float
-    assert number.from_address(alpha).value == 1 and number.from_address(beta).value == 0
-    assert (C, c) == (D, d)
+    number = _dtype(told["scale"])
+    factor, kept = (np.frombuffer((ctypes.c_char * number.itemsize).from_address(one), number)[0]
+                    for one in (alpha, beta))  # fmt: skip
+    assert kept == 0 and (C, c) == (D, d)
     left = _operand(A, _objects[a], told[3])
     right = _operand(B, _objects[b], told[4])
     out = _operand(D, _objects[d], 0)
-    bias = seen(SimpleNamespace(ptr=told[8]), (out.shape[0],), out.dtype, (out.dtype.itemsize,))
+    bias: Any = None
+    if 7 in told:
+        steps = (out.dtype.itemsize,)
+        bias = seen(SimpleNamespace(ptr=told[8]), (out.shape[1],), out.dtype, steps)
     computed_in.append(told["compute"])
+    biased.append(bias is not None)
 
     def multiply() -> None:
-        product = np.matmul(left.astype(np.float32), right.astype(np.float32))
-        np.copyto(out, product + bias[:, None].astype(np.float32), casting="unsafe")
+        product = np.matmul(left.astype(number), right.astype(number)) * factor
+        if bias is not None:
+            product += bias[:, None].astype(number)
+        np.copyto(out, product, casting="unsafe")
 
     queue(multiply)
     return _SUCCESS
@@ -149,6 +163,7 @@ _LIBRARY = SimpleNamespace(
     cublasLtMatmulDescCreate=_function(_description, _P, _I, _I),
     cublasLtMatmulDescSetAttribute=_function(_attribute, _P, _I, _P, _S),
     cublasLtMatrixLayoutCreate=_function(_layout, _P, _I, _U64, _U64, _I64),
+    cublasLtMatrixLayoutSetAttribute=_function(_attribute, _P, _I, _P, _S),
     cublasLtMatmulPreferenceCreate=_function(_preference, _P),
     cublasLtMatmulPreferenceSetAttribute=_function(_attribute, _P, _I, _P, _S),
     cublasLtMatmulPreferenceDestroy=_function(_destroy, _P),

@@ -13,7 +13,7 @@ import pytest
 from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.engine.engine import engine
-from fastdist.kernels.cuda import biased_product, launch, pointwise
+from fastdist.kernels.cuda import launch, library_product, pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
@@ -33,7 +33,7 @@ def cuda_on_fibres(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("CUPY_CACHE_IN_MEMORY", "1")  # it keeps nothing, and needs no folder
     monkeypatch.setattr(cupy, "allocator", list(cupy.allocator))
-    monkeypatch.setattr(biased_product, "load", cublas_lt.load)
+    monkeypatch.setattr(library_product, "load", cublas_lt.load)
     forget_cupy()
     cuda = load()
     monkeypatch.setitem(backend._loaded, "cuda", cuda)
@@ -49,7 +49,7 @@ def be_on_fibres() -> None:
     """Let CuPy be made of fibres for the rest of this process, which has not asked for it yet."""
     os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
     sys.modules.update(STANDS_FOR)
-    biased_product.load = cublas_lt.load
+    library_product.load = cublas_lt.load
 
 
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -99,4 +99,4 @@ def forget_cupy() -> None:
     library.cupy.cache_clear()
     launch.kernel_of.cache_clear()
     pointwise.table_of.cache_clear()
-    biased_product.forget()
+    library_product.forget()

@@ -70,6 +70,7 @@ class Event:
         assert disable_timing or not interprocess, "CUDA shares no events with a time"
         self.device_id, self.is_shared = state.device, interprocess
         self.recorded_s = 0.0
+        self.is_of_graph = False
         Event._made += 1
         self.ptr = Event._made
         if interprocess:
@@ -79,6 +80,7 @@ class Event:
         stream = stream or state.streams[state.device][-1]
         assert stream.device_id in (-1, self.device_id), "an event of another device"
         self.recorded_s = time.perf_counter()
+        self.is_of_graph = stream.captured is not None
         if (shared := _events.get(self.ptr)) is not None:
             counts = _counts_of(shared)
             counts[0] += 1
@@ -182,6 +184,8 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         assert isinstance(event, Event)
+        if self.captured is not None and not event.is_of_graph:
+            raise CUDARuntimeError(905)  # cudaErrorStreamCaptureIsolation
         _wait_for_others(event)
 
     def synchronize(self) -> None:

@@ -195,6 +195,13 @@ class CudaStream:
         """Let work queued from now on start after what another stream has queued."""
         self.wait_event(stream.record_event())
 
+    def follow(self, stream: CudaStream) -> None:
+        """Let work queued from now on start after what another stream has queued, as far as work
+        that is captured can: what stands outside of its graph is done before that is launched.
+        """
+        if not self.is_capturing() or stream.is_capturing():
+            self.wait_stream(stream)
+
     def use(self) -> None:
         """Make it this thread's current one, until another is."""
         with self.native_device:

@@ -168,6 +168,10 @@ class SimStream:
         if not event.query() or getattr(event, "_failure", None) is not None:
             self._queue(self._wait_for, event)
 
+    def follow(self, stream: SimStream) -> None:
+        """Let work queued from now on start after what another stream has queued."""
+        self.wait_event(stream.record_event())
+
     def query(self) -> bool:
         """Say whether all queued work is done; a lazy stream does not move for being asked."""
         # In this order: the thread says that it works before it takes a task.

@@ -182,7 +182,7 @@ def texts_of_transposes() -> Iterator[tuple[str, str]]:
     """Yield copies through tiles, and of one element to all."""
     body = parse("x", ("x",))
     for dtype in [*C_TYPES, BF16]:
-        yield f"across {dtype}", source_of(body, (Operand(dtype),), dtype, 2, tiled=True)
+        yield f"across {dtype}", source_of(body, (Operand(dtype),), dtype, 2, tiled=64)
         one = Operand(dtype, one_column=True)
         yield f"filled with {dtype}", source_of(body, (one,), dtype)
 
@@ -270,10 +270,15 @@ def texts_of_scans() -> Iterator[tuple[str, str]]:
         yield f"recurrence {dtype}", source_of_recurrence(dtype, 3, backwards=True)
     for dtype in (np.dtype(np.int64), F16, F32, F64):
         yield f"cumsum {dtype}", source_of_scan(dtype, joined="SUM")
+        yield (
+            f"cumsum {dtype} of packs",
+            source_of_scan(dtype, 1, 16 // dtype.itemsize, joined="SUM"),
+        )
         yield f"cumprod {dtype} of many axes", source_of_scan(dtype, 4, joined="PRODUCT")
         yield f"cummax {dtype}", source_of_extremes(dtype, largest=True)
         yield f"cummin {dtype} of many axes", source_of_extremes(dtype, 4, largest=False)
     yield "cummax bool", source_of_extremes(BOOL, largest=True)
+    yield "cummax float32 of packs", source_of_extremes(F32, 1, 4, largest=True)
     for dtype in (F16, F32, F64):
         yield f"logcumsumexp {dtype}", source_of_scan(dtype, joined="LOG_SUM")
         yield f"recurrence {dtype}", source_of_recurrence(dtype, backwards=False)

@@ -1,7 +1,8 @@
-"""Products of matrices with a bias added in the same kernel, on CUDA arrays: cuBLASLt.
+"""Products of matrices by cuBLASLt, on CUDA arrays: with a bias or a factor in the same kernel.
 
 CuPy does not wrap that library, which comes with cuBLAS, so it is called by ctypes. What it would
-run for some layouts, if it can at all, it is asked once.
+run for some layouts, if it can at all, it is asked once. CuPy's own calls of cuBLAS refuse streams
+that are being captured, and round products of half types to those; these do neither.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -19,24 +21,39 @@ from fastdist.core.dtypes import WIDE
 from fastdist.core.errors import KernelError
 from fastdist.core.precision import products
 
-from .layout import element_strides
+from .layout import broadcast_strides, element_strides, walk
 from .prepared import key_of
 
 # cublasStatus_t, cublasOperation_t, cudaDataType_t and cublasComputeType_t of CUDA's headers.
 _SUCCESS, _NOT_SUPPORTED = 0, 15
 _AS_IT_IS, _TURNED = 0, 1
-_FLOAT32, _FLOAT64, _FLOAT16, _BFLOAT16 = 0, 1, 2, 14
+_FLOAT32, _FLOAT64, _FLOAT16, _COMPLEX64, _COMPLEX128, _BFLOAT16 = 0, 1, 2, 4, 5, 14
 _COMPUTE_32F, _COMPUTE_64F, _COMPUTE_32F_FAST_TF32 = 68, 70, 77
-# cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t, cublasLtMatmulPreferenceAttributes_t and
-# cublasLtReductionScheme_t.
+# cublasLtMatmulDescAttributes_t, cublasLtEpilogue_t, cublasLtMatrixLayoutAttribute_t,
+# cublasLtMatmulPreferenceAttributes_t and cublasLtReductionScheme_t.
 _WAY_OF_A, _WAY_OF_B, _EPILOGUE, _BIAS_POINTER = 3, 4, 7, 8
 _BIAS: Final = 4
+_BATCH_COUNT, _BATCH_STEP = 5, 6
 _MOST_WORKSPACE, _REDUCTION_SCHEMES, _LEAST_ALIGNMENTS = 1, 3, (5, 6, 7, 8)
 # Parts of a sum are added in the type that sums have: results depend on no order, and half types
 # round once.
 _IN_COMPUTE_TYPE: Final = 2
 _WORKSPACE_BYTES: Final = 32 << 20
-_KINDS: Final = {np.dtype(np.float32): _FLOAT32, np.dtype(np.float64): _FLOAT64}
+_KINDS: Final = {
+    np.dtype(np.float32): _FLOAT32,
+    np.dtype(np.float64): _FLOAT64,
+    np.dtype(np.complex64): _COMPLEX64,
+    np.dtype(np.complex128): _COMPLEX128,
+}
+# By cudaDataType_t: what is computed in, of what type factors are, and how C stores these.
+_COMPUTED: Final[dict[int, tuple[int, int, Any]]] = {
+    _FLOAT32: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
+    _FLOAT64: (_COMPUTE_64F, _FLOAT64, ctypes.c_double),
+    _COMPLEX64: (_COMPUTE_32F, _COMPLEX64, ctypes.c_float * 2),
+    _COMPLEX128: (_COMPUTE_64F, _COMPLEX128, ctypes.c_double * 2),
+    _FLOAT16: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
+    _BFLOAT16: (_COMPUTE_32F, _FLOAT32, ctypes.c_float),
+}
 # Plans that are kept.
 _MOST: Final = 256
 
@@ -47,6 +64,7 @@ _FUNCTIONS: Final[dict[str, list[Any]]] = {
     "MatmulDescCreate": [_Pointer, _Int, _Int],
     "MatmulDescSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "MatrixLayoutCreate": [_Pointer, _Int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
+    "MatrixLayoutSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "MatmulPreferenceCreate": [_Pointer],
     "MatmulPreferenceSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "MatmulPreferenceDestroy": [_Pointer],
@@ -73,29 +91,57 @@ class _Found(ctypes.Structure):
     )
 
 
-def multiply_and_add(x: Any, weight: Any, bias: Any, out: Any) -> bool:
-    """Write x @ weight.T + bias into out by one kernel; return whether the library has one.
+def multiply(
+    x: Any,
+    y: Any,
+    out: Any,
+    bias: Any = None,
+    factor: float = 1.0,
+    *,
+    is_turned: bool = False,
+) -> bool:
+    """Write x @ y * factor + bias into out by one kernel; return whether the library has one.
 
-    Shape   (n, k), (m, k), (m,) -> (n, m), one dtype
+    Shapes (..., n, k), (..., k, m), or (..., m, k) if is_turned, and (m,) -> (..., n, m), in C
+    order. One dtype; of half types out may be float32. Batch axes broadcast to out's.
 
     Thread  any; queued on the current stream of the current device, which is that of out
     Raises  KernelError
     """
-    key = key_of((x, weight, bias, out))
-    known = _plans.get((products.precision, out.device.id))
+    key = key_of((x, y, bias, out))
+    place = products.precision, out.device.id, is_turned
+    known = _plans.get(place)
     if known is None:
-        known = _plans.setdefault((products.precision, out.device.id), {})
+        known = _plans.setdefault(place, {})
     try:
         plan = known[key]
     except KeyError:
         if len(known) >= _MOST:
             known.clear()
-        plan = known[key] = _plan(x, weight, bias, out, 16 if key[-1] else out.dtype.itemsize)
-    return plan is not None and plan.run(x, weight, bias, out)
+        turned = _turned(y) if is_turned else y
+        plan = known[key] = _plan(x, turned, bias, out, 16 if key[-1] else x.dtype.itemsize)
+    return plan is not None and plan.run(x, y, bias, out, factor)
 
 
-# By precision and device, and by layouts: what is run, None where the library has nothing.
-_plans: dict[tuple[str, int], dict[Any, _Plan | None]] = {}
+def laid_out(x: Any, batch: Sequence[int] | None = None) -> Any:
+    """Return matrices as they are if the library can go over them, batch axes broadcast to some
+    others if told, else a copy in C order.
+    """
+    import cupy
+
+    if batch is None:
+        batch = x.shape[:-2]
+    steps = broadcast_strides(x, (*batch, *x.shape[-2:]))[:-2]
+    # Matrices of the result lie one after the other.
+    ours = [math.prod(batch[axis + 1 :]) for axis in range(len(batch))]
+    if _matrix(x) is not None and len(walk(batch, [steps, ours]).shape) == 1:
+        return x
+    return cupy.ascontiguousarray(cupy.broadcast_to(x, (*batch, *x.shape[-2:])))
+
+
+# By precision, device, and whether y is turned, and then by layouts: what is run, None where the
+# library has nothing.
+_plans: dict[tuple[str, int, bool], dict[Any, _Plan | None]] = {}
 
 
 def _kind_of(dtype: np.dtype[Any]) -> int | None:
@@ -125,78 +171,113 @@ class _Plan:
     Thread  the lock is held from telling the descriptor where the bias is until that was read
     """
 
-    def __init__(
-        self, description: Any, layouts: Sequence[Any], found: _Found, numbers: Any
-    ) -> None:
+    def __init__(self, description: Any, layouts: Sequence[Any], found: _Found, kind: Any) -> None:
         self._lock = threading.Lock()
         self._matmul, self._tell = _lt("Matmul"), _lt("MatmulDescSetAttribute")
         self._place = ctypes.c_void_p()
         self._bias = description, _BIAS_POINTER, ctypes.byref(self._place), 8
-        self._description, self._layouts, self._numbers = description, layouts, numbers
+        self._description, self._layouts, self._kind = description, layouts, kind
+        self._one, self._zero = ctypes.byref(_number(kind, 1)), ctypes.byref(_number(kind, 0))
         self._algorithm, self._room = ctypes.byref(found.algorithm), int(found.workspace_bytes)
 
-    def run(self, x: Any, weight: Any, bias: Any, out: Any) -> bool:
+    def run(self, x: Any, y: Any, bias: Any, out: Any, factor: float) -> bool:
         """Multiply arrays of the layouts that it was made for; return whether that was possible."""
         import cupy
 
         a, b, d = self._layouts
-        one, zero = self._numbers
+        one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
         # Freed in the order of the stream, as all memory of the pool.
         work = cupy.empty((self._room,), np.uint8) if self._room else None
         handle, stream = cupy.cuda.device.get_cublas_handle(), cupy.cuda.get_current_stream().ptr
         to = out.data.ptr
-        with self._lock:
-            self._place.value = bias.data.ptr
-            _require(self._tell(*self._bias))
-            status = self._matmul(
-                *(handle, self._description, one, weight.data.ptr, a, x.data.ptr, b, zero),
-                *(to, d, to, d, self._algorithm),
-                *(None if work is None else work.data.ptr, self._room, stream),
-            )
+        given = (
+            *(handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero),
+            *(to, d, to, d, self._algorithm),
+            *(None if work is None else work.data.ptr, self._room, stream),
+        )
+        if bias is None:
+            status = self._matmul(*given)
+        else:
+            with self._lock:
+                self._place.value = bias.data.ptr
+                _require(self._tell(*self._bias))
+                status = self._matmul(*given)
         if status == _NOT_SUPPORTED:
             return False
         _require(status)
         return True
 
 
-def _plan(x: Any, weight: Any, bias: Any, out: Any, alignment: int) -> _Plan | None:
+def _number(kind: Any, value: float) -> Any:
+    """Return a factor as C stores it; of complex numbers one that is real."""
+    return kind(value, 0) if issubclass(kind, ctypes.Array) else kind(value)
+
+
+def _plan(x: Any, y: Any, bias: Any, out: Any, alignment: int) -> _Plan | None:
     """Return what to run for arrays of such layouts; None if the library has nothing."""
-    kind = _kind_of(out.dtype)
-    if kind is None or bias.ndim != 1 or not (out.size and x.size):
+    kind, out_kind = _kind_of(x.dtype), _kind_of(out.dtype)
+    if kind is None or out_kind is None or not (out.size and x.size):
         return None
-    # Down columns the product is weight @ x.T, and the bias goes down each column.
-    a, b = _matrix(weight, turned=False), _matrix(x, turned=True)
-    is_packed = bias.strides[0] == bias.dtype.itemsize or bias.size == 1
-    is_told = a is not None and b is not None and is_packed and out.flags.c_contiguous
-    if not is_told or _library() is None:
+    lie = None if _library() is None else _layouts(x, y, out, (kind, out_kind))
+    if lie is None or not (bias is None or _is_packed(bias)):
         return None
-    assert a is not None and b is not None
-    n, m = out.shape
-    number: type[ctypes.c_float | ctypes.c_double] = ctypes.c_float
-    compute, scale = _COMPUTE_32F, _FLOAT32
-    if kind == _FLOAT64:
-        compute, number, scale = _COMPUTE_64F, ctypes.c_double, _FLOAT64
-    elif kind == _FLOAT32 and products.precision != "highest":
+    (a, b), layouts = lie
+    compute, scale, number = _COMPUTED[kind]
+    if compute == _COMPUTE_32F and x.dtype not in WIDE and products.precision != "highest":
         compute = _COMPUTE_32F_FAST_TF32
     description = _made(_lt("MatmulDescCreate"), compute, scale)
-    # The bias of the heuristic, which does not read it, is aligned no better than those to come.
-    for what, value in (
+    told: list[tuple[int, Any]] = [
         (_WAY_OF_A, ctypes.c_int32(a.way)),
         (_WAY_OF_B, ctypes.c_int32(b.way)),
-        (_EPILOGUE, ctypes.c_uint32(_BIAS)),
-        (_BIAS_POINTER, ctypes.c_void_p(alignment)),
-    ):
-        _tell(_lt("MatmulDescSetAttribute"), description, what, value)
-    create = _lt("MatrixLayoutCreate")
-    layouts = [
-        _made(create, kind, one.rows, one.columns, one.lead)
-        for one in (a, b, _Matrix(_AS_IT_IS, m, n, m))
     ]
+    if bias is not None:
+        # That of the heuristic, which does not read it, is aligned no better than those to come.
+        told += [
+            (_EPILOGUE, ctypes.c_uint32(_BIAS)),
+            (_BIAS_POINTER, ctypes.c_void_p(alignment)),
+        ]
+    for what, value in told:
+        _tell(_lt("MatmulDescSetAttribute"), description, what, value)
     found = _ask(description, layouts, alignment)
-    if found is None:
+    return None if found is None else _Plan(description, layouts, found, number)
+
+
+def _is_packed(bias: Any) -> bool:
+    return bool(bias.ndim == 1 and (bias.strides[0] == bias.dtype.itemsize or bias.size == 1))
+
+
+def _layouts(
+    x: Any, y: Any, out: Any, kinds: tuple[int, int]
+) -> tuple[tuple[_Matrix, _Matrix], list[Any]] | None:
+    """Return how A and B lie, and what the library is told of A, B and D; None if it cannot be.
+
+    Down columns the product is that of y's transpose and x's, and a bias goes down each column.
+    """
+    a, b = _matrix(y), _matrix(x)
+    if a is None or b is None or not out.flags.c_contiguous:
         return None
-    numbers = ctypes.byref(number(1)), ctypes.byref(number(0))
-    return _Plan(description, layouts, found, numbers)
+    *batch, n, m = out.shape
+    steps = [broadcast_strides(one, (*batch, *one.shape[-2:]))[:-2] for one in (y, x, out)]
+    matrices = walk(batch, steps)
+    if len(matrices.shape) != 1:
+        return None
+    create, made = _lt("MatrixLayoutCreate"), []
+    kinds_of = (kinds[0], kinds[0], kinds[1])
+    whole = _Matrix(_AS_IT_IS, m, n, m)
+    for one, kind, (step,) in zip((a, b, whole), kinds_of, matrices.strides, strict=True):
+        layout = _made(create, kind, one.rows, one.columns, one.lead)
+        if matrices.size > 1:
+            tell = _lt("MatrixLayoutSetAttribute")
+            _tell(tell, layout, _BATCH_COUNT, ctypes.c_int32(matrices.size))
+            _tell(tell, layout, _BATCH_STEP, ctypes.c_int64(step))
+        made.append(layout)
+    return (a, b), made
+
+
+def _turned(x: Any) -> Any:
+    """Return the view of transposed matrices."""
+    axes = tuple(range(x.ndim))
+    return x.transpose((*axes[:-2], axes[-1], axes[-2]))
 
 
 def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | None:
@@ -235,14 +316,12 @@ def _tell(tell: Callable[..., int], made: Any, what: int, value: Any) -> None:
     _require(tell(made, what, ctypes.byref(value), ctypes.sizeof(value)))
 
 
-def _matrix(x: Any, *, turned: bool) -> _Matrix | None:
-    """Return what the library is told of a matrix, or its transpose; None if it is of neither
+def _matrix(x: Any) -> _Matrix | None:
+    """Return what the library is told of the transpose of matrices; None if they are of neither
     order.
     """
-    rows, columns = x.shape
-    of_rows, of_columns = element_strides(x)
-    if turned:
-        rows, columns, of_rows, of_columns = columns, rows, of_columns, of_rows
+    columns, rows = x.shape[-2:]
+    of_columns, of_rows = element_strides(x)[-2:]
     for way, (high, along), (wide, across) in (
         (_AS_IT_IS, (rows, of_rows), (columns, of_columns)),
         (_TURNED, (columns, of_columns), (rows, of_rows)),
@@ -255,9 +334,7 @@ def _matrix(x: Any, *, turned: bool) -> _Matrix | None:
 
 def _require(status: int) -> None:
     if status != _SUCCESS:
-        raise KernelError(
-            f"cuda: cuBLASLt failed with cublasStatus_t {status} at a product with a bias"
-        )
+        raise KernelError(f"cuda: cuBLASLt failed with cublasStatus_t {status} at a product")
 
 
 def _lt(function: str) -> Callable[..., int]:
@@ -286,7 +363,7 @@ def _library() -> Any:
             found = getattr(library, f"cublasLt{function}")
             found.argtypes, found.restype = types, ctypes.c_int
     except (ImportError, OSError, AttributeError) as error:
-        _logger.info("a bias is added by a kernel of its own: cuBLASLt is not there: %s", error)
+        _logger.info("products are CuPy's: cuBLASLt is not there: %s", error)
         return None
     return library
 

@@ -1,4 +1,4 @@
-"""The claim: a product with a bias is one call of cuBLASLt, or, where it has none, two kernels."""
+"""The claim: a product, with or without a bias, is one call of cuBLASLt, or else CuPy's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fastdist.core.dtypes import bfloat16
 from fastdist.core.errors import KernelError
 from fastdist.core.precision import products
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cuda import biased_product
-from fastdist.kernels.cuda.product import linear
+from fastdist.kernels.cuda import library_product
+from fastdist.kernels.cuda.product import linear, matmul
 from tests.fibre_shim import cublas_lt
 from tests.fibre_shim.installed import cuda_on_fibres, waits
 
@@ -23,6 +23,7 @@ from tests.fibre_shim.installed import cuda_on_fibres, waits
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     cublas_lt.calls.clear()
     cublas_lt.computed_in.clear()
+    cublas_lt.biased.clear()
     monkeypatch.setattr(cublas_lt, "refusals", dict(cublas_lt.refusals))
     yield from cuda_on_fibres(monkeypatch)
 
@@ -114,7 +115,7 @@ def test_what_the_library_does_not_support_is_a_product_and_a_sum(
     x, weight, bias = (backend.from_numpy(one, 0) for one in values)
     for _ in range(2):
         require_near(found(backend, x, weight, bias), values)
-    assert cublas_lt.calls.count("heuristic") == 1
+    assert cublas_lt.calls.count("heuristic") == 2  # with the bias, and without
 
 
 @pytest.mark.parametrize("which", ["heuristic", "matmul"])
@@ -151,7 +152,7 @@ def test_what_is_not_for_it_is_a_product_and_a_sum(
     x, weight, bias = (np.asarray(one * 3).astype(dtype) for one in (x, weight, bias))
     seen = found(backend, *(backend.from_numpy(one, 0) for one in (x, weight, bias)))
     np.testing.assert_allclose(seen, x @ weight.T + bias, 1e-5, 1e-5)
-    assert "matmul" not in cublas_lt.calls
+    assert True not in cublas_lt.biased
 
 
 def test_a_bias_of_every_other_number_is_a_sum(backend: CudaBackend) -> None:
@@ -160,7 +161,7 @@ def test_a_bias_of_every_other_number_is_a_sum(backend: CudaBackend) -> None:
     wide[::2] = values[2]
     x, weight = (backend.from_numpy(one, 0) for one in values[:2])
     require_near(found(backend, x, weight, backend.from_numpy(wide, 0)[::2]), values)
-    assert not cublas_lt.calls
+    assert cublas_lt.biased == [False]
 
 
 def test_without_the_library_there_is_a_product_and_a_sum(
@@ -169,8 +170,8 @@ def test_without_the_library_there_is_a_product_and_a_sum(
     def missing(name: str) -> Any:
         raise OSError(f"{name}: no such file")
 
-    monkeypatch.setattr(biased_product, "load", missing)
-    biased_product.forget()
+    monkeypatch.setattr(library_product, "load", missing)
+    library_product.forget()
     values = given(5, 3, 4)
     with caplog.at_level("INFO"):
         require_near(found(backend, *(backend.from_numpy(one, 0) for one in values)), values)
@@ -218,3 +219,65 @@ def test_a_workspace_is_of_the_pool_and_goes_with_the_call(
     x, weight, bias = (backend.from_numpy(one, 0) for one in given(5, 3, 4))
     found(backend, x, weight, bias)
     assert (4096,) in sizes
+
+
+BATCHES = [((), ()), ((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1), (3,)), ((1,), (4,))]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("way", ["whole", "turned", "backwards"])
+@pytest.mark.parametrize(("first", "second"), BATCHES)
+def test_products_of_any_batch_and_layout_are_the_library_s(
+    backend: CudaBackend,
+    monkeypatch: pytest.MonkeyPatch,
+    first: Any,
+    second: Any,
+    way: str,
+    dtype: str,
+) -> None:
+    import cupy
+
+    monkeypatch.setattr(cupy, "matmul", None)
+    random = np.random.default_rng(3)
+    batch = np.broadcast_shapes(first, second)
+
+    def one(*shape: int) -> tuple[Any, Any]:
+        if way == "turned":
+            shape = (*shape[:-2], shape[-1], shape[-2])
+        values = (random.standard_normal(shape) + 1j * random.standard_normal(shape)).astype(
+            dtype if dtype[0] == "c" else "c16"
+        )
+        values = values if dtype[0] == "c" else values.real.astype(dtype)
+        there = backend.from_numpy(values, 0)
+        if way == "backwards":
+            return values[..., ::-1, :], there[..., ::-1, :]
+        if way == "turned":
+            axes = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+            return values.transpose(axes), there.transpose(axes)
+        return values, there
+
+    (x, x_there), (y, y_there) = one(*first, 5, 4), one(*second, 4, 6)
+    for order in ("C", "F"):
+        out = backend.from_numpy(np.full((*batch, 5, 6), 7).astype(dtype), 0)
+        if order == "F" and not batch:
+            out = backend.from_numpy(np.full((6, 5), 7).astype(dtype), 0).transpose((1, 0))
+        matmul(x_there, y_there, out)
+        wide = np.result_type(np.dtype(dtype), np.float32)
+        error = 2e-2 if dtype == "float16" else 1e-5
+        expected = x.astype(wide) @ y.astype(wide)
+        np.testing.assert_allclose(backend.to_numpy(out), expected, error, error)
+
+
+def test_without_an_inner_axis_a_product_is_zeros(backend: CudaBackend) -> None:
+    x, y = (backend.from_numpy(np.ones(shape, np.float32), 0) for shape in ((2, 0), (0, 3)))
+    out = backend.from_numpy(np.full((2, 3), 7, np.float32), 0)
+    matmul(x, y, out)
+    np.testing.assert_array_equal(backend.to_numpy(out), np.zeros((2, 3)))
+
+
+def test_integers_are_multiplied_by_cupy(backend: CudaBackend) -> None:
+    x = np.arange(6).reshape(2, 3)
+    out = backend.from_numpy(np.zeros((2, 2), np.int64), 0)
+    matmul(backend.from_numpy(x, 0), backend.from_numpy(x.T.copy(), 0), out)
+    np.testing.assert_array_equal(backend.to_numpy(out), x @ x.T)
+    assert not cublas_lt.calls

@@ -10,8 +10,9 @@ import pytest
 
 from fastdist.core.dtypes import bfloat16
 from fastdist.devices.cuda import CudaBackend
-from fastdist.kernels.cuda.wide_product import laid_out, multiply_wide
-from tests.fibre_shim import cublas
+from fastdist.kernels.cuda import library_product
+from fastdist.kernels.cuda.library_product import laid_out
+from fastdist.kernels.cuda.product import multiply_wide
 from tests.fibre_shim.installed import cuda_on_fibres
 
 # How (n, h, rows, columns) lie in memory: axes from the farthest apart on.
@@ -75,9 +76,20 @@ def test_what_cublas_cannot_go_over_is_copied_and_nothing_else(backend: CudaBack
     assert laid_out(part) is part
 
 
-def test_other_dtypes_are_multiplied_as_they_are(
-    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cublas, "gemmStridedBatchedEx", None)
+def test_other_dtypes_are_multiplied_as_they_are(backend: CudaBackend) -> None:
     x = backend.from_numpy(np.full((1, 1, 2, 2), 3.0), 0)
     assert backend.to_numpy(multiply_wide(x, x)).tolist() == [[[[18.0] * 2] * 2]]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_without_the_library_products_are_cupy_s(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, dtype: Any
+) -> None:
+    def missing(name: str) -> Any:
+        raise OSError(name)
+
+    monkeypatch.setattr(library_product, "load", missing)
+    library_product.forget()
+    x = backend.from_numpy(np.full((1, 1, 2, 64), 100, dtype), 0)
+    found = backend.to_numpy(multiply_wide(x, x.transpose((0, 1, 3, 2)), 0.5))
+    np.testing.assert_array_equal(found, 320000)
