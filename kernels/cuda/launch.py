@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -93,7 +93,9 @@ class Slot:
     A number, which is passed by value, may be one as well.
     """
 
-    def __init__(self, place: int, like: Any, launches: list[Launch], *, aligned: bool) -> None:
+    def __init__(
+        self, place: int, like: Any, launches: list[Launch | Call], *, aligned: bool
+    ) -> None:
         self.place, self.launches = place, launches
         self.dtype, self.shape, self.strides = like.dtype, tuple(like.shape), tuple(like.strides)
         self.ndim, self.size = like.ndim, like.size
@@ -125,6 +127,15 @@ class Launch(NamedTuple):
     name: str
     grid: tuple[int, int]
     args: tuple[Any, ...]
+
+
+class Call(NamedTuple):
+    """A library's work among prepared launches: as a compiled kernel, it is called with a grid and
+    a block, which say nothing to it, and the arrays of the call.
+    """
+
+    library: Callable[[Any, Any, tuple[Any, ...]], None]
+    args: tuple[Slot, ...]
 
 
 def int64_fields(*numbers: int) -> Struct:

@@ -61,6 +61,7 @@ _logger = logging.getLogger(__name__)
 
 _Pointer, _Size, _Int = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _FUNCTIONS: Final[dict[str, list[Any]]] = {
+    "Create": [_Pointer],
     "MatmulDescCreate": [_Pointer, _Int, _Int],
     "MatmulDescSetAttribute": [_Pointer, _Int, _Pointer, _Size],
     "MatrixLayoutCreate": [_Pointer, _Int, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64],
@@ -123,6 +124,50 @@ def multiply(
     return plan is not None and plan.run(x, y, bias, out, factor)
 
 
+class Product:
+    """A product, perhaps with a bias, of arrays of one layout among prepared launches.
+
+    Thread  any; queued on the current stream of the current device, which is that of out
+    """
+
+    def __init__(
+        self,
+        slots: tuple[Any, ...],
+        otherwise: Callable[..., None],
+        *,
+        is_turned: bool = False,
+    ) -> None:
+        """Prepare x @ y, or y turned, with a bias if slots are four; otherwise(*arrays) does what
+        the library has no kernel for.
+        """
+        self._slots, self._otherwise, self._is_turned = slots, otherwise, is_turned
+        # By precision, which may change from call to call.
+        self._plans: dict[str, _Plan | None] = {}
+
+    def __call__(self, grid: Any, block: Any, given: tuple[Any, ...]) -> None:
+        """Multiply arrays of the slots' layouts."""
+        try:
+            plan = self._plans[products.precision]
+        except KeyError:
+            plan = self._plans[products.precision] = self._ask(self._shaped(given))
+        bias = given[2] if len(given) > 3 else None
+        if plan is None or not plan.run(given[0], given[1], bias, given[-1], 1.0):
+            self._otherwise(*self._shaped(given))
+
+    def _ask(self, given: list[Any]) -> _Plan | None:
+        x, y, *bias, out = given
+        alignment = x.dtype.itemsize if self._slots[0].ptr else 16
+        turned = _turned(y) if self._is_turned else y
+        return _plan(x, turned, bias[0] if bias else None, out, alignment)
+
+    def _shaped(self, given: tuple[Any, ...]) -> list[Any]:
+        """Return arrays in the shapes that the kernel knows."""
+        return [
+            one if one.shape == slot.shape else one.reshape(slot.shape)
+            for one, slot in zip(given, self._slots, strict=True)
+        ]
+
+
 def laid_out(x: Any, batch: Sequence[int] | None = None) -> Any:
     """Return matrices as they are if the library can go over them, batch axes broadcast to some
     others if told, else a copy in C order.
@@ -173,8 +218,11 @@ class _Plan:
 
     def __init__(self, description: Any, layouts: Sequence[Any], found: _Found, kind: Any) -> None:
         self._lock = threading.Lock()
+        import cupy
+
+        self._empty, self._stream = cupy.empty, cupy.cuda.get_current_stream
         self._matmul, self._tell = _lt("Matmul"), _lt("MatmulDescSetAttribute")
-        self._place = ctypes.c_void_p()
+        self._place, self._handle = ctypes.c_void_p(), _handle()
         self._bias = description, _BIAS_POINTER, ctypes.byref(self._place), 8
         self._description, self._layouts, self._kind = description, layouts, kind
         self._one, self._zero = ctypes.byref(_number(kind, 1)), ctypes.byref(_number(kind, 0))
@@ -182,18 +230,15 @@ class _Plan:
 
     def run(self, x: Any, y: Any, bias: Any, out: Any, factor: float) -> bool:
         """Multiply arrays of the layouts that it was made for; return whether that was possible."""
-        import cupy
-
         a, b, d = self._layouts
         one = self._one if factor == 1.0 else ctypes.byref(_number(self._kind, factor))
         # Freed in the order of the stream, as all memory of the pool.
-        work = cupy.empty((self._room,), np.uint8) if self._room else None
-        handle, stream = cupy.cuda.device.get_cublas_handle(), cupy.cuda.get_current_stream().ptr
+        work = self._empty((self._room,), np.uint8) if self._room else None
         to = out.data.ptr
         given = (
-            *(handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero),
+            *(self._handle, self._description, one, y.data.ptr, a, x.data.ptr, b, self._zero),
             *(to, d, to, d, self._algorithm),
-            *(None if work is None else work.data.ptr, self._room, stream),
+            *(None if work is None else work.data.ptr, self._room, self._stream().ptr),
         )
         if bias is None:
             status = self._matmul(*given)
@@ -282,7 +327,6 @@ def _turned(x: Any) -> Any:
 
 def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | None:
     """Return what the library's heuristic would run; None if that is nothing."""
-    import cupy
 
     preference = _made(_lt("MatmulPreferenceCreate"))
     for what, value in (
@@ -294,7 +338,7 @@ def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | N
     found, count = _Found(), ctypes.c_int(0)
     a, b, d = layouts
     status = _lt("MatmulAlgoGetHeuristic")(
-        *(cupy.cuda.device.get_cublas_handle(), description, a, b, d, d, preference, 1),
+        *(_handle(), description, a, b, d, d, preference, 1),
         *(ctypes.byref(found), ctypes.byref(count)),
     )
     _require(_lt("MatmulPreferenceDestroy")(preference))
@@ -302,6 +346,19 @@ def _ask(description: Any, layouts: Sequence[Any], alignment: int) -> _Found | N
         return None
     _require(status)
     return found if count.value and found.state == _SUCCESS else None
+
+
+def _handle() -> Any:
+    """Return the library's handle for the current device, which all threads share."""
+    import cupy
+
+    return _handle_of(cupy.cuda.runtime.getDevice())
+
+
+@functools.cache
+def _handle_of(device: int) -> Any:
+    del device  # the current one
+    return _made(_lt("Create"))
 
 
 def _made(create: Callable[..., int], *facts: int) -> Any:
@@ -371,4 +428,5 @@ def _library() -> Any:
 def forget() -> None:
     """Ask for library and plans anew: another CuPy is there."""
     _library.cache_clear()
+    _handle_of.cache_clear()
     _plans.clear()

@@ -111,9 +111,10 @@ def _form(
         return None
     if len(route.shape) == 1:
         return _along_one_axis(body, operands, out, route, aligned=aligned)
-    if (tiles := _across(route, out.itemsize)) is not None:
-        side, grid, extent = tiles
-        source = source_of(body, operands, out, max(1, len(route.shape) - 2), tiled=side)
+    if (tiles := _across(route, _tile_pack(operands, out) if aligned else 1)) is not None:
+        side, pack, grid, extent = tiles
+        dims = max(1, len(route.shape) - 2)
+        source = source_of(body, operands, out, dims, pack=pack, side=side)
         return _Form(source, "tiled", grid, extent)
     return _of_rows(body, operands, out, route, aligned=aligned)
 
@@ -175,9 +176,18 @@ def _of_rows(
 _MANY: Final = 1 << 18
 
 
-def _across(route: Walk, itemsize: int) -> tuple[int, tuple[int, int], Any] | None:
-    """Return the side of tiles, the grid and the extent of a copy whose input's neighbours lie
-    along another axis than out's; None of any other.
+def _tile_pack(operands: Sequence[Operand], out: np.dtype[Any]) -> int:
+    """Return how many elements of a tile a thread moves at once; where one is 8 bytes as many bytes
+    are under way without packs, in tiles that take less of shared memory.
+    """
+    pack = pack_size(operands, out)
+    return pack if pack > 2 else 1
+
+
+def _across(route: Walk, pack: int) -> tuple[int, int, tuple[int, int], Any] | None:
+    """Return the side of tiles, how many elements a thread moves at once, of packs if possible, the
+    grid and the extent of a copy whose input's neighbours lie along another axis than out's; None
+    of any other.
     """
     if len(route.strides) != 2 or route.strides[1][-1] != 1 or abs(route.strides[0][-1]) < 2:
         return None
@@ -189,19 +199,20 @@ def _across(route: Walk, itemsize: int) -> tuple[int, tuple[int, int], Any] | No
     lengths = [route.shape[axis] for axis in others] or [1]
     steps = [[strides[axis] for axis in others] or [0] for strides in route.strides]
     rows, columns, count = route.shape[row], route.shape[-1], math.prod(lengths)
-    many = itemsize <= 8 and route.size >= _MANY_TILES * _SIDES[1] ** 2
-    side = _SIDES[many]
+    long = min(rows, columns) >= 64
+    pack = min(pack, 16 if long else 4)
+    apart = rows, columns, inputs[-1], written[row], *steps[0], *steps[1]
+    if inputs[row] != 1 or any(step % pack for step in apart):
+        pack = 1
+    side = 64 if long and pack > 1 else 32
     blocks = -(-rows // side) * -(-columns // side)
     extent = int64_fields(
         *(rows, columns, count, inputs[row], inputs[-1], written[row]),
         *(*lengths, *steps[0], *steps[1]),
     )
-    return side, (blocks, min(count, _MOST_OF_Y)), extent
+    return side, pack, (blocks, min(count, _MOST_OF_Y)), extent
 
 
-# Of tiles: the longer where they are enough to fill a GPU, for more is under way then.
-_SIDES: Final = (32, 64)
-_MANY_TILES: Final = 1 << 9
 # Of both sides of what goes through tiles; and of blocks along the grid's second axis.
 _LEAST_SIDE: Final = 8
 _MOST_OF_Y: Final = 65_535

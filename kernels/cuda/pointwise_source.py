@@ -77,11 +77,11 @@ def source_of(
     wide: bool = True,
     pack: int = 1,
     *,
-    tiled: int = 0,
+    side: int = 0,
 ) -> str:
     """Return the text of one kernel: `contiguous` if dims is 0, `strided` over one axis, `rows` of
-    packs of elements over several, or `tiled`, in squares of that side, whose one input in memory
-    lies across.
+    packs of elements over several, or, if a side is given, `tiled` in squares of it, whose one
+    input in memory lies across.
 
     operands are the inputs that the body uses, in order. A text that is not wide counts elements
     in 32 bits, which divides faster.
@@ -89,8 +89,8 @@ def source_of(
     compute = compute_dtype(operands, out)
     values = tuple(value_dtype(operand.dtype, compute) for operand in operands)
     text = _Text(operands, values, out, packs_at_once(body, operands, out))
-    if tiled:
-        kernel = text.tiled(dims, tiled)
+    if side:
+        kernel = text.tiled(dims, side, pack)
     elif dims == 0:
         kernel = text.contiguous()
     else:
@@ -337,14 +337,15 @@ rows({self._parameters()}Out* out, Walk walk) {{
 }}
 """
 
-    def tiled(self, dims: int, side: int) -> str:
+    def tiled(self, dims: int, side: int, pack: int) -> str:
         """Bound by memory: side x side elements at a time go through shared memory, so that a warp
-        both reads and writes neighbours, and has several of these under way.
+        both reads and writes neighbours, a pack a thread.
         """
         (i,) = self._in_memory
         return f"""
-constexpr int OUTER = {dims}, THREADS = {THREADS}, SIDE = {side}, STEP = THREADS / SIDE;
-constexpr int TIMES = SIDE / STEP;
+constexpr int OUTER = {dims}, THREADS = {THREADS}, SIDE = {side}, PACK = {pack};
+constexpr int LANES = SIDE / PACK, STEP = THREADS / LANES, TIMES = SIDE / STEP;
+typedef Pack<{self._stored(i)}, PACK> Some;
 
 // Neighbours of a row lie side by side in out, those of a column in the input.
 struct Walk {{
@@ -356,12 +357,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 tiled({self._parameters()}Out* out, Walk walk) {{
     // One more: neighbours of a column would be of one bank of shared memory.
     __shared__ {self._stored(i)} tile[SIDE][SIDE + 1];
-    const int near = threadIdx.x % SIDE, far = threadIdx.x / SIDE;
+    const int near = threadIdx.x % LANES * PACK, far = threadIdx.x / LANES;
     const unsigned int across = unsigned((walk.columns + SIDE - 1) / SIDE);
     const long long row = (long long)(blockIdx.x / across) * SIDE;
     const long long column = (long long)(blockIdx.x % across) * SIDE;
-    // Within a tile a place is a sum: per element, products of 64 bits would cost more than memory.
-    const long long next_in = STEP * walk.in_column, next_out = STEP * walk.out_row;
+    const long long next_in = STEP * walk.in_column, next_out = STEP * walk.out_row / PACK;
     const long long begin_in = (row + near) * walk.in_row + (column + far) * walk.in_column;
     const long long begin_out = (row + far) * walk.out_row + column + near;
     const int rows = walk.rows - row < SIDE ? int(walk.rows - row) : SIDE;
@@ -369,22 +369,30 @@ tiled({self._parameters()}Out* out, Walk walk) {{
     for (long long other = blockIdx.y; other < walk.others; other += gridDim.y) {{
         const {self._stored(i)}* from =
             in{i} + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.in) + begin_in;
-        Out* to =
-            out + offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out) + begin_out;
+        // In packs from a parameter: of other pointers the compiler stores elements one by one.
+        const long long to =
+            (offset_of<unsigned long long, OUTER>(other, walk.shape, walk.out) + begin_out) / PACK;
         // All before the first is put away: the compiler cannot tell that it writes elsewhere.
-        {self._stored(i)} read[TIMES];
+        Some read[TIMES];
 #pragma unroll
         for (int k = 0; k < TIMES; ++k)
-            if (near < rows && far + k * STEP < columns) read[k] = from[k * next_in];
+            if (near < rows && far + k * STEP < columns)
+                read[k] = *reinterpret_cast<const Some*>(from + k * next_in);
 #pragma unroll
-        for (int k = 0; k < TIMES; ++k) tile[far + k * STEP][near] = read[k];
+        for (int k = 0; k < TIMES; ++k)
+#pragma unroll
+            for (int j = 0; j < PACK; ++j) tile[far + k * STEP][near + j] = read[k].lane[j];
         __syncthreads();
+        Pack<Out, PACK> made[TIMES];
 #pragma unroll
-        for (int k = 0; k < TIMES; ++k) read[k] = tile[near][far + k * STEP];
+        for (int k = 0; k < TIMES; ++k)
+#pragma unroll
+            for (int j = 0; j < PACK; ++j)
+                made[k].lane[j] = body({self._arguments({i: "tile[near + j][far + k * STEP]"})});
 #pragma unroll
         for (int k = 0; k < TIMES; ++k)
             if (far + k * STEP < rows && near < columns)
-                to[k * next_out] = body({self._arguments({i: "read[k]"})});
+                reinterpret_cast<Pack<Out, PACK>*>(out)[to + k * next_out] = made[k];
         __syncthreads();
     }}
 }}

@@ -10,15 +10,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from .launch import THREADS, ByValue, Launch, Scratch, Slot, Struct, kernel_of
+from .launch import THREADS, ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 
 # Note [Prepared launches]
 # Which texts a kernel launches, on which grids and with which extents, follows from the layouts of
 # its arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So it is asked
 # once for each of these, with slots in the place of arrays: `launch` hands what it is given for
 # slots to whoever made them. What is kept holds no memory, and a later call fills in its arrays.
-# A kernel that does more than launch, one that looks at values, asks cuBLAS or takes parts of its
-# arrays, is not marked by `only_launches`, and runs each time. One that heeds whether repeatable
+# A library's work of which nothing else is to be known is a Call among them (product.py).
+# A kernel that does more, one that looks at values or takes parts of its arrays, is not marked by
+# `only_launches`, and runs each time. One that heeds whether repeatable
 # results were waived is asked once for each answer.
 _BLOCK: Final = (THREADS,)
 # Of one kernel.
@@ -54,7 +55,7 @@ class Prepared:
 
     __slots__ = ("_numbers", "_others", "_scratch", "_steps")
 
-    def __init__(self, launches: Sequence[Launch], count: int) -> None:
+    def __init__(self, launches: Sequence[Launch | Call], count: int) -> None:
         """Prepare launches over slots, of which a call has count."""
         args = [arg for step in launches for arg in step.args]
         numbers = [arg for arg in args if isinstance(arg, ByValue)]
@@ -67,8 +68,7 @@ class Prepared:
         self._others = tuple([one.fields if isinstance(one, Struct) else one for one in others])
         self._steps = [
             (
-                kernel_of(step.source, step.name),
-                step.grid,
+                *_called(step),
                 itemgetter(
                     *[arg.place if isinstance(arg, Slot) else behind[id(arg)] for arg in step.args]
                 ),
@@ -87,6 +87,12 @@ class Prepared:
         pool += self._others
         for kernel, grid, arguments in self._steps:
             kernel(grid, _BLOCK, arguments(pool))
+
+
+def _called(step: Launch | Call) -> tuple[Any, Any]:
+    if isinstance(step, Call):
+        return step.library, None
+    return kernel_of(step.source, step.name), step.grid
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -110,7 +116,7 @@ class PreparedTable(dict[Any, Prepared]):
         """Keep and return what the kernel launches over arrays of the layouts of those given, None
         among them for what is left out.
         """
-        launches: list[Launch] = []
+        launches: list[Launch | Call] = []
         aligned = is_aligned(given)
         slots = [
             None if array is None else Slot(place, array, launches, aligned=aligned)

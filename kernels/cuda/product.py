@@ -9,15 +9,16 @@ import numpy as np
 from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
-from .library_product import laid_out, multiply
+from .launch import Call, Slot
+from .library_product import Product, laid_out, multiply
 from .pointwise import pointwise
-from .prepared import on_device_of_out
+from .prepared import only_launches
 
 _SUM: Final = parse("x + y", ("x", "y"))
 _SAME: Final = parse("x", ("x",))
 
 
-@on_device_of_out
+@only_launches
 def matmul(x: Any, y: Any, out: Any) -> None:
     """Write x @ y into out; batch axes broadcast.
 
@@ -25,8 +26,12 @@ def matmul(x: Any, y: Any, out: Any) -> None:
 
     Thread  any; queued on the current stream of out's device
     """
-    if not multiply(x, y, out):
-        _multiply_otherwise(x, y, out)
+    if isinstance(out, Slot):
+        out.launches.append(Call(Product((x, y, out), _multiply_otherwise), (x, y, out)))
+        return
+    with out.device:
+        if not multiply(x, y, out):
+            _multiply_otherwise(x, y, out)
 
 
 def _multiply_otherwise(x: Any, y: Any, out: Any) -> None:
@@ -80,11 +85,20 @@ def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:
 _SCALED: Final = parse("x * factor", ("x", "factor"))
 
 
-@on_device_of_out
+@only_launches
 def linear(x: Any, weight: Any, bias: Any, out: Any) -> None:
     """Write x @ weight.T + bias into out. Shapes (n, k), (m, k), (m,) -> (n, m), one dtype."""
-    if multiply(x, weight, out, bias, is_turned=True):
+    if isinstance(out, Slot):
+        slots = (x, weight, out) if bias is None else (x, weight, bias, out)
+        out.launches.append(Call(Product(slots, _linear_otherwise, is_turned=True), slots))
         return
+    with out.device:
+        if not multiply(x, weight, out, bias, is_turned=True):
+            _linear_otherwise(*((x, weight, out) if bias is None else (x, weight, bias, out)))
+
+
+def _linear_otherwise(x: Any, weight: Any, *bias_and_out: Any) -> None:
+    *bias, out = bias_and_out
     matmul(x, weight.transpose((1, 0)), out)
-    if bias is not None:
-        pointwise(_SUM, [out, bias], out)
+    if bias:
+        pointwise(_SUM, [out, *bias], out)

@@ -56,6 +56,11 @@ def _attribute(made: int, what: int, place: int, size: int) -> int:
     return _SUCCESS
 
 
+def _handle(place: int) -> int:
+    ctypes.c_void_p.from_address(place).value = 0x99
+    return _SUCCESS
+
+
 def _description(place: int, compute: int, scale: int) -> int:
     return _create(place, compute=compute, scale=scale)
 
@@ -80,7 +85,7 @@ def _heuristic(
 ) -> int:  # fmt: skip
     calls.append("heuristic")
     told, likes = _objects[description], _objects[preference]
-    assert handle == 0x88 and wanted == 1 and _objects[c] == _objects[d]
+    assert handle == 0x99 and wanted == 1 and _objects[c] == _objects[d]
     if 7 in told:
         assert told[7] == _EPILOGUE_BIAS and told[8] % likes[5] == 0, "a bias of that alignment"
     assert likes[1] >= _WORKSPACE_BYTES and likes[3] == 2 and likes[5] == likes[8]
@@ -118,7 +123,7 @@ def _matmul(
     if refusals["matmul"]:
         return refusals["matmul"]
     told = dict(_objects[description])
-    assert handle == 0x88 and (stream or 0) == state.streams[state.device][-1].ptr
+    assert handle == 0x99 and (stream or 0) == state.streams[state.device][-1].ptr
     assert ctypes.c_uint64.from_address(algorithm).value == _ALGORITHM
     assert work and work_bytes >= _WORKSPACE_BYTES, "the algorithm's workspace"
     number = _dtype(told["scale"])
@@ -160,6 +165,7 @@ def _function(body: Any, *types: Any) -> Any:
 
 _U64, _I64 = ctypes.c_uint64, ctypes.c_int64
 _LIBRARY = SimpleNamespace(
+    cublasLtCreate=_function(_handle, _P),
     cublasLtMatmulDescCreate=_function(_description, _P, _I, _I),
     cublasLtMatmulDescSetAttribute=_function(_attribute, _P, _I, _P, _S),
     cublasLtMatrixLayoutCreate=_function(_layout, _P, _I, _U64, _U64, _I64),

@@ -147,4 +147,8 @@ def test_a_device_computes_what_the_cpu_does(name: str, one: Case, device: str) 
     expected = one.ours(*inputs)
     found = one.ours(*[tensor.to(device) for tensor in inputs])
     assert str(found.device) == ("cpu" if name == "cpu" else device)
-    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-12)
+    # A GPU's libraries round elsewhere: of a sum of large parts a small one keeps fewer digits.
+    least = 0.0
+    if device == "cuda:0" and expected.numel():
+        least = 1e-14 * float(np.abs(np.nan_to_num(expected.numpy(), posinf=0, neginf=0)).max())
+    np.testing.assert_allclose(found.cpu().numpy(), expected.numpy(), rtol=1e-12, atol=least)

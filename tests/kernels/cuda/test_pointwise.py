@@ -177,6 +177,38 @@ def test_what_lies_across_goes_through_tiles(
         check("x", "x", [y], aligned(y.shape, F64), "tiled")
 
 
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((80, 144), (1, 0)),  # tiles of 64 by 64
+        ((2, 64, 208), (0, 2, 1)),
+        ((64, 3, 80), (2, 1, 0)),
+        ((48, 32), (1, 0)),  # of 32 by 32
+        ((16, 3, 2, 32), (3, 1, 2, 0)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int64", "complex64"])
+def test_what_lies_across_in_whole_packs_goes_through_tiles_by_packs(
+    shape: tuple[int, ...], axes: tuple[int, ...], dtype: str
+) -> None:
+    x = aligned(shape, dtype)
+    x[...] = np.random.default_rng(0).integers(0, 100, shape)
+    y = x.transpose(axes)
+    out = aligned(y.shape, dtype)
+    check("x", "x", [y], out, "tiled")
+    size = np.dtype(dtype).itemsize
+    (launch,) = plan(parse("x", ("x",)), [y], out)
+    lengths = y.shape[-1], x.shape[-1]
+    pack = 1 if size > 4 else min(16 // size, 16 if min(lengths) >= 64 else 4)
+    assert f"PACK = {pack};" in launch.source
+    if dtype == "float32":
+        # Parts of it that begin or step elsewhere go one by one, and so does what turns round.
+        check("x", "x", [y[..., 1:]], aligned(y[..., 1:].shape, dtype), "tiled")
+        check("x * T(2)", "x", [y[::-1]], aligned(y.shape, F32), "tiled")
+        check("x", "x", [y], aligned(y.shape, dtype, 1), "tiled")
+        check("x", "x", [y], aligned(y.shape, np.float16), "tiled")
+
+
 def test_more_tiles_than_a_grid_has_room_for_are_done_in_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -182,7 +182,13 @@ def texts_of_transposes() -> Iterator[tuple[str, str]]:
     """Yield copies through tiles, and of one element to all."""
     body = parse("x", ("x",))
     for dtype in [*C_TYPES, BF16]:
-        yield f"across {dtype}", source_of(body, (Operand(dtype),), dtype, 2, tiled=64)
+        yield f"across {dtype}", source_of(body, (Operand(dtype),), dtype, 2, side=32)
+        if dtype.itemsize <= 4:
+            pack = 16 // dtype.itemsize
+            for side in (32, 64):
+                some = min(pack, side * side // 256)
+                text = source_of(body, (Operand(dtype),), dtype, 2, pack=some, side=side)
+                yield f"across {dtype}, packs, {side}", text
         one = Operand(dtype, one_column=True)
         yield f"filled with {dtype}", source_of(body, (one,), dtype)
 
