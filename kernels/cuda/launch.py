@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -102,6 +103,13 @@ class Slot:
         self.by_value = is_number(like)
         # What an array's memory is asked for: where it begins.
         self.data, self.ptr = self, 0 if aligned else 1
+
+    def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> Slot:
+        """Return a slot of the same memory, seen as another array. Units: strides in bytes."""
+        seen = copy.copy(self)
+        seen.shape, seen.strides = shape, strides
+        seen.ndim, seen.size = len(shape), math.prod(shape)
+        return seen
 
 
 def is_number(array: Any) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from fastdist.devices.cuda import CudaBackend
 from fastdist.kernels.cuda import convolution as cuda
+from fastdist.kernels.cuda import library_product, patches
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
@@ -25,7 +26,12 @@ GEOMETRIES = [
     ((5, 6), (3, 3), (1, 1), (1, 1), (1, 1), 1, 2, 3),
     ((4, 4), (3, 3), (1, 1), (1, 1), (1, 1), 9, 2, 2),
     ((6, 5), (2, 2), (2, 2), (0, 0), (2, 1), 2, 1, 2),
+    ((8, 5), (3, 2), (3, 2), (2, 1), (1, 2), 2, 3, 1),
+    ((2, 3), (1, 1), (1, 1), (0, 0), (1, 1), 3, 4, 1),
+    ((2, 2), (1, 1), (1, 1), (0, 0), (1, 1), 65, 2, 2),
+    ((5, 4), (1, 1), (3, 2), (0, 0), (1, 1), 3, 2, 1),
 ]
+ALL_AT_ONCE, NONE = 1 << 28, 1 << 30
 
 
 @pytest.fixture
@@ -73,10 +79,33 @@ def test_convolutions_are_those_of_the_cpu(
     backend: CudaBackend, geometry: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda, "_COLUMN_BYTES", 1 << 11)
+    hold_all(backend, geometry, dtype)
+
+
+@pytest.mark.parametrize(("limit", "widest"), [(ALL_AT_ONCE, NONE), (ALL_AT_ONCE, 1), (1 << 9, 1)])
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_images_multiplied_together_or_apart_give_the_same(
+    backend: CudaBackend, geometry: Any, limit: int, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "_COLUMN_BYTES", limit)
+    monkeypatch.setattr(cuda, "_WIDE", widest)
+    hold_all(backend, geometry, "float32")
+
+
+@pytest.mark.parametrize("widest", [NONE, 1])
+def test_one_image_is_multiplied_as_it_lies(
+    backend: CudaBackend, widest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "_WIDE", widest)
+    for geometry in (GEOMETRIES[1], GEOMETRIES[4], GEOMETRIES[7]):
+        hold_all(backend, geometry, "float32", images=1)
+
+
+def hold_all(backend: CudaBackend, geometry: Any, dtype: str, images: int = 3) -> None:
     image, kernel, stride, padding, dilation, inputs, outputs, groups = geometry
     grid = grid_of(image, kernel, stride, padding, dilation)
-    x = numbers(0, (3, inputs * groups, *image), dtype)
-    y = numbers(1, (3, outputs * groups, *grid), dtype)
+    x = numbers(0, (images, inputs * groups, *image), dtype)
+    y = numbers(1, (images, outputs * groups, *grid), dtype)
     weight = numbers(2, (outputs * groups, inputs, *kernel), dtype)
     how = (stride, padding, dilation, groups)
     of_y, of_x = numbers(3, (y.shape[1],), dtype), numbers(4, (x.shape[1],), dtype)
@@ -97,6 +126,84 @@ def test_patches_are_those_of_the_cpu(backend: CudaBackend, geometry: Any, dtype
     how = (kernel, grid, stride, padding, dilation)
     hold(backend, cpu_patches.unfold, "patches.unfold", (x,), shape, *how)
     hold(backend, cpu_patches.fold, "patches.fold", (columns,), x.shape, *how)
+
+
+@pytest.mark.parametrize("threads", [1, 40])
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_thread_may_write_all_numbers_of_a_kernel(
+    backend: CudaBackend, threads: int, wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patches, "_ENOUGH", threads)
+    monkeypatch.setattr(patches, "_is_wide", lambda *facts: wide)
+    for image, kernel, stride, padding, dilation, channels, *_ in GEOMETRIES[:3]:
+        grid = grid_of(image, kernel, stride, padding, dilation)
+        rows, places = channels * int(np.prod(kernel)), int(np.prod(grid))
+        how = (kernel, grid, stride, padding, dilation)
+        x, columns = numbers(0, (2, channels, *image), "float32"), (2, rows, places)
+        hold(backend, cpu_patches.unfold, "patches.unfold", (x,), columns, *how)
+        y = numbers(1, columns, "float32")
+        hold(backend, cpu_patches.fold, "patches.fold", (y,), x.shape, *how)
+
+
+@pytest.mark.parametrize(
+    ("far", "is_wide"), [({}, False), ({"step": 2**30}, True), ({"n": 2**26}, True)]
+)
+def test_places_are_64_bits_wide_where_32_do_not_hold_them(
+    far: dict[str, int], is_wide: bool
+) -> None:
+    axes = patches.three_axes((4, 4), (3, 3), (4, 4), (1, 1), (1, 1), (1, 1))
+    steps = [48, 16, 0, far.get("step", 4), 1, 576, 16, 1]
+    assert patches._is_wide(far.get("n", 2), 3, axes, steps) == is_wide
+
+
+def products_of(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, geometry: Any
+) -> list[tuple[Any, ...]]:
+    """Return operands and result of each product of forward, by_input and by_weight."""
+    made: list[tuple[Any, ...]] = []
+
+    def multiply(*given: Any) -> None:
+        made.append(given)
+        matmul(*given)
+
+    matmul = cuda.matmul
+    monkeypatch.setattr(cuda, "matmul", multiply)
+    image, kernel, stride, padding, dilation, inputs, outputs, _ = geometry
+    grid = grid_of(image, kernel, stride, padding, dilation)
+    shapes = (3, inputs, *image), (outputs, inputs, *kernel), (3, outputs, *grid)
+    x, weight, y = [backend.from_numpy(numbers(0, shape, "float32"), 0) for shape in shapes]
+    how = (stride, padding, dilation, 1)
+    cuda.forward(x, weight, None, backend.empty(y.shape, y.dtype, 0), *how)
+    cuda.by_input(y, weight, None, backend.empty(x.shape, x.dtype, 0), *how)
+    cuda.by_weight(y, x, backend.empty(weight.shape, weight.dtype, 0), *how)
+    return [*made, (x, y)]
+
+
+def test_all_images_are_one_product(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    *made, _ = products_of(backend, monkeypatch, GEOMETRIES[1])
+    shapes = [[one.shape for one in product] for product in made]
+    (rows, places), outputs = (12, 3 * 5 * 2), 3
+    assert shapes == [
+        [(outputs, rows), (rows, places), (outputs, places)],
+        [(rows, outputs), (outputs, places), (rows, places)],
+        [(outputs, places), (places, rows), (outputs, rows)],
+    ]
+
+
+def test_a_kernel_of_one_place_multiplies_wide_images_where_they_lie(
+    backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda, "_WIDE", 1)
+    forward, by_input, _, (x, y) = products_of(backend, monkeypatch, GEOMETRIES[7])
+    assert [forward[1].data.ptr, by_input[1].data.ptr] == [x.data.ptr, y.data.ptr]
+    assert [forward[2].shape, by_input[2].shape] == [(3, 4, 6), (3, 3, 6)]
+
+
+def test_layouts_are_planned_once(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    products_of(backend, monkeypatch, GEOMETRIES[1])
+    for module, name in ((patches, "_plan"), (cuda, "plan_pointwise"), (library_product, "_plan")):
+        monkeypatch.setattr(module, name, None)
+    assert len(products_of(backend, monkeypatch, GEOMETRIES[1])) == 4
 
 
 @pytest.mark.parametrize("shapes", [((0, 2, 4), (0, 3, 3)), ((2, 0, 4), (2, 3, 3))])
