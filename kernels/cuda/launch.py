@@ -16,7 +16,9 @@ from fastdist.core.dtypes import WIDE
 from .compile import OPTIONS, header_options
 
 THREADS: Final = 256
-"""Threads of a block. Fixed, so that sums group the same elements on every GPU."""
+"""Threads of a block, unless a launch has others. Fixed, so that sums group the same elements on
+every GPU.
+"""
 
 _FOLDER: Final = Path(__file__).parent
 
@@ -135,6 +137,7 @@ class Launch(NamedTuple):
     name: str
     grid: tuple[int, int]
     args: tuple[Any, ...]
+    threads: int = THREADS
 
 
 class Call(NamedTuple):
@@ -210,7 +213,7 @@ def launch(launches: Sequence[Launch], on: Any = None) -> None:
                     # work of the same stream only.
                     scratch[arg] = cupy.empty(arg.shape, arg.dtype)
             args = tuple(_plain(arg, scratch) for arg in step.args)
-            kernel_of(step.source, step.name)(step.grid, (THREADS,), args)
+            kernel_of(step.source, step.name)(step.grid, (step.threads,), args)
 
 
 def _plain(arg: Any, scratch: dict[Scratch, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .launch import THREADS, ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
+from .launch import ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 
 # Note [Prepared launches]
 # Which texts a kernel launches, on which grids and with which extents, follows from the layouts of
@@ -21,7 +21,6 @@ from .launch import THREADS, ByValue, Call, Launch, Scratch, Slot, Struct, kerne
 # A kernel that does more, one that looks at values or takes parts of its arrays, is not marked by
 # `only_launches`, and runs each time. One that heeds whether repeatable
 # results were waived is asked once for each answer.
-_BLOCK: Final = (THREADS,)
 # Of one kernel.
 _MOST: Final = 256
 
@@ -85,14 +84,14 @@ class Prepared:
             # Freed while the kernels still run: see `launch`.
             pool += tuple([_empty(shape, dtype) for shape, dtype in self._scratch])
         pool += self._others
-        for kernel, grid, arguments in self._steps:
-            kernel(grid, _BLOCK, arguments(pool))
+        for kernel, grid, block, arguments in self._steps:
+            kernel(grid, block, arguments(pool))
 
 
-def _called(step: Launch | Call) -> tuple[Any, Any]:
+def _called(step: Launch | Call) -> tuple[Any, Any, Any]:
     if isinstance(step, Call):
-        return step.library, None
-    return kernel_of(step.source, step.name), step.grid
+        return step.library, None, None
+    return kernel_of(step.source, step.name), step.grid, (step.threads,)
 
 
 def _empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fastdist.kernels.cuda.launch import THREADS, Launch, Scratch, Struct
+from fastdist.kernels.cuda.launch import Launch, Scratch, Struct
 from tests.fibre_shim.fences import Fences
 
 SEEDS: Final = (0, 1, 2)
@@ -50,7 +50,7 @@ def run(launches: Sequence[Launch], seed: int) -> None:
             if isinstance(arg, Scratch) and arg not in scratch:
                 scratch[arg] = _patterned(arg)
         args = [scratch[arg] if isinstance(arg, Scratch) else arg for arg in step.args]
-        run_text(step.source, step.name, step.grid, (THREADS,), args, seed=seed)
+        run_text(step.source, step.name, step.grid, (step.threads,), args, seed=seed)
 
 
 def run_text(
