@@ -1,6 +1,6 @@
 // Rows of scores of attention: weights from scores, and slopes from weights. attention.py puts before
 // this text: memory.cuh, rows.cuh with its typedefs, those of Stored and of Mask, whether weights are
-// thinned out: DROPS; philox.cuh.
+// thinned out: DROPS; philox.cuh and attention.cuh.
 //
 // Scores are Real; what products are made of is Stored, and takes their place where that is Real.
 //
@@ -15,17 +15,11 @@ struct Task {
     long long causal, masked, depth;
     // Whether slopes are wanted as Real as well.
     long long learns;
-    // Of dropout: keys of a row of its stream, below which word a weight is dropped, and the bits of
-    // the number that others are multiplied by. See Note [Dropout by counting] in core/philox.py.
+    // Of dropout: see Thinner.
     long long all, below, scale;
     // Of samples, heads, rows and columns.
     long long mask[4];
 };
-
-__device__ Real infinity() { return Real(__longlong_as_double(0x7ff0000000000000LL)); }
-
-__device__ Real added(bool mask) { return mask ? Real(0) : -infinity(); }
-template <typename Number> __device__ Real added(Number mask) { return cast<Real>(mask); }
 
 // A row of the block: of which query it is, and what that may look at.
 struct Query {
@@ -47,20 +41,6 @@ struct Query {
                     i * task.mask[2];
     }
     __device__ Real bias(long long j) const { return masked ? added(mask[j * step]) : Real(0); }
-};
-
-// What a weight is multiplied by.
-struct Thinner {
-    Long seed, first;
-    Word below;
-    Real scale;
-    __device__ Thinner(const long long* seed, long long row, const Task& task)
-        : seed(DROPS ? Long(*seed) : 0), first(Long(row) * Long((task.all + 3) / 4)),
-          below(Word(task.below)), scale(Real(__longlong_as_double(task.scale))) {}
-    __device__ void four(long long at, Real* stays) const {
-        const Block block(first + at, seed, 0);
-        for (int i = 0; i < 4; ++i) stays[i] = block.word[i] >= below ? scale : Real(0);
-    }
 };
 
 // Calls act(j, what a weight is multiplied by) for keys of a row: neighbours for neighbouring

@@ -1,6 +1,7 @@
-"""Scaled dot product attention and its gradient, on CUDA arrays, a block of queries at a time.
+"""Scaled dot product attention and its gradient, on CUDA arrays.
 
-Products are cuBLAS's, of all heads at once; what lies between them is one launch over the rows of
+What fits the tiles of attention_tiles.py is one launch. The rest goes a block of queries at a time:
+products are cuBLAS's, of all heads at once; what lies between them is one launch over the rows of
 scores. A block's scores fit the second-level cache of a GPU, so that they hardly reach memory, and
 no matrix of all queries by all keys is made. Of half types scores are float32, for those of float16
 may lie above 65504, and so are products that are added to each other.
@@ -20,11 +21,12 @@ from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
 from . import reduce
+from .attention_tiles import plan_attend, tiles_for
 from .launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from .layout import element_strides
 from .library_product import laid_out
 from .pointwise import pointwise
-from .prepared import on_device_of_out, only_launches
+from .prepared import PreparedTable, on_device_of_out, only_launches
 from .product import multiply_wide
 from .rows import rows_header, shared
 
@@ -160,8 +162,12 @@ def attention(
         out.fill(0)
         log_sum.fill(math.inf)
         return
+    mask = _in_four_axes(mask)
+    if tiles_for(query, key, value) is not None:
+        attending(factor, is_causal, dropout).run(query, key, value, mask, seed, out, log_sum)
+        return
     key, value = laid_out(key), laid_out(value)
-    task = _Task(query, key, value, _in_four_axes(mask), seed, factor, is_causal, dropout)
+    task = _Task(query, key, value, mask, seed, factor, is_causal, dropout)
     for block in task.blocks():
         scores, _ = task.scores(block)
         weights = _stored(scores, query)
@@ -171,9 +177,22 @@ def attention(
         pointwise(_SAME, [made.reshape(some.shape)], some)
 
 
+@functools.lru_cache(maxsize=256)
+def attending(factor: float, is_causal: bool, dropout: float) -> PreparedTable:
+    """Return what attention in tiles launches with these numbers, by the layouts of arrays."""
+
+    @only_launches
+    def kernel(query: Any, key: Any, value: Any, mask: Any, seed: Any, *into: Any) -> None:
+        out, log_sum = into
+        numbers = factor, is_causal, dropout
+        launch(plan_attend(query, key, value, mask, seed, (out, log_sum), *numbers))
+
+    return PreparedTable(kernel)
+
+
 def _in_four_axes(mask: Any) -> Any:
     """Return a mask with axes of size 1 before those that it has."""
-    return None if mask is None else mask[(None,) * (4 - mask.ndim)]
+    return mask if mask is None or mask.ndim == 4 else mask[(None,) * (4 - mask.ndim)]
 
 
 def _stored(scores: Any, like: Any) -> Any:
@@ -347,4 +366,4 @@ def source_of_attention(
 typedef {C_TYPES[dtype]} Stored;
 typedef {real if mask is None else C_TYPES[mask]} Mask;
 constexpr bool DROPS = {str(drops).lower()};
-{text_of("philox.cuh", "attention.cu")}"""
+{text_of("philox.cuh", "attention.cuh", "attention.cu")}"""

@@ -13,7 +13,7 @@ import pytest
 from fastdist.devices import backend
 from fastdist.devices.cuda import CudaBackend, library, load
 from fastdist.engine.engine import engine
-from fastdist.kernels.cuda import convolution, launch, library_product, pointwise
+from fastdist.kernels.cuda import attention, convolution, launch, library_product, pointwise
 from tests.fibre_shim import cublas, cublas_lt, cupy, lapack
 
 _LIBRARIES: Any = ModuleType("cupy_backends.cuda.libs")
@@ -99,5 +99,6 @@ def forget_cupy() -> None:
     library.cupy.cache_clear()
     launch.kernel_of.cache_clear()
     pointwise.table_of.cache_clear()
+    attention.attending.cache_clear()
     convolution.forget()
     library_product.forget()

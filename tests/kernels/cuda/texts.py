@@ -18,6 +18,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.attention import source_of_attention
+from fastdist.kernels.cuda.attention_tiles import TILES, source_of_tiles
 from fastdist.kernels.cuda.averages import source_of_averages
 from fastdist.kernels.cuda.batch_norm import source_of_channels
 from fastdist.kernels.cuda.convolution import source_of_convolution
@@ -354,6 +355,20 @@ def texts_of_attention() -> Iterator[tuple[str, str]]:
                 yield name, source_of_attention(dtype, mask, held)
         thinned = source_of_attention(dtype, None, 4, drops=True)
         yield f"attention {dtype}, thinned out", thinned
+
+
+def texts_of_attention_in_tiles() -> Iterator[tuple[str, str]]:
+    """Yield attention in tiles of each shape, plain and with all that there may be besides."""
+    for dtype in (F32, F64):
+        for tiles in TILES[dtype.itemsize]:
+            name = f"attention in tiles {dtype} of {tiles.width}"
+            yield f"{name}, packed", source_of_tiles(dtype, None, tiles, packed=True)
+            yield name, source_of_tiles(dtype, None, tiles)
+            for mask in (BOOL, dtype):
+                text = source_of_tiles(dtype, mask, tiles, packed=True)
+                yield f"{name}, masked by {mask}", text
+            text = source_of_tiles(dtype, dtype, tiles, drops=True)
+            yield f"{name}, masked and thinned out", text
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:

@@ -1,0 +1,192 @@
+"""Attention in tiles, run on the CPU by fibres, against the CPU's kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fastdist.devices.cuda import CudaBackend
+from fastdist.kernels.cpu import attention as cpu
+from fastdist.kernels.cuda import attention as cuda
+from fastdist.kernels.cuda.attention_tiles import TILES, plan_attend, tiles_for
+from tests.fibre_shim.driver import SEEDS, run
+from tests.fibre_shim.installed import cuda_on_fibres
+
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
+# Of queries and keys: the edges of tiles of 32 and 64 rows.
+LENGTHS = [(1, 1), (1, 130), (31, 33), (63, 64), (64, 63), (65, 65), (130, 1), (130, 129)]
+# Of queries and of values: which tiles there are, and their edges.
+WIDTHS = [(1, 1), (8, 8), (5, 64), (64, 7), (33, 32), (80, 80), (96, 97), (128, 128)]
+KINDS = ("none", "causal", "bool", "added", "keys", "rows", "heads", "dropped", "all")
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    yield from cuda_on_fibres(monkeypatch)
+
+
+def samples(
+    dtype: str, kind: str, lengths: tuple[int, int] = (65, 70), widths: tuple[int, int] = (8, 8)
+) -> list[Any]:
+    """Return query, key, value, mask and seed, of swapped axes, with a head of key to two of query;
+    a query sees nothing where a mask can say so.
+    """
+    random = np.random.default_rng(0)
+    (queries, keys), (width, depth) = lengths, widths
+
+    def turned(heads: int, rows: int, columns: int) -> Any:
+        whole = random.standard_normal((2, rows, heads, columns)).astype(dtype)
+        return whole.swapaxes(1, 2)
+
+    given = turned(4, queries, width), turned(2, keys, width), turned(2, keys, depth)
+    shape = {"keys": (1, 1, 1, keys), "rows": (2, 1, queries, 1), "heads": (2, 4, queries, keys)}
+    mask: Any = random.standard_normal(shape.get(kind, (1, 1, queries, keys))).astype(dtype)
+    sees = random.random(mask.shape) < 0.6
+    sees[:, :, mask.shape[2] // 2] = False
+    if kind == "bool":
+        mask = sees
+    elif kind in ("added", "heads", "all"):
+        mask = np.where(sees, mask, -np.inf).astype(dtype)
+    elif kind not in shape:
+        mask = None
+    seed = np.array([-(1 << 40)], np.int64) if kind in ("dropped", "all") else None
+    return [*given, mask, seed]
+
+
+def places(query: Any, value: Any) -> list[Any]:
+    """Return arrays for the result, the logarithms, and weights that are not kept."""
+    rows, dtype = query.shape[:3], query.dtype
+    shapes = (*rows, value.shape[3]), rows, (0,) * 4
+    return [np.empty(shape, dtype) for shape in shapes]
+
+
+def on_both(backend: CudaBackend, given: list[Any], *numbers: Any) -> tuple[list[Any], list[Any]]:
+    """Return result and logarithms of the CPU's kernel and of ours."""
+    expected, found = places(given[0], given[2]), places(given[0], given[2])
+    cpu.attention(*given, *expected, *numbers)
+    ours, there = (
+        [None if one is None else backend.from_numpy(one, 0) for one in some]
+        for some in (found, given)
+    )
+    cuda.attention(*there, *ours, *numbers)
+    return expected[:2], [backend.to_numpy(one) for one in ours[:2]]
+
+
+def require_close(expected: list[Any], found: list[Any]) -> None:
+    for one, other in zip(expected, found, strict=True):
+        most = TOLERANCE[one.dtype.name] * max(1, np.abs(one[np.isfinite(one)]).max(initial=1))
+        np.testing.assert_allclose(other, one, most, most)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lengths", LENGTHS)
+def test_twins_agree_at_the_edges_of_tiles(
+    backend: CudaBackend, lengths: tuple[int, int], kind: str, dtype: str
+) -> None:
+    given = samples(dtype, kind, lengths)
+    assert tiles_for(*given[:3]) is not None
+    dropout = 0.3 if given[4] is not None else 0.0
+    require_close(*on_both(backend, given, 0.6, kind == "causal", dropout))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["none", "all"])
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_twins_agree_for_rows_of_any_width(
+    backend: CudaBackend, widths: tuple[int, int], kind: str, dtype: str
+) -> None:
+    given = samples(dtype, kind, widths=widths)
+    dropout = 0.3 if given[4] is not None else 0.0
+    require_close(*on_both(backend, given, 0.6, False, dropout))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("widths", [(0, 8), (130, 8), (8, 129)])
+def test_rows_that_no_tile_holds_go_in_blocks(
+    backend: CudaBackend, widths: tuple[int, int], dtype: str
+) -> None:
+    given = samples(dtype, "added", widths=widths)
+    assert (tiles_for(*given[:3]) is None) == (max(widths) > 128)
+    require_close(*on_both(backend, given, 0.6, False, 0.0))
+
+
+def test_half_types_have_no_tiles_for_their_products_are_those_of_tensor_cores() -> None:
+    assert tiles_for(*samples("float16", "none")[:3]) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("way", ["steps of columns", "backwards", "odd begin", "out apart"])
+def test_rows_may_lie_in_any_way(backend: CudaBackend, way: str, dtype: str) -> None:
+    query, key, value, *others = samples(dtype, "none", widths=(16, 16))
+    if way == "steps of columns":
+        query, key, value = (
+            one.swapaxes(2, 3).copy().swapaxes(2, 3) for one in (query, key, value)
+        )
+    elif way == "backwards":
+        query, key, value = query[..., ::-1], key[:, ::-1], value[:, :, ::-1, 1:]
+    elif way == "odd begin":
+        query, key, value = query[..., 1:], key[..., 1:], value[..., 1:]
+    given = [query, key, value, *others]
+    expected, found = places(query, value), places(query, value)
+    if way == "out apart":
+        found[0] = np.empty((*found[0].shape[:3], 32), dtype)[..., ::2]
+    cpu.attention(*map(np.ascontiguousarray, given[:3]), *others, *expected, 0.6, True, 0.0)
+    run(plan_attend(*given, (found[0], found[1]), 0.6, True, 0.0), 0)
+    require_close(expected[:2], found[:2])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["causal", "all"])
+def test_bits_do_not_depend_on_the_order_of_threads(kind: str, dtype: str) -> None:
+    given = samples(dtype, kind, (130, 129), (64, 64))
+    results = []
+    for seed in SEEDS:
+        out, log_sum, _ = places(given[0], given[2])
+        run(plan_attend(*given, (out, log_sum), 0.6, kind == "causal", 0.3), seed)
+        results.append((out.tobytes(), log_sum.tobytes()))
+    assert results == [results[0]] * len(SEEDS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["none", "causal", "added"])
+def test_rows_that_see_what_is_not_finite_are_those_of_the_cpu(
+    backend: CudaBackend, kind: str, number: float, dtype: str
+) -> None:
+    given = samples(dtype, kind, (130, 70))
+    given[0][0, 1, 4, 0], given[1][1, 0, 9, 0] = number, number
+    given[0][1, 2, 100] = given[0][1, 2, 120]
+    expected, found = on_both(backend, given, 1.0, kind == "causal", 0.0)
+    assert not np.isfinite(expected[0]).all()
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(np.isnan(other), np.isnan(one))
+        np.testing.assert_allclose(other, one, 1e-4, 1e-5)
+
+
+def test_a_later_score_that_is_much_larger_takes_it_all(backend: CudaBackend) -> None:
+    query, key, value, *others = samples("float32", "none", (65, 200))
+    key[:, :, 150] = 100 * query[:, ::2, 0]
+    expected, found = on_both(backend, [query, key, value, *others], 1.0, False, 0.0)
+    require_close(expected, found)
+    np.testing.assert_allclose(found[0][0, 0, 0], value[0, 0, 150], 1e-6)
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_tiles_fit_the_memory_that_a_block_has(size: int) -> None:
+    for one in TILES[size]:
+        shared = one.rows * one.width + one.keys * one.width
+        shared += max(one.keys * one.width, one.rows * one.keys)
+        assert shared * size <= 48 << 10
+    widths = [one.width for one in TILES[size]]
+    assert widths == sorted(widths)
+
+
+def test_a_call_that_is_repeated_is_planned_once(backend: CudaBackend) -> None:
+    given = samples("float32", "added")
+    for _ in range(3):
+        on_both(backend, given, 0.6, False, 0.0)
+    assert len(cuda.attending(0.6, False, 0.0)) == 1
