@@ -31,7 +31,7 @@ PROVEN_BY: Final = {
     "cublasLtMatmulPreferenceDestroy": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatmulAlgoGetHeuristic": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatmul": ("cuBLASLt, by ctypes", "linear-0"),
-    "cupy.ascontiguousarray": ("CuPy's own kernel", "conv2d-0"),
+    "cupy.ascontiguousarray": ("CuPy's own kernel", "matmul-3"),
     "cusolver.potrf": ("cuSOLVER", "linalg.cholesky-0"),
     "cusolver.potrf_bufferSize": ("cuSOLVER", "linalg.cholesky-0"),
     "cusolver.potrfBatched": ("cuSOLVER", "linalg.cholesky-1"),

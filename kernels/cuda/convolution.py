@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -13,7 +14,10 @@ from fastdist.core.scalar import parse
 from .launch import (
     C_TYPES,
     THREADS,
+    Call,
     Launch,
+    Scratch,
+    Slot,
     adding_type,
     headers_for,
     int64_fields,
@@ -21,10 +25,9 @@ from .launch import (
     text_of,
 )
 from .patches import fold, fold_together, three_axes, unfold, unfold_together
-from .pointwise import plan as plan_pointwise
-from .pointwise import pointwise
+from .pointwise import plan, pointwise
 from .prepared import PreparedTable, only_launches
-from .product import matmul
+from .product import product_step
 
 Sizes = tuple[int, ...]
 
@@ -38,6 +41,7 @@ _WIDE: Final = 1 << 10
 _THIN: Final = 64
 
 
+@only_launches
 def forward(
     x: Any,
     weight: Any,
@@ -55,28 +59,10 @@ def forward(
 
     Thread  any; queued on the current stream of out's device
     """
-    if _is_direct(weight, groups):
-        sliding = (x.shape[2:], weight.shape[2:], out.shape[2:], stride, padding, dilation)
-        _direct("forward", (x, weight, bias), out, (x.shape[0], weight, sliding, groups))
-        return
-    import cupy
-
-    plan = _plan_of(x, weight, out, (stride, padding, dilation), groups, widest=_WIDE)
-    with out.device:
-        matrix = weight.reshape(plan.weight)
-        for some in plan.parts:
-            images, results = (x, out) if some is None else (x[some], out[some])
-            columns = _columns(images, plan)
-            if plan.is_apart:
-                matmul(matrix, columns, results.reshape((*results.shape[:2], plan.places)))
-            else:
-                products = cupy.empty((*plan.weight[:-1], columns.shape[-1]), columns.dtype)
-                matmul(matrix, columns, products)
-                _SEPARATE.run(products, bias, results)
-        if plan.is_apart and bias is not None:
-            _SHIFT.run(bias, out)
+    _run(_forward, (x, weight, bias, out), (stride, padding, dilation, groups))
 
 
+@only_launches
 def by_input(
     y: Any,
     weight: Any,
@@ -92,32 +78,10 @@ def by_input(
 
     Shapes (n, o, *grid), (o, c / groups, *kernel), (c) -> (n, c, *image), one dtype.
     """
-    if _is_direct(weight, groups):
-        sliding = (out.shape[2:], weight.shape[2:], y.shape[2:], stride, padding, dilation)
-        _direct("by_input", (y, weight, bias), out, (y.shape[0], weight, sliding, groups))
-        return
-    import cupy
-
-    plan = _plan_of(out, weight, y, (stride, padding, dilation), groups, widest=_WIDE)
-    with out.device:
-        turned = _turned(weight.reshape(plan.weight))
-        for some in plan.parts:
-            images, given = (out, y) if some is None else (out[some], y[some])
-            given = _apart(given, plan) if plan.is_apart else _together(given, plan.weight[:-1])
-            if plan.is_plain and plan.is_apart:
-                matmul(turned, given, images.reshape((*images.shape[:2], plan.places)))
-                continue
-            lead = given.shape[:1] if plan.is_apart else plan.weight[:-2]
-            columns = cupy.empty((*lead, plan.weight[-1], given.shape[-1]), given.dtype)
-            matmul(turned, given, columns)
-            if plan.is_plain:
-                _SEPARATE.run(columns, None, images)
-            else:
-                plan.fold.run(columns, images)
-        if bias is not None:
-            _SHIFT.run(bias, out)
+    _run(_by_input, (y, weight, bias, out), (stride, padding, dilation, groups))
 
 
+@only_launches
 def by_weight(
     y: Any,
     x: Any,
@@ -131,24 +95,28 @@ def by_weight(
 
     Shapes (n, o, *grid), (n, c, *image) -> (o, c / groups, *kernel), one dtype.
     """
-    if _is_direct(out, groups) or not x.shape[0]:
-        sliding = (x.shape[2:], out.shape[2:], y.shape[2:], stride, padding, dilation)
-        _direct("by_weight", (y, x), out, (x.shape[0], out, sliding, groups))
-        return
-    import cupy
+    _run(_by_weight, (y, x, out), (stride, padding, dilation, groups))
 
-    plan = _plan_of(x, out, y, (stride, padding, dilation), groups, widest=None)
-    with out.device:
-        total = out.reshape(plan.weight)
-        for some in plan.parts:
-            images, given = (x, y) if some is None else (x[some], y[some])
-            given, columns = _together(given, plan.weight[:-1]), _columns(images, plan)
-            if some is None or not some.start:
-                matmul(given, _turned(columns), total)
-            else:
-                more = cupy.empty(total.shape, total.dtype)
-                matmul(given, _turned(columns), more)
-                pointwise(_SUM, [total, more], total)
+
+def _run(kernel: Callable[..., None], given: tuple[Any, ...], how: tuple[Any, ...]) -> None:
+    """Plan launches over slots, or launch over arrays."""
+    if isinstance(given[-1], Slot):
+        kernel(*given, *how)
+        return
+    device = given[-1].device
+    with device:
+        _table_of(kernel, how, device.id).run(*given)
+
+
+@functools.lru_cache(maxsize=256)
+def _table_of(kernel: Callable[..., None], how: tuple[Any, ...], device: int) -> PreparedTable:
+    # Of one device, as algorithms of products are.
+    return PreparedTable(kernel, how)
+
+
+def forget() -> None:
+    """Plan anew: another CuPy is there."""
+    _table_of.cache_clear()
 
 
 # Note [Columns of all images]
@@ -161,124 +129,188 @@ def by_weight(
 # from and into where they lie. A kernel of one place that does not stride needs no columns there.
 
 
-class _Plan(NamedTuple):
-    """What follows from layouts alone. `weight` is its shape as a matrix, or as one of each group;
-    `places` are those of the grid.
+def _forward(x: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
+    if not out.size:
+        return
+    if _is_direct(weight, how[-1]):
+        _direct("forward", (x, weight, bias), out, (x.shape, weight, out.shape), how)
+        return
+    form = _form_of(x, weight, out, how, widest=_WIDE)
+    if form.images < x.shape[0]:
+        _in_parts(_forward, form.images, (x, weight, bias, out), how)
+        return
+    matrix, columns = _packed(weight).seen_as(form.weight), _columns(x, form)
+    if form.is_apart:
+        _multiply(matrix, columns, out.seen_as((*out.shape[:2], form.places)), out.launches)
+        _shift(bias, out)
+        return
+    products = Scratch((*form.weight[:-1], columns.shape[-1]), out.dtype)
+    _multiply(matrix, columns, products, out.launches)
+    _separate(products, bias, out)
+
+
+def _by_input(y: Slot, weight: Slot, bias: Slot | None, out: Slot, *how: Any) -> None:
+    if not out.size:
+        return
+    if _is_direct(weight, how[-1]):
+        _direct("by_input", (y, weight, bias), out, (out.shape, weight, y.shape), how)
+        return
+    form = _form_of(out, weight, y, how, widest=_WIDE)
+    if form.images < y.shape[0]:
+        _in_parts(_by_input, form.images, (y, weight, bias, out), how)
+        return
+    turned = _turned(_packed(weight).seen_as(form.weight))
+    if form.is_apart:
+        given = _packed(y).seen_as((*y.shape[:2], form.places))
+    else:
+        given = _together(y, form.weight[:-1])
+    if form.is_plain and form.is_apart:
+        _multiply(turned, given, out.seen_as((*out.shape[:2], form.places)), out.launches)
+    else:
+        columns = _room_for_columns(out, form)
+        _multiply(turned, given, columns, out.launches)
+        if form.is_plain:
+            _separate(columns, bias, out)
+            return
+        (fold if form.is_apart else fold_together)(columns, out, *form.sliding)
+    _shift(bias, out)
+
+
+def _by_weight(y: Slot, x: Slot, out: Slot, *how: Any) -> None:
+    if _is_direct(out, how[-1]) or not x.shape[0]:
+        _direct("by_weight", (y, x), out, (x.shape, out, y.shape), how)
+        return
+    form = _form_of(x, out, y, how, widest=None)
+    if form.images < x.shape[0]:
+        _in_parts(_by_weight, form.images, (y, x, out), how)
+        return
+    given = _together(y, form.weight[:-1])
+    _multiply(given, _turned(_columns(x, form)), out.seen_as(form.weight), out.launches)
+
+
+class _Form(NamedTuple):
+    """What follows from layouts: the weight's shape as a matrix, or as one of each group, places of
+    the grid, and how many images are taken at a time.
     """
 
     weight: Sizes
     places: int
+    images: int
     is_plain: bool  # columns are the images themselves
     is_apart: bool
-    parts: tuple[slice | None, ...]  # images that are taken at a time; None stands for all
-    unfold: PreparedTable
-    fold: PreparedTable
+    sliding: tuple[Sizes, ...]
 
 
-def _plan_of(
-    x: Any, weight: Any, y: Any, sliding: tuple[Sizes, ...], groups: int, *, widest: int | None
-) -> _Plan:
-    shapes = tuple(x.shape), tuple(weight.shape), tuple(y.shape)
-    return _plan(*shapes, sliding, groups, _COLUMN_BYTES // y.dtype.itemsize, widest)
-
-
-@functools.lru_cache(maxsize=1024)
-def _plan(
-    x: Sizes,
-    weight: Sizes,
-    y: Sizes,
-    sliding: tuple[Sizes, ...],
-    groups: int,
-    most: int,
-    widest: int | None,
-) -> _Plan:
-    """Return the plan for arrays of shapes, with columns of up to so many numbers; images of less
-    than `widest` places are taken together, or all if that is None.
+def _form_of(x: Slot, weight: Slot, y: Slot, how: tuple[Any, ...], *, widest: int | None) -> _Form:
+    """Return the form for images x and y; those of less than `widest` places are taken together,
+    all if that is None.
     """
-    n, places, rows = x[0], math.prod(y[2:]), math.prod(weight[1:])
-    matrix = (*(() if groups == 1 else (groups,)), weight[0] // groups, rows)
-    is_apart = widest is not None and groups == 1 and (places >= widest or n == 1)
-    how = (weight[2:], y[2:], *sliding)
-    ones = (1,) * (len(x) - 2)
-    is_plain = x[2:] == y[2:] and how[0] == how[2] == ones and not any(sliding[1])
-    images = max(most // max(max(rows * groups, weight[0]) * places, 1), 1)
-    parts = [slice(start, min(start + images, n)) for start in range(0, n, images)]
-    return _Plan(
-        matrix,
+    *steps, groups = how
+    image, kernel, grid = x.shape[2:], weight.shape[2:], y.shape[2:]
+    places, rows = math.prod(grid), math.prod(weight.shape[1:])
+    column_bytes = max(rows * groups, weight.shape[0]) * places * y.dtype.itemsize
+    ones = (1,) * len(image)
+    return _Form(
+        (*(() if groups == 1 else (groups,)), weight.shape[0] // groups, rows),
         places,
-        is_plain,
-        is_apart,
-        tuple(parts) if len(parts) > 1 else (None,) * len(parts),
-        PreparedTable(unfold if is_apart else unfold_together, how),
-        PreparedTable(fold if is_apart else fold_together, how),
+        max(_COLUMN_BYTES // max(column_bytes, 1), 1),
+        image == grid and kernel == steps[0] == ones and not any(steps[1]),
+        widest is not None and groups == 1 and (places >= widest or x.shape[0] == 1),
+        (kernel, grid, *steps),
     )
 
 
-def _columns(images: Any, plan: _Plan) -> Any:
-    """Return columns of images as forward multiplies them."""
-    if plan.is_plain:
-        return _apart(images, plan) if plan.is_apart else _together(images, _rows(plan))
+def _in_parts(
+    kernel: Callable[..., None], images: int, given: tuple[Slot | None, ...], how: tuple[Any, ...]
+) -> None:
+    """Let a call take so many images at a time: columns of all would need too much memory."""
+    slots = [slot for slot in given if slot is not None]
+    slots[-1].launches.append(Call(functools.partial(_run_parts, kernel, images, how), (*slots,)))
+
+
+def _run_parts(
+    kernel: Callable[..., None],
+    images: int,
+    how: tuple[Any, ...],
+    grid: Any,
+    block: Any,
+    given: tuple[Any, ...],
+) -> None:
     import cupy
 
-    n = images.shape[0]
-    shape = (n, *_rows(plan), plan.places) if plan.is_apart else (*_rows(plan), n * plan.places)
-    columns = cupy.empty(shape, images.dtype)
-    plan.unfold.run(images, columns)
+    first, second, *bias, out = given
+    table = _table_of(kernel, how, out.device.id)
+    for start in range(0, first.shape[0], images):
+        some = slice(start, start + images)
+        if kernel is not _by_weight:
+            table.run(first[some], second, bias[0] if bias else None, out[some])
+        elif start == 0:
+            table.run(first[some], second[some], out)
+        else:
+            more = cupy.empty(out.shape, out.dtype)
+            table.run(first[some], second[some], more)
+            pointwise(_SUM, [out, more], out)
+
+
+def _columns(images: Slot, form: _Form) -> Any:
+    """Return columns of images as forward multiplies them."""
+    if form.is_plain and form.is_apart:
+        return _packed(images).seen_as((*images.shape[:2], form.places))
+    if form.is_plain:
+        return _together(images, _rows(form))
+    columns = _room_for_columns(images, form)
+    (unfold if form.is_apart else unfold_together)(images, columns, *form.sliding)
     return columns
 
 
-def _rows(plan: _Plan) -> Sizes:
-    """Return the lengths of columns' axes before places."""
-    return (*plan.weight[:-2], plan.weight[-1])
-
-
-def _apart(images: Any, plan: _Plan) -> Any:
-    """Return images as a matrix of channels and places each."""
-    import cupy
-
-    return cupy.ascontiguousarray(images).reshape((*images.shape[:2], plan.places))
-
-
-def _together(images: Any, channels: Sizes) -> Any:
-    """Return images as one matrix of channels, those of a group or all, and places of all."""
-    import cupy
-
+def _room_for_columns(images: Slot, form: _Form) -> Scratch:
     n = images.shape[0]
+    if form.is_apart:
+        return Scratch((n, *_rows(form), form.places), images.dtype)
+    return Scratch((*_rows(form), n * form.places), images.dtype)
+
+
+def _rows(form: _Form) -> Sizes:
+    """Return the lengths of columns' axes before places."""
+    return (*form.weight[:-2], form.weight[-1])
+
+
+def _packed(array: Slot) -> Any:
+    """Return an array in C order: a copy, unless it is."""
+    copy = Scratch(array.shape, array.dtype)
+    steps = zip(array.shape, array.strides, copy.strides, strict=True)
+    if all(length == 1 or own == packed for length, own, packed in steps):
+        return array
+    launch(plan(_SAME, [array], copy))
+    return copy
+
+
+def _together(images: Slot, channels: Sizes) -> Any:
+    """Return images as one matrix of channels, those of a group or all, and places of all."""
     shape = (*channels, images.size // math.prod(channels))
-    if n == 1:
-        return cupy.ascontiguousarray(images).reshape(shape)
-    made = cupy.empty(shape, images.dtype)
-    _JOIN.run(images, made)
-    return made
+    if images.shape[0] == 1:
+        return _packed(images).seen_as(shape)
+    joined = Scratch(shape, images.dtype)
+    launch(plan(_SAME, [images], _by_image(joined, images)))
+    return joined
 
 
-def _turned(matrices: Any) -> Any:
-    return matrices.transpose((1, 0) if len(matrices.shape) == 2 else (0, 2, 1))
-
-
-@only_launches
-def _join(images: Any, joined: Any) -> None:
-    """Copy images (n, c, *space) into an array in C order of c times their places."""
-    launch(plan_pointwise(_SAME, [images], _by_image(joined, images)))
-
-
-@only_launches
-def _separate(joined: Any, bias: Any, images: Any) -> None:
+def _separate(joined: Scratch, bias: Slot | None, images: Slot) -> None:
     """Copy the other way, and add bias."""
-    given = [_by_image(joined, images)]
+    given: list[Any] = [_by_image(joined, images)]
     if bias is not None:
         given.append(_by_channel(bias, images))
-    launch(plan_pointwise(_SAME if bias is None else _SUM, given, images))
+    launch(plan(_SAME if bias is None else _SUM, given, images))
 
 
-@only_launches
-def _shift(bias: Any, images: Any) -> None:
-    """Add bias to images."""
-    launch(plan_pointwise(_SUM, [images, _by_channel(bias, images)], images))
+def _shift(bias: Slot | None, images: Slot) -> None:
+    """Add bias, if there is one."""
+    if bias is not None:
+        launch(plan(_SUM, [images, _by_channel(bias, images)], images))
 
 
-def _by_image(joined: Any, images: Any) -> Any:
-    """Return the slot of images' channels, places of all images side by side, seen as images."""
+def _by_image(joined: Scratch, images: Slot) -> Scratch:
+    """Return what has the places of all images side by side seen as images are."""
     n, _, *space = images.shape
     steps = [joined.dtype.itemsize]
     for length in reversed((n, *space)):
@@ -287,34 +319,37 @@ def _by_image(joined: Any, images: Any) -> Any:
     return joined.seen_as(images.shape, (image, channel, *within))
 
 
-def _by_channel(bias: Any, images: Any) -> Any:
-    ones = (1,) * (len(images.shape) - 2)
+def _by_channel(bias: Slot, images: Slot) -> Slot:
+    ones = (1,) * (images.ndim - 2)
     return bias.seen_as((*bias.shape, *ones), (*bias.strides, *[0 for _ in ones]))
 
 
-_JOIN: Final = PreparedTable(_join)
-_SEPARATE: Final = PreparedTable(_separate)
-_SHIFT: Final = PreparedTable(_shift)
+def _turned(matrices: Any) -> Any:
+    """Return the view of transposed matrices."""
+    *lead, rows, columns = matrices.shape
+    *steps, of_rows, of_columns = matrices.strides
+    return matrices.seen_as((*lead, columns, rows), (*steps, of_columns, of_rows))
 
 
-def forget() -> None:
-    """Plan anew: another CuPy is there."""
-    _plan.cache_clear()
-    for table in (_JOIN, _SEPARATE, _SHIFT):
-        table.clear()
+def _multiply(x: Any, y: Any, out: Any, launches: list[Launch | Call]) -> None:
+    if math.prod(out.shape):
+        launches.append(product_step(x, y, out))
 
 
-def _is_direct(weight: Any, groups: int) -> bool:
+def _is_direct(weight: Slot, groups: int) -> bool:
     length = math.prod(weight.shape[1:])
     return not length or (groups > 1 and length <= _THIN)
 
 
-def _direct(name: str, arrays: tuple[Any, ...], out: Any, how: tuple[Any, ...]) -> None:
-    import cupy
-
-    with out.device:
-        given = [None if one is None else cupy.ascontiguousarray(one) for one in arrays]
-        launch(plan_direct(name, given, out, *how))
+def _direct(
+    name: str, arrays: tuple[Slot | None, ...], out: Slot, sliding: tuple[Any, ...], how: Any
+) -> None:
+    """Launch without columns; of `sliding`, shapes of x and y lie around the weight."""
+    x, weight, y = sliding
+    *steps, groups = how
+    given = [None if one is None else _packed(one) for one in arrays]
+    sizes = (x[2:], weight.shape[2:], y[2:], *steps)
+    launch(plan_direct(name, given, out, x[0], weight, sizes, groups))
 
 
 def plan_direct(

@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -78,15 +78,24 @@ class Struct(NamedTuple):
 
 
 class Scratch:
-    """A contiguous array that one call needs between its launches. Compared by identity."""
+    """A contiguous array that one call needs between its launches. Compared by identity.
 
-    __slots__ = ("dtype", "ndim", "shape", "strides")
+    `base` is what has the memory: another one, of which this is a view, or itself.
+    """
+
+    __slots__ = ("base", "dtype", "ndim", "shape", "size", "strides")
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    ndim: int
+    size: int
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
-        self.strides = tuple(
-            [dtype.itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        )
+        self.base, self.dtype = self, dtype
+        _lay_out(self, shape, None)
+
+    def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Scratch:
+        """Return the same memory seen as another array, in C order if no strides are given."""
+        return _lay_out(copy.copy(self), shape, strides)
 
 
 class Slot:
@@ -106,12 +115,23 @@ class Slot:
         # What an array's memory is asked for: where it begins.
         self.data, self.ptr = self, 0 if aligned else 1
 
-    def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...]) -> Slot:
-        """Return a slot of the same memory, seen as another array. Units: strides in bytes."""
-        seen = copy.copy(self)
-        seen.shape, seen.strides = shape, strides
-        seen.ndim, seen.size = len(shape), math.prod(shape)
-        return seen
+    def seen_as(self, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Slot:
+        """Return a slot of the same memory, seen as another array, in C order if no strides are
+        given.
+        """
+        return _lay_out(copy.copy(self), shape, strides)
+
+
+_T = TypeVar("_T", Slot, Scratch)
+
+
+def _lay_out(array: _T, shape: tuple[int, ...], strides: tuple[int, ...] | None) -> _T:
+    array.shape, array.ndim, array.size = shape, len(shape), math.prod(shape)
+    if strides is None:
+        axes = range(1, len(shape) + 1)
+        strides = tuple([array.dtype.itemsize * math.prod(shape[axis:]) for axis in axes])
+    array.strides = strides
+    return array
 
 
 def is_number(array: Any) -> bool:
@@ -146,7 +166,7 @@ class Call(NamedTuple):
     """
 
     library: Callable[[Any, Any, tuple[Any, ...]], None]
-    args: tuple[Slot, ...]
+    args: tuple[Slot | Scratch, ...]
 
 
 def int64_fields(*numbers: int) -> Struct:
@@ -208,10 +228,10 @@ def launch(launches: Sequence[Launch], on: Any = None) -> None:
         scratch: dict[Scratch, Any] = {}
         for step in launches:
             for arg in step.args:
-                if isinstance(arg, Scratch) and arg not in scratch:
+                if isinstance(arg, Scratch) and arg.base not in scratch:
                     # Freed below while the kernels still run: CuPy's pool gives the memory to later
                     # work of the same stream only.
-                    scratch[arg] = cupy.empty(arg.shape, arg.dtype)
+                    scratch[arg.base] = cupy.empty(arg.base.shape, arg.dtype)
             args = tuple(_plain(arg, scratch) for arg in step.args)
             kernel_of(step.source, step.name)(step.grid, (step.threads,), args)
 
@@ -219,7 +239,7 @@ def launch(launches: Sequence[Launch], on: Any = None) -> None:
 def _plain(arg: Any, scratch: dict[Scratch, Any]) -> Any:
     if isinstance(arg, Struct):
         return arg.fields
-    return scratch[arg] if isinstance(arg, Scratch) else arg
+    return scratch[arg.base] if isinstance(arg, Scratch) else arg
 
 
 @functools.lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ from fastdist.core.dtypes import WIDE
 from fastdist.core.errors import KernelError
 from fastdist.core.precision import products
 
+from .launch import address_of
 from .layout import broadcast_strides, element_strides, walk
 from .prepared import key_of
 
@@ -156,14 +157,17 @@ class Product:
 
     def _ask(self, given: list[Any]) -> _Plan | None:
         x, y, *bias, out = given
-        alignment = x.dtype.itemsize if self._slots[0].ptr else 16
+        # Scratch is aligned, and slots all are or none.
+        alignment = x.dtype.itemsize if any(map(address_of, self._slots)) else 16
         turned = _turned(y) if self._is_turned else y
         return _plan(x, turned, bias[0] if bias else None, out, alignment)
 
     def _shaped(self, given: tuple[Any, ...]) -> list[Any]:
-        """Return arrays in the shapes that the kernel knows."""
+        """Return arrays as the kernel sees them."""
         return [
-            one if one.shape == slot.shape else one.reshape(slot.shape)
+            one
+            if one.shape == slot.shape and one.strides == slot.strides
+            else type(one)(slot.shape, one.dtype, one.data, slot.strides)
             for one, slot in zip(given, self._slots, strict=True)
         ]
 

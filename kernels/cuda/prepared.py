@@ -56,7 +56,7 @@ class Prepared:
 
     def __init__(self, launches: Sequence[Launch | Call], count: int) -> None:
         """Prepare launches over slots, of which a call has count."""
-        args = [arg for step in launches for arg in step.args]
+        args = [_base(arg) for step in launches for arg in step.args]
         numbers = [arg for arg in args if isinstance(arg, ByValue)]
         scratch = list(dict.fromkeys([arg for arg in args if isinstance(arg, Scratch)]))
         others = [arg for arg in args if not isinstance(arg, Slot | ByValue | Scratch)]
@@ -69,7 +69,10 @@ class Prepared:
             (
                 *_called(step),
                 itemgetter(
-                    *[arg.place if isinstance(arg, Slot) else behind[id(arg)] for arg in step.args]
+                    *[
+                        arg.place if isinstance(arg, Slot) else behind[id(_base(arg))]
+                        for arg in step.args
+                    ]
                 ),
             )
             for step in launches
@@ -86,6 +89,10 @@ class Prepared:
         pool += self._others
         for kernel, grid, block, arguments in self._steps:
             kernel(grid, block, arguments(pool))
+
+
+def _base(arg: Any) -> Any:
+    return arg.base if isinstance(arg, Scratch) else arg
 
 
 def _called(step: Launch | Call) -> tuple[Any, Any, Any]:

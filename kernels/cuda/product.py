@@ -9,7 +9,7 @@ import numpy as np
 from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
-from .launch import Call, Slot
+from .launch import Call, Scratch, Slot
 from .library_product import Product, laid_out, multiply
 from .pointwise import pointwise
 from .prepared import only_launches
@@ -27,11 +27,18 @@ def matmul(x: Any, y: Any, out: Any) -> None:
     Thread  any; queued on the current stream of out's device
     """
     if isinstance(out, Slot):
-        out.launches.append(Call(Product((x, y, out), _multiply_otherwise), (x, y, out)))
+        out.launches.append(product_step(x, y, out))
         return
     with out.device:
         if not multiply(x, y, out):
             _multiply_otherwise(x, y, out)
+
+
+def product_step(x: Slot | Scratch, y: Slot | Scratch, out: Slot | Scratch) -> Call:
+    """Return x @ y, as matmul writes it, among prepared launches; strides may be other than those
+    of the arrays to come.
+    """
+    return Call(Product((x, y, out), _multiply_otherwise), (x, y, out))
 
 
 def _multiply_otherwise(x: Any, y: Any, out: Any) -> None:

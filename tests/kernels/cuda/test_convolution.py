@@ -10,7 +10,8 @@ import pytest
 
 from fastdist.devices.cuda import CudaBackend
 from fastdist.kernels.cuda import convolution as cuda
-from fastdist.kernels.cuda import library_product, patches
+from fastdist.kernels.cuda import patches
+from fastdist.kernels.cuda.launch import Slot
 from tests.fibre_shim.installed import cuda_on_fibres
 from tests.kernels.cuda.cpu_twins import cpu_twins
 
@@ -159,56 +160,57 @@ def test_places_are_64_bits_wide_where_32_do_not_hold_them(
 def products_of(
     backend: CudaBackend, monkeypatch: pytest.MonkeyPatch, geometry: Any
 ) -> list[tuple[Any, ...]]:
-    """Return operands and result of each product of forward, by_input and by_weight."""
-    made: list[tuple[Any, ...]] = []
+    """Return operands and result of the products that forward, by_input and by_weight plan."""
+    planned: list[tuple[Any, ...]] = []
 
-    def multiply(*given: Any) -> None:
-        made.append(given)
-        matmul(*given)
+    def noted(*given: Any) -> Any:
+        planned.append(given)
+        return product_step(*given)
 
-    matmul = cuda.matmul
-    monkeypatch.setattr(cuda, "matmul", multiply)
-    image, kernel, stride, padding, dilation, inputs, outputs, _ = geometry
-    grid = grid_of(image, kernel, stride, padding, dilation)
-    shapes = (3, inputs, *image), (outputs, inputs, *kernel), (3, outputs, *grid)
-    x, weight, y = [backend.from_numpy(numbers(0, shape, "float32"), 0) for shape in shapes]
-    how = (stride, padding, dilation, 1)
-    cuda.forward(x, weight, None, backend.empty(y.shape, y.dtype, 0), *how)
-    cuda.by_input(y, weight, None, backend.empty(x.shape, x.dtype, 0), *how)
-    cuda.by_weight(y, x, backend.empty(weight.shape, weight.dtype, 0), *how)
-    return [*made, (x, y)]
+    product_step = cuda.product_step
+    with monkeypatch.context() as patch:
+        patch.setattr(cuda, "product_step", noted)
+        hold_all(backend, geometry, "float32")
+    return planned
 
 
 def test_all_images_are_one_product(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    *made, _ = products_of(backend, monkeypatch, GEOMETRIES[1])
-    shapes = [[one.shape for one in product] for product in made]
+    planned = products_of(backend, monkeypatch, GEOMETRIES[1])
     (rows, places), outputs = (12, 3 * 5 * 2), 3
-    assert shapes == [
-        [(outputs, rows), (rows, places), (outputs, places)],
-        [(rows, outputs), (outputs, places), (rows, places)],
-        [(outputs, places), (places, rows), (outputs, rows)],
-    ]
+    assert {tuple([one.shape for one in product]) for product in planned} == {
+        ((outputs, rows), (rows, places), (outputs, places)),
+        ((rows, outputs), (outputs, places), (rows, places)),
+        ((outputs, places), (places, rows), (outputs, rows)),
+    }
 
 
 def test_a_kernel_of_one_place_multiplies_wide_images_where_they_lie(
     backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cuda, "_WIDE", 1)
-    forward, by_input, _, (x, y) = products_of(backend, monkeypatch, GEOMETRIES[7])
-    assert [forward[1].data.ptr, by_input[1].data.ptr] == [x.data.ptr, y.data.ptr]
-    assert [forward[2].shape, by_input[2].shape] == [(3, 4, 6), (3, 3, 6)]
+    planned = products_of(backend, monkeypatch, GEOMETRIES[7])
+    lying = [
+        [one.place for one in product]
+        for product in planned
+        if all(isinstance(one, Slot) for one in product)
+    ]
+    # Of forward and by_input, without a bias and with one; the other operands have gaps.
+    weight, images, out = 1, 0, 3
+    assert lying == [[weight, images, out]] * 4
 
 
 def test_layouts_are_planned_once(backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    products_of(backend, monkeypatch, GEOMETRIES[1])
-    for module, name in ((patches, "_plan"), (cuda, "plan_pointwise"), (library_product, "_plan")):
-        monkeypatch.setattr(module, name, None)
-    assert len(products_of(backend, monkeypatch, GEOMETRIES[1])) == 4
+    assert products_of(backend, monkeypatch, GEOMETRIES[1])
+    assert not products_of(backend, monkeypatch, GEOMETRIES[1])
 
 
-@pytest.mark.parametrize("shapes", [((0, 2, 4), (0, 3, 3)), ((2, 0, 4), (2, 3, 3))])
+@pytest.mark.parametrize(
+    "shapes", [((0, 2, 4), (0, 3, 3)), ((2, 0, 4), (2, 3, 3)), ((2, 2, 1), (2, 3, 0))]
+)
 def test_sums_of_nothing_are_zero(backend: CudaBackend, shapes: Any) -> None:
     x, y = [np.ones(shape) for shape in shapes]
     weight, how = np.ones((3, x.shape[1], 2)), ((1,), (0,), (1,), 1)
     hold(backend, cpu.forward, "convolution.forward", (x, weight, np.ones(3)), y.shape, *how)
+    bias = np.ones(x.shape[1])
+    hold(backend, cpu.by_input, "convolution.by_input", (y, weight, bias), x.shape, *how)
     hold(backend, cpu.by_weight, "convolution.by_weight", (y, x), weight.shape, *how)
