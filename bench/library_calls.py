@@ -22,6 +22,7 @@ PROVEN_BY: Final = {
     "cupy.matmul": ("cuBLAS", "matmul-3"),
     "cupy_backends.cuda.libs.cublas.getVersion": ("cuBLAS", "linear-0"),
     "cublasLtCreate": ("cuBLASLt, by ctypes", "linear-0"),
+    "cupy.cuda.runtime.getDevice": ("CUDA's runtime", "linear-0"),
     "cublasLtMatmulDescCreate": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatmulDescSetAttribute": ("cuBLASLt, by ctypes", "linear-0"),
     "cublasLtMatrixLayoutCreate": ("cuBLASLt, by ctypes", "linear-0"),
