@@ -161,8 +161,9 @@ class Launch(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A library's work among prepared launches: as a compiled kernel, it is called with a grid and
-    a block, which say nothing to it, and the arrays of the call.
+    """A library's work among prepared launches, or what takes its arrays apart: as a compiled
+    kernel, it is called with a grid and a block, which say nothing to it, and the arrays of the
+    call.
     """
 
     library: Callable[[Any, Any, tuple[Any, ...]], None]

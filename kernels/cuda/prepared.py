@@ -17,10 +17,10 @@ from .launch import ByValue, Call, Launch, Scratch, Slot, Struct, kernel_of
 # its arrays, from whether they begin at multiples of 16 bytes, and from its numbers. So it is asked
 # once for each of these, with slots in the place of arrays: `launch` hands what it is given for
 # slots to whoever made them. What is kept holds no memory, and a later call fills in its arrays.
-# A library's work of which nothing else is to be known is a Call among them (product.py).
-# A kernel that does more, one that looks at values or takes parts of its arrays, is not marked by
-# `only_launches`, and runs each time. One that heeds whether repeatable
-# results were waived is asked once for each answer.
+# A library's work of which nothing else is to be known is a Call among them (product.py), and so
+# is what takes parts of its arrays (convolution.py). A kernel that looks at values is not marked by
+# `only_launches`, and runs each time. One that heeds whether repeatable results were waived is
+# asked once for each answer.
 # Of one kernel.
 _MOST: Final = 256
 
