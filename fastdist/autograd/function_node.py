@@ -65,10 +65,6 @@ class FunctionNode(Node):
         layout = input.facts
         return _zeros_of(layout) if layout.dtype.may_have_gradient else None
 
-    def name_of_call(self) -> str | None:
-        """Return None: it is called as the user's class."""
-        return None
-
     def __getattr__(self, name: str) -> Any:
         users = self.__dict__.get("users", {})
         # A slot that is not set has come here as well, and is the Node's all the same.

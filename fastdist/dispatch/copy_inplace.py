@@ -16,9 +16,10 @@ from ..core.device import CPU
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..devices.backend import backend_of
+from ..graph.call_node import CallNode
 from ..graph.fit_gradients import cast_array, reduce_recorded, zeros_of
 from ..graph.modes import modes
-from ..graph.node import Node, node_of
+from ..graph.node import node_of
 from ..graph.recording import begin_node
 from ..graph.unresolved import Unresolved, resolved, written
 from ..listeners.batched_tensor import Batched, level_of
@@ -166,10 +167,12 @@ def _write(target: Tensor, src: Tensor, room: Any, *, non_blocking: bool) -> Non
     backend_of(where.type).copy_into(room, array)
 
 
-class CopyBackwards(Node):
+class CopyBackwards(CallNode):
     """A tensor that was written over: nothing for its old value, all for the source."""
 
-    __slots__ = ("source",)
+    __slots__ = ()
+    kept = ("source",)
+    source: Layout
 
     def __init__(self, target: Tensor, src: Tensor) -> None:
         begin_node(self, (target.edge, src.edge), target.facts)
@@ -268,8 +271,7 @@ def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     copy_(target, result)
     node = target.edge
     if node.__class__ is CopyBackwards and node.edges[1] is not None:
-        of_result = node_of(node.edges[1])
-        node._called = of_result.name_of_call() or type(of_result).__name__
+        node._called = node_of(node.edges[1]).name_of_call()
     return target
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..core.dtypes import DType
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..devices.backend import backend_of
+from ..graph.call_node import CallNode
 from ..graph.modes import modes, tls
 from ..graph.node import Node, node_of, output_number
 from ..graph.recording import begin_node
@@ -178,12 +179,15 @@ class StaleView(Node):
     apply_recorded = apply
 
 
-class CopySlices(Node):
+class CopySlices(CallNode):
     """A base of which one view was changed in place: its gradient passes, but for that view's
     part.
     """
 
-    __slots__ = ("function", "steps")
+    __slots__ = ()
+    kept = ("function", "steps")
+    function: Node
+    steps: Any
 
     def __init__(self, base: Tensor, steps: Any, function: Node) -> None:
         begin_node(self, (base.edge, *function.edges[1:]), base.facts)

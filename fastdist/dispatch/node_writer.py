@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from ..graph.call_node import PLACES, CallNode
 from ..graph.fit_gradients import cast_array, reduce_recorded
 from ..graph.modes import modes
 from ..graph.node import Edge, Node, raise_changed, raise_released
@@ -74,19 +75,18 @@ class RecordedOp(Op):
         return _node_class(self)
 
 
-class OpNode(Node):
+class OpNode(CallNode):
     """Base of the generated Nodes."""
 
-    __slots__ = ("way",)
-    of: RecordedOp  # or one whose Nodes are written alike
-    kept: ClassVar[tuple[str, ...]]  # what it has slots for
+    __slots__ = ()
+    of: RecordedOp
     way: Way | None  # None once released
     told_by: Way  # the same for ever, of an op whose Nodes are named by what they hold
 
-    def name_of_call(self) -> str | None:
-        """Return what it is called, None for as its class."""
-        called, tell = getattr(self, "_called", None), self.of.tell_node
-        return called if called is not None or tell is None else node_named(tell(self))
+    def name_of_call(self) -> str:
+        """Return what it is called when it is shown."""
+        tell = None if hasattr(self, "_called") else self.of.tell_node
+        return CallNode.name_of_call(self) if tell is None else node_named(tell(self))
 
     def has_number(self, name: str) -> bool:
         """Return whether a number stood in the place of a tensor; once released, or where no
@@ -139,9 +139,11 @@ class OpNode(Node):
         alone: of `edges`, with None in the places of the others.
         """
         part: OpNode = object.__new__(type(self))
+        if self.is_shown:
+            part.kind = self.kind
         part.seq, part.hooks, part.facts, part.edges = self.seq, None, self.facts, edges
-        for name in self.kept:
-            setattr(part, name, getattr(self, name, None))  # not saved: it has no version
+        for place in PLACES:
+            setattr(part, place, getattr(self, place, None))
         part.way = self.way  # the last, as in NodeWriter._begin
         return part
 
@@ -161,35 +163,21 @@ def _wrapped(g: Any, layout: Layout) -> Tensor | None:
     return None if g is None else wrap(g, layout_near(g, layout))
 
 
-# Note [One Node class for a name]
-# Users tell Nodes by their class, so ops that PyTorch records under one name share one where their
-# Nodes are written alike: gelu's two, divisions that round, copies. Where what they save differs,
-# as sub saves nothing and tanhshrink its input, each Node would have to tell which it is of: these
-# are two classes of one name.
-_CLASSES: dict[Any, type[OpNode]] = {}
-
-
 def _node_class(of: RecordedOp) -> type[OpNode]:
-    """Return the Node class of an op, or of one whose Nodes are written alike."""
+    """Return the Node class of an op."""
     writer = NodeWriter(of)
-    versions = [f"{one}_version" for one in writer.saved]
-    slots = (*writer.saved, *versions, *writer.numbers, *writer.results)
-    slots += ("num_outputs",) if of.several else ()
-    slots += ("told_by",) if of.tell_node else ()
     source = (
-        f"class {of.node_name}(OpNode):\n    __slots__ = {slots!r}\n"
+        f"class {of.node_name}(OpNode):\n"
+        f"    __slots__, kept, of = (), {(*writer.place,)!r}, _of\n"
         f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
     )
-    # A gradient that is g itself is also held by whoever gave it.
-    fresh = of.fresh and not any(one is not None and one.may_be_g for one in of.gradients)
-    found = _CLASSES.get((source, fresh, of.tell_node))
-    if found is not None:
-        return found
-    names = dict(_NAMES)
+    names = {**_NAMES, "_of": of}
     exec(compile(source, f"<fastdist Node of {of.name}>", "exec"), names)
     made: type[OpNode] = names[of.node_name]
-    made.of, made.fresh, made.kept, made.__module__ = of, fresh, slots, "fastdist.graph"
-    return _CLASSES.setdefault((source, fresh, of.tell_node), made)
+    # A gradient that is g itself is also held by whoever gave it.
+    made.fresh = of.fresh and not any(one is not None and one.may_be_g for one in of.gradients)
+    made.__module__ = "fastdist.graph"
+    return made
 
 
 _NAMES: Final[dict[str, Any]] = {
@@ -219,6 +207,11 @@ class NodeWriter:
         self.results = [name for name in ("out", "others", "outs") if name in asked]
         self.edges = f"{''.join(f'_e{i}, ' for i in range(len(of.tensors)))}= self.edges"
         self.held = [*self.saved, *self.results]
+        kept = [*self.saved, *[f"{one}_version" for one in self.saved], *self.numbers]
+        kept += self.results + ["num_outputs"] * of.several
+        kept += ["told_by"] * (of.tell_node is not None)
+        # Where a Node keeps what: see Note [One Node class for a name].
+        self.place = dict(zip(kept, PLACES[: len(kept)], strict=True))
 
     def _wanting_any(self, names: tuple[str, ...] | list[str]) -> str:
         """Return the condition that the gradient by one of these inputs is asked for."""
@@ -244,36 +237,39 @@ class NodeWriter:
         """Return the statements that save, with the edges in _e0, _e1 ...; for the text of a call
         as well, which has them inline. `number` says what is saved of a number `{}`.
         """
-        lines = [f"{node}.way = {f'{node}.told_by = ' if self.of.tell_node else ''}_way"]
+        at = {name: f"{node}.{place}" for name, place in self.place.items()}
+        lines = [
+            f"{node}.way = {at['told_by']} = _way" if self.of.tell_node else f"{node}.way = _way"
+        ]
         for name in self.saved:
             keep = [
-                f"{node}.{name} = {name}; _s = {name}._storage",
-                f"{node}.{name}_version = 0 if _s is None else _s.version",
+                f"{at[name]} = {name}; _s = {name}._storage",
+                f"{at[f'{name}_version']} = 0 if _s is None else _s.version",
             ]
-            lines += self._if_wanted(name, keep, f"{node}.{name} = None")
-        lines += [f"{node}.{name} = {number.format(name)}" for name in self.numbers]
+            lines += self._if_wanted(name, keep, f"{at[name]} = None")
+        lines += [f"{at[name]} = {number.format(name)}" for name in self.numbers]
         if "out" in self.results:
             keep = [
                 "_s = out._storage",
                 "if _s is None: _s = storage_of(out)",
-                f"{node}.out = (out.array, _s, _s.version, out.extra)",
+                f"{at['out']} = (out.array, _s, _s.version, out.extra)",
             ]
-            lines += self._if_wanted("out", keep, f"{node}.out = None")
+            lines += self._if_wanted("out", keep, f"{at['out']} = None")
         if "others" in self.results:
-            lines.append(f"{node}.others = others")
+            lines.append(f"{at['others']} = others")
         if "outs" in self.results:
             keep = ["_found = [(_o, storage_of(_o)) for _o in outs]"]
             keep.append(
-                f"{node}.outs = [(_o.array, _s, _s.version, _o.extra) for _o, _s in _found]"
+                f"{at['outs']} = [(_o.array, _s, _s.version, _o.extra) for _o, _s in _found]"
             )
-            lines += self._if_wanted("outs", keep, f"{node}.outs = None")
+            lines += self._if_wanted("outs", keep, f"{at['outs']} = None")
         return lines
 
     def save(self) -> str:
         """Return the method that keeps what is needed of a call."""
         parts = {"out": "out = outs[0]", "others": "others = outs[1:]"}
         lines = [parts[name] for name in self.results if name in parts]
-        lines += ["self.num_outputs = len(outs)"] if self.of.several else []
+        lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.of.several else []
         lines += self.save_lines("self", "{}")
         given = ", ".join([*self.of.tensors, *self.of.number_names])
         return _method(f"save(self, _way, {given}, outs)", [self.edges, *lines])
@@ -281,7 +277,8 @@ class NodeWriter:
     def _begin(self) -> list[str]:
         # The Way last, as release() takes it first: while it is there all that was read before is
         # what was saved, whatever a pass of another thread does meanwhile.
-        held = [f"{name} = self.{name}" for name in (*self.saved, *self.numbers, *self.results)]
+        kept = (*self.saved, *self.numbers, *self.results)
+        held = [f"{name} = self.{self.place[name]}" for name in kept]
         return [self.edges, *held, "_way = self.way", "if _way is None: _released(self)"]
 
     def apply(self) -> str:
@@ -291,7 +288,7 @@ class NodeWriter:
             return _method("apply(self, g, keep)", [*lines, by_tensors])
         lines += ["_gradients = _way.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
-            version = f"self.{name}_version"
+            version = f"self.{self.place[f'{name}_version']}"
             lines += [
                 f"if {name} is not None:",
                 f"    _s = {name}._storage",
@@ -309,7 +306,7 @@ class NodeWriter:
             lines.append("others = [_one.array for _one in others]")
         lines += self._gradients(recorded=False)
         if self.held:
-            holds = self._holds("{}")
+            holds = self._holds(local=True)
             unless = f"not keep and ({holds})" if holds else "not keep"
             lines.append(f"if {unless}: {self._forget()}")
         return _method("apply(self, g, keep)", [*lines, "return _found"])
@@ -359,7 +356,8 @@ class NodeWriter:
         if not of.number_names and asked.intersection(of.attributes):
             lines.append(f"{''.join(f'{name}, ' for name in of.attributes)}= _way.attributes")
         for name in self.saved:
-            given = f"self, {name}, self.{name}_version, _e{of.tensors.index(name)}"
+            version = self.place[f"{name}_version"]
+            given = f"self, {name}, self.{version}, _e{of.tensors.index(name)}"
             lines.append(f"if {name} is not None: {name} = _unpack_input({given})")
         if "out" in self.results:
             lines.append("if out is not None: out = _unpack_output(self, out, self.facts, self)")
@@ -375,9 +373,9 @@ class NodeWriter:
         lines += [*self._gradients(recorded=True), "if not keep: self.release()", "return _found"]
         return _method("apply_recorded(self, g, keep)", lines)
 
-    def _holds(self, of: str) -> str:
-        """Return the condition that a Node holds anything; empty where each does. `of` says where
-        that is, of a name `{}`.
+    def _holds(self, *, local: bool) -> str:
+        """Return the condition that a Node holds anything, which may stand in local names; empty
+        where each does.
         """
         sure = {*self.held} - self.of.optional
         if "others" in sure or all(
@@ -386,14 +384,15 @@ class NodeWriter:
             if one is not None
         ):
             return ""
-        return " or ".join(f"{of.format(name)} is not None" for name in self.held)
+        at = [name if local else f"self.{self.place[name]}" for name in self.held]
+        return " or ".join(f"{one} is not None" for one in at)
 
     def _forget(self) -> str:
-        return " = ".join(f"self.{name}" for name in ("way", *self.held)) + " = None"
+        return " = ".join(["self.way", *[f"self.{self.place[n]}" for n in self.held], "None"])
 
     def release(self) -> str:
         """Return the method that forgets; what saved nothing may be run again."""
-        holds = self._holds("self.{}")
+        holds = self._holds(local=False)
         forget = f"if {holds}: {self._forget()}" if holds else self._forget()
         return _method("release(self)", [forget if self.held else "pass"])
 

@@ -58,10 +58,6 @@ class AccumulateGrad(Node):
         """Return the name that PyTorch gives it."""
         return "torch::autograd::AccumulateGrad"
 
-    def name_of_call(self) -> str | None:
-        """Return None: no call made a leaf."""
-        return None
-
     @property
     def variable(self) -> Tensor:
         """The leaf; made anew around the same array if the user's handle is gone."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 from collections.abc import Callable, Iterable
@@ -83,13 +82,11 @@ class Node:
     takes_sparse: ClassVar[bool] = False
     # Whether apply waits for its device, or for others: its device's thread must not run it.
     waits: ClassVar[bool] = False
-    # Whether its class was made to bear a name: see shown.
-    is_named: ClassVar[bool] = False
     num_outputs: int = 1
     # Guards where the first hook of a Node, or of a leaf, goes: two threads may both bring theirs.
     # Nothing is made or called while it is held.
     _first_hook_lock: ClassVar[threading.Lock] = threading.Lock()
-    _called: str  # only set where it is not called as its class
+    _called: str  # only set where it is not called as its class; only a CallNode is called so
     edges: tuple[Any, ...]
     hooks: Hooks | None
     facts: Any
@@ -112,20 +109,12 @@ class Node:
         return type(self.shown()).__name__
 
     def shown(self) -> Node:
-        """Return this Node as users are shown it: of a class that bears its name.
-
-        Note    what it is called follows from what it holds, so who records it need not know; its
-                class, which is else what it was, is made when first a user sees it
-        """
-        if not self.is_named:
-            name, kind = self.name_of_call(), type(self)
-            if name is not None:
-                self.__class__ = _class_called(name, kind)  # type: ignore[arg-type]
+        """Return this Node as users are shown it: see call_node.py."""
         return self
 
-    def name_of_call(self) -> str | None:
-        """Return what it is called, None for as its class."""
-        return getattr(self, "_called", None)
+    def name_of_call(self) -> str:
+        """Return what it is called when it is shown."""
+        return type(self).__name__
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -160,11 +149,6 @@ class Node:
 
 
 renew_in_children(Node, "_first_hook_lock")
-
-
-@functools.cache
-def _class_called(name: str, kind: type[Node]) -> Any:
-    return type(name, (kind,), {"__slots__": (), "__module__": kind.__module__, "is_named": True})
 
 
 class Edge:

@@ -17,9 +17,10 @@ from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
 from ..dispatch.pytorch_names import recorded_as
 from ..dispatch.tangents import levels_of, set_tangent, tangent_of, zeros_like
+from ..graph.call_node import CallNode
 from ..graph.fit_gradients import cast_array, reduce_recorded
 from ..graph.modes import modes, tls
-from ..graph.node import Edge, Node
+from ..graph.node import Edge
 from ..graph.recording import begin_node
 from ..listeners.batched_tensor import levels
 from ..listeners.batching import joined_batch
@@ -32,10 +33,13 @@ from ..tensor.tensor import Tensor, layout_of, wrap
 from .basic_index import basic_index
 
 
-class CatBackward0(Node):
+class CatBackward0(CallNode):
     """Tensors laid side by side: each gets its part of the gradient."""
 
-    __slots__ = ("axis", "layouts")
+    __slots__ = ()
+    kept = ("axis", "layouts")
+    axis: int
+    layouts: tuple[Layout, ...]
 
     def __init__(self, tensors: Sequence[Tensor], result: Tensor, axis: int) -> None:
         begin_node(self, tuple([tensor.edge for tensor in tensors]), result.facts)
@@ -271,14 +275,17 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     return basic_index.at(input, where)
 
 
-class SplitBackward0(Node):
+class SplitBackward0(CallNode):
     """Several views of one tensor that do not overlap: one gradient is put together of theirs.
 
     Without it each view would bring a gradient of the whole tensor's size, to be added up.
     """
 
-    __slots__ = ("input_layout", "num_outputs", "places")
+    __slots__ = ()
+    kept = ("input_layout", "num_outputs", "places")
     fresh = True
+    input_layout: Layout
+    places: Sequence[Any]
 
     def __init__(self, input: Tensor, views: Sequence[Tensor], places: Sequence[Any]) -> None:
         begin_node(self, (input.edge,), tuple([view.facts for view in views]))

@@ -17,8 +17,9 @@ from ..core.dtypes import int16, int64
 from ..devices.backend import backend_of
 from ..dispatch.structured import Plan, structured
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
+from ..graph.call_node import CallNode
 from ..graph.modes import modes, no_grad, tls
-from ..graph.node import Node, node_of, raise_changed, raise_released
+from ..graph.node import node_of, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..listeners.batched_tensor import level_of, levels
 from ..listeners.batching import whole
@@ -33,16 +34,17 @@ Gradients = Callable[[Any], Sequence[Any]]
 Tangent = Callable[[list[Any], list[Any]], Any]
 
 
-class SparseNode(Node):
+class SparseNode(CallNode):
     """A step to or from sparse tensors; `gradients` makes those of the inputs of a result's."""
 
-    __slots__ = ("_gradients", "_name", "_saved")
+    __slots__ = ()
+    kept = ("_held",)
     takes_sparse = True
+    _held: list[Any]  # how gradients are made, and of what; nothing once released
 
     def __init__(self, name: str, gradients: Gradients, saved: Sequence[Any]) -> None:
-        self._name = name
-        self._gradients: Gradients | None = gradients
-        self._saved = tuple([(one, one._version) for one in saved])
+        self._called = name
+        self._held = [gradients, [(one, one._version) for one in saved]]
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs as raw arrays."""
@@ -52,11 +54,11 @@ class SparseNode(Node):
 
     def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs as Tensors."""
-        make = self._gradients
-        if make is None:
+        held = tuple(self._held)
+        if not held:
             raise_released(self)
-        assert make is not None
-        for one, version in self._saved:
+        make, saved = held
+        for one, version in saved:
             if one._version != version:
                 raise_changed(self, one, one.facts, version, one._version)
         if not keep:
@@ -70,11 +72,7 @@ class SparseNode(Node):
 
     def release(self) -> None:
         """Forget what was saved."""
-        self._gradients, self._saved = None, ()
-
-    def name(self) -> str:
-        """Return the name that PyTorch shows."""
-        return self._name
+        self._held.clear()
 
 
 def as_taken(gradient: Any, edge: Any) -> Any:

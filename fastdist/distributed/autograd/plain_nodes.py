@@ -15,10 +15,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...dispatch.node_writer import OpNode
 from ...engine.engine import Engine, _arrive, _device_of_array
 from ...engine.input_buffer import InputBuffer
 from ...graph.anomaly import anomaly
+from ...graph.call_node import kind_of
 from ...graph.modes import modes
 from ...graph.node import Edge, Node, node_of
 from ...tensor.tensor import layout_near, layout_of, wrap
@@ -55,7 +58,7 @@ def run_plain(
     if not info.needed:  # as no leaf is: what comes to it was captured
         return
     raw = [None if g is None else g.array for g in values]
-    if isinstance(node, OpNode) and (parts := _parts(node)):
+    if issubclass(kind_of(node), OpNode) and (parts := _parts(node)):
         if not task.keep_graph:
             node.release()
         node, rest = parts
@@ -91,7 +94,7 @@ def run_plain(
             queue.put(child, buffer)
 
 
-def _parts(node: OpNode) -> tuple[OpNode, OpNode] | None:
+def _parts(node: Any) -> tuple[OpNode, OpNode] | None:
     """Return what a Node gives to other workers and what it gives here, to run in this order, or
     None unless it has both, and one heavy result. See Note [Gradients that others wait for].
     """
