@@ -1,10 +1,11 @@
 """Scaled dot product attention and its gradient, on CUDA arrays.
 
-What fits the tiles of attention_tiles.py is one launch. The rest goes a block of queries at a time:
-products are cuBLAS's, of all heads at once; what lies between them is one launch over the rows of
-scores. A block's scores fit the second-level cache of a GPU, so that they hardly reach memory, and
-no matrix of all queries by all keys is made. Of half types scores are float32, for those of float16
-may lie above 65504, and so are products that are added to each other.
+What fits the tiles of attention_tiles.py is one launch, and its gradient, unless a mask learns, are
+two. The rest goes a block of queries at a time: products are cuBLAS's, of all heads at once; what
+lies between them is one launch over the rows of scores. A block's scores fit the second-level cache
+of a GPU, so that they hardly reach memory, and no matrix of all queries by all keys is made. Of
+half types scores are float32, for those of float16 may lie above 65504, and so are products that
+are added to each other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from fastdist.core.dtypes import WIDE
 from fastdist.core.scalar import parse
 
 from . import reduce
-from .attention_tiles import plan_attend, tiles_for
+from .attention_tiles import (
+    BY_KEY,
+    BY_QUERY,
+    TILES,
+    Numbers,
+    plan_attend,
+    plan_gradient,
+    tiles_for,
+)
 from .launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from .layout import element_strides
 from .library_product import laid_out
@@ -163,8 +172,9 @@ def attention(
         log_sum.fill(math.inf)
         return
     mask = _in_four_axes(mask)
-    if tiles_for(query, key, value) is not None:
-        attending(factor, is_causal, dropout).run(query, key, value, mask, seed, out, log_sum)
+    if tiles_for(TILES, query, key, value) is not None:
+        numbers = Numbers(factor, is_causal, dropout)
+        attending(numbers).run(query, key, value, mask, seed, out, log_sum)
         return
     key, value = laid_out(key), laid_out(value)
     task = _Task(query, key, value, mask, seed, factor, is_causal, dropout)
@@ -178,14 +188,26 @@ def attention(
 
 
 @functools.lru_cache(maxsize=256)
-def attending(factor: float, is_causal: bool, dropout: float) -> PreparedTable:
+def attending(numbers: Numbers) -> PreparedTable:
     """Return what attention in tiles launches with these numbers, by the layouts of arrays."""
 
     @only_launches
     def kernel(query: Any, key: Any, value: Any, mask: Any, seed: Any, *into: Any) -> None:
         out, log_sum = into
-        numbers = factor, is_causal, dropout
-        launch(plan_attend(query, key, value, mask, seed, (out, log_sum), *numbers))
+        launch(plan_attend(query, key, value, mask, seed, (out, log_sum), numbers))
+
+    return PreparedTable(kernel)
+
+
+@functools.lru_cache(maxsize=256)
+def going_back(numbers: Numbers) -> PreparedTable:
+    """Return what the gradient in tiles launches with these numbers, by the layouts of arrays."""
+
+    @only_launches
+    def kernel(g: Any, query: Any, key: Any, value: Any, mask: Any, seed: Any, *rest: Any) -> None:
+        result, log_sum, *into = rest
+        given, made, (out, by_key, by_value) = (query, key, value), (result, log_sum), into
+        launch(plan_gradient(g, given, mask, seed, made, (out, by_key, by_value), numbers))
 
     return PreparedTable(kernel)
 
@@ -247,8 +269,13 @@ def attention_gradient(
         for one in (out, by_key, by_value, by_mask):
             one.fill(0)
         return
-    key, value = laid_out(key), laid_out(value)
     learns, mask, by_mask = by_mask.size > 0, *map(_in_four_axes, (mask, by_mask))
+    fits = all(tiles_for(kinds, query, key, value) is not None for kinds in (BY_QUERY, BY_KEY))
+    if fits and not learns:
+        numbers, arrays = Numbers(factor, is_causal, dropout), (g, query, key, value, mask, seed)
+        going_back(numbers).run(*arrays, result, log_sum, out, by_key, by_value)
+        return
+    key, value = laid_out(key), laid_out(value)
     task = _Task(query, key, value, mask, seed, factor, is_causal, dropout, learns)
     sums = _Sum(by_key), _Sum(by_value)
     by_mask.fill(0)

@@ -100,5 +100,6 @@ def forget_cupy() -> None:
     launch.kernel_of.cache_clear()
     pointwise.table_of.cache_clear()
     attention.attending.cache_clear()
+    attention.going_back.cache_clear()
     convolution.forget()
     library_product.forget()

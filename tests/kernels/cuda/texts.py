@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp
 from fastdist.kernels.cuda import launch
 from fastdist.kernels.cuda.attention import source_of_attention
-from fastdist.kernels.cuda.attention_tiles import TILES, source_of_tiles
+from fastdist.kernels.cuda.attention_tiles import BY_KEY, BY_QUERY, TILES, source_of_tiles
 from fastdist.kernels.cuda.averages import source_of_averages
 from fastdist.kernels.cuda.batch_norm import source_of_channels
 from fastdist.kernels.cuda.convolution import source_of_convolution
@@ -359,16 +360,16 @@ def texts_of_attention() -> Iterator[tuple[str, str]]:
 
 def texts_of_attention_in_tiles() -> Iterator[tuple[str, str]]:
     """Yield attention in tiles of each shape, plain and with all that there may be besides."""
-    for dtype in (F32, F64):
-        for tiles in TILES[dtype.itemsize]:
-            name = f"attention in tiles {dtype} of {tiles.width}"
-            yield f"{name}, packed", source_of_tiles(dtype, None, tiles, packed=True)
-            yield name, source_of_tiles(dtype, None, tiles)
+    kernels = {"tiles": TILES, "by_query": BY_QUERY, "by_key": BY_KEY}
+    for dtype, (kernel, kinds) in itertools.product((F32, F64), kernels.items()):
+        for tiles in kinds[dtype.itemsize]:
+            name = f"attention {kernel} {dtype} of {tiles.width}"
+            made = functools.partial(source_of_tiles, f"attention_{kernel}.cu", tiles, dtype)
+            yield f"{name}, packed", made(None, packed=True, slopes=True)
+            yield name, made(None)
             for mask in (BOOL, dtype):
-                text = source_of_tiles(dtype, mask, tiles, packed=True)
-                yield f"{name}, masked by {mask}", text
-            text = source_of_tiles(dtype, dtype, tiles, drops=True)
-            yield f"{name}, masked and thinned out", text
+                yield f"{name}, masked by {mask}", made(mask, packed=True, slopes=True)
+            yield f"{name}, masked and thinned out", made(dtype, drops=True)
 
 
 def texts_of_scattering() -> Iterator[tuple[str, str]]:
