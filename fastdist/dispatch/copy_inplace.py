@@ -79,11 +79,19 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
     """Write what was drawn; the Node is called after the draw, which PyTorch's word says."""
-    before = self.edge
-    copy_(self, drawn)
-    if self.edge is not before and self.edge.__class__ is CopyBackwards:
-        self.edge._called = node_named(known_as)
-    return self
+    return _copy_called(self, drawn, lambda node: node_named(known_as))
+
+
+def _copy_called(target: Tensor, source: Tensor, name_of: Callable[[Any], Any]) -> Tensor:
+    """Write source over target and return that; the Node that is made, if one is, is called as
+    name_of says.
+    """
+    before = target.edge
+    copy_(target, source)
+    node = target.edge
+    if node is not before and node.__class__ is CopyBackwards:
+        node._called = name_of(node)
+    return target
 
 
 def _taken_over(
@@ -268,11 +276,9 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write what an op made of target over it, and return it; name is that of the in-place op."""
     require_room(name, target, result.facts.shape, result.facts.dtype)
-    copy_(target, result)
-    node = target.edge
-    if node.__class__ is CopyBackwards and node.edges[1] is not None:
-        node._called = node_of(node.edges[1]).name_of_call()
-    return target
+    return _copy_called(
+        target, result, lambda node: node.edges[1] and node_of(node.edges[1]).name_of_call()
+    )
 
 
 def dressed_as_twin(

@@ -113,6 +113,14 @@ def test_a_function_that_gives_back_its_argument_leaves_its_node_its_name() -> N
     assert F.dropout(y, training=False).grad_fn.name() == "ExpBackward0"
 
 
+def test_what_is_written_unrecorded_leaves_the_node_its_name() -> None:
+    z = X.clone()
+    z.copy_(X * 2)
+    with fd.no_grad():
+        z.cumsum_(0)
+    assert z.grad_fn.name() == "CopyBackwards"
+
+
 def test_a_renamed_node_passes_its_gradient_as_before() -> None:
     x = X.detach().requires_grad_()
     loss = F.mse_loss(x, NAMES["y"])
