@@ -72,7 +72,18 @@ class RecordedOp(Op):
     @cached_property
     def node_class(self) -> type[OpNode]:
         """The Node class that records this op, made at its first recorded call."""
-        return _node_class(self)
+        writer, names = NodeWriter(self), {**_NAMES, "_of": self}
+        source = (
+            f"class {self.node_name}(OpNode):\n"
+            f"    __slots__, kept, of = (), {(*writer.place,)!r}, _of\n"
+            f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
+        )
+        exec(compile(source, f"<fastdist Node of {self.name}>", "exec"), names)
+        made: type[OpNode] = names[self.node_name]
+        # A gradient that is g itself is also held by whoever gave it.
+        made.fresh = self.fresh and not any(one and one.may_be_g for one in self.gradients)
+        made.__module__ = "fastdist.graph"
+        return made
 
 
 class OpNode(CallNode):
@@ -161,23 +172,6 @@ class OpNode(CallNode):
 def _wrapped(g: Any, layout: Layout) -> Tensor | None:
     """Return a raw gradient of a tensor of layout as a Tensor."""
     return None if g is None else wrap(g, layout_near(g, layout))
-
-
-def _node_class(of: RecordedOp) -> type[OpNode]:
-    """Return the Node class of an op."""
-    writer = NodeWriter(of)
-    source = (
-        f"class {of.node_name}(OpNode):\n"
-        f"    __slots__, kept, of = (), {(*writer.place,)!r}, _of\n"
-        f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
-    )
-    names = {**_NAMES, "_of": of}
-    exec(compile(source, f"<fastdist Node of {of.name}>", "exec"), names)
-    made: type[OpNode] = names[of.node_name]
-    # A gradient that is g itself is also held by whoever gave it.
-    made.fresh = of.fresh and not any(one is not None and one.may_be_g for one in of.gradients)
-    made.__module__ = "fastdist.graph"
-    return made
 
 
 _NAMES: Final[dict[str, Any]] = {
