@@ -58,18 +58,8 @@ class Way:
     """
 
     __slots__ = (
-        "attributes",
-        "change",
-        "facts",
-        "gradients",
-        "layouts",
-        "more",
-        "op",
-        "plan",
-        "records",
-        "run",
-        "steps",
-        "write",
+        "attributes", "change", "facts", "gradients", "layouts", "more", "op", "plan", "records",
+        "run", "steps", "write",
     )  # fmt: skip
     facts: Layout  # of the first result; not set where nothing runs
 
