@@ -219,20 +219,18 @@ class PointwiseOp(PointwiseForm, GeneralPath):
     def _as_tensors(self, given: Given, compute: DType) -> Given:
         """Return operands and numbers as tensors, numbers in the dtype that the body takes."""
         found = list(given)
-        for i, one in enumerate(given):
-            if not isinstance(one, Tensor):
-                found[i] = self._as_tensor(self.body_names[i], one, compute)
+        for i, (name, number) in enumerate(zip(self.body_names, given, strict=True)):
+            if isinstance(number, Tensor):
+                continue
+            # A number among the operands wraps around, one that says how to compute does not.
+            if name in self.held_names:
+                require_held(number, compute)
+            exact = self.dtype == "first" or name in self.number_names
+            # See Note [Numbers beside half types].
+            dtype = compute.computes_in if name in self.exact_names else compute
+            array = (held if exact else as_operand)(number, dtype)
+            found[i] = tensor_of_number(number, array, compute)
         return tuple(found)
-
-    def _as_tensor(self, name: str, number: Any, compute: DType) -> Tensor:
-        # A number among the operands wraps around, one that says how to compute does not.
-        if name in self.held_names:
-            require_held(number, compute)
-        exact = self.dtype == "first" or name in self.number_names
-        # See Note [Numbers beside half types].
-        dtype = compute.computes_in if name in self.exact_names else compute
-        array = (held if exact else as_operand)(number, dtype)
-        return tensor_of_number(number, array, compute)
 
     def carry_tangents(
         self, results: Sequence[Tensor], values: Given, way: Way, kept: Given | None = None

@@ -120,10 +120,8 @@ class InPlace(GeneralPath):
         if recording or special:
             # So must what is kept of a further operand of the same memory, as x.detach().
             memory = storage_of(target)
-            kept = (
-                kept[0],
-                *[value_before(one) if _lies_in(one, memory) else one for one in kept[1:]],
-            )
+            first, *others = kept
+            kept = (first, *[value_before(o) if o._storage is memory else o for o in others])
         if room.__class__ is np.ndarray:
             arrays = [
                 one.copy() if one is not room and may_overlap(one, room) else one for one in arrays
@@ -135,10 +133,6 @@ class InPlace(GeneralPath):
         if special:
             self.of.carry_tangents((target,), values, way, kept)
         return target
-
-
-def _lies_in(one: Any, memory: Any) -> bool:
-    return isinstance(one, Tensor) and one._storage is memory
 
 
 def _with(values: Given, before: Tensor) -> Given:

@@ -151,19 +151,13 @@ def _walkable(tangent: Tensor, tensor: Tensor) -> Tensor:
     own, layout = tangent.facts, tensor.facts
     if own is layout or (own.contiguous and layout.contiguous):
         return tangent
-    order = _slowest_first(layout)
+    # Axes along which tensor does not move come first, not to part others.
+    steps = layout.strides
+    order = sorted(range(len(steps)), key=lambda i: (steps[i] != 0, -steps[i]))
     if own.lies_in(tuple(order)):
         return tangent
     back = [order.index(axis) for axis in range(len(order))]
     return OPS["packed"].public(tangent.permute(order)).permute(back)  # type: ignore[no-any-return]
-
-
-def _slowest_first(layout: Layout) -> list[int]:
-    """Return axes in the order of memory; those along which it does not move come first, not to
-    part others.
-    """
-    strides = layout.strides
-    return sorted(range(len(strides)), key=lambda i: (strides[i] != 0, -strides[i]))
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
