@@ -51,7 +51,7 @@ BY_QUERY: Final[_Kinds] = {
     8: (Tiles(128, 8, 32, 32, 32),),
 }
 BY_KEY: Final[_Kinds] = {
-    4: (Tiles(128, 8, 32, 64, 32), Tiles(128, 8, 16, 64, 64)),
+    4: (Tiles(128, 8, 32, 64, 32), Tiles(64, 8, 32, 32, 64, 6)),
     8: (Tiles(128, 8, 16, 64, 32, 3),),
 }
 # Places in a head, and blocks of a grid, are 32 bits wide in the kernels.
