@@ -11,6 +11,7 @@ import numpy as np
 from ..core.dtypes import DType, int64
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.pytorch_names import recorded_as
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
@@ -225,7 +226,16 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     before = input.facts.shape[-axes:]
     recipes = [("parts", n, m) for n, m in zip(before, lengths, strict=True)]
     sums = weighed(input, recipes)
-    return cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
+    found = cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
+    return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
+
+
+# What PyTorch calls the Nodes of averages of so many axes.
+_NODES = {
+    1: "SqueezeBackward1",
+    2: "AdaptiveAvgPool2DBackward0",
+    3: "AdaptiveAvgPool3DBackward0",
+}
 
 
 @functools.lru_cache(maxsize=256)
@@ -242,13 +252,13 @@ def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     return adaptive_average("adaptive_avg_pool1d", input, output_size, 1)
 
 
-@composite(homes="functional", node="_adaptive_avg_pool2d")
+@composite(homes="functional")
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last two axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool2d", input, output_size, 2)
 
 
-@composite(homes="functional", node="_adaptive_avg_pool3d")
+@composite(homes="functional")
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """Return the averages of output_size parts of the last three axes, as even as can be."""
     return adaptive_average("adaptive_avg_pool3d", input, output_size, 3)

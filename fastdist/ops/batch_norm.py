@@ -152,7 +152,7 @@ def _require_channels(channels: int, **given: Tensor | None) -> None:
             raise ShapeError(f"{name} should contain {channels} elements not {one.facts.numel}")
 
 
-@composite(homes="functional")
+@composite(homes="functional", node="native_batch_norm")
 def batch_norm(
     input: Tensor,
     running_mean: Tensor | None,
@@ -224,7 +224,7 @@ def _by_known(input: Any, mean: Any, variance: Any, weight: Any, bias: Any, eps:
     return OPS["addcmul"].public(shift, input, scale)  # type: ignore[no-any-return]
 
 
-@composite(homes="functional")
+@composite(homes="functional", node="view")
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,

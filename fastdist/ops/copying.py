@@ -251,5 +251,5 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
         raise ShapeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")
     axes = axes_to_sum(shape, target)
-    result: Tensor = input.sum(axes) if axes else input
-    return result.reshape(target)
+    result: Tensor = input.sum(axes, keepdim=not lead) if axes else input
+    return result.reshape(target) if lead else result

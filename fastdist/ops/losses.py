@@ -69,6 +69,7 @@ squared_difference.refusal(floating_only("mse_cpu"))
     dtype="number",
     homes="nowhere",
     known_as="l1_loss",
+    node="abs",
 )
 def absolute_difference(input: Tensor, target: Tensor) -> Tensor:
     """Return |input - target|."""

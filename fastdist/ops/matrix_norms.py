@@ -127,7 +127,7 @@ def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> T
     return matrix_norm(input, "nuc", dim, keepdim)
 
 
-@composite(homes="function", out="same")
+@composite(homes="function", out="same", node="norm.1")
 def frobenius_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Return the root of the sum of squares over dim, one axis or two."""
     return linalg_vector_norm(input, 2, dim, keepdim)

@@ -95,7 +95,7 @@ def _(g: Tensor, input: Tensor, weight: Any, mean: Tensor, deviation: Tensor) ->
     return Plan(input.facts.shape, input.facts.dtype)
 
 
-@composite(homes="function functional")
+@composite(homes="function functional", node="native_layer_norm")
 def layer_norm(
     input: Tensor,
     normalized_shape: Any,

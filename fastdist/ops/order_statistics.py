@@ -94,7 +94,7 @@ def _median_of_all(name: str, input: Any, *, skips_nan: bool) -> Any:
     # All that tie share the gradient.
     tie = (flat == value).logical_or(flat.isnan().logical_and(value.isnan()))
     mean = OPS["where"].public(tie, flat, 0.0).sum() / tie.sum()
-    return valued.public(mean, value)
+    return recorded_as(node_named(name), valued.public(mean, value), ())
 
 
 def _median(name: str, input: Any, dim: Any, keepdim: bool, out: Any, *, skips_nan: bool) -> Any:

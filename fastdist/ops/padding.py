@@ -54,9 +54,9 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
         places = _places(mode, shape[axis], before, behind)
         index = from_array(places).to(input.facts.device)
         input = (select_slices if word is None else _taken).public(input, index, axis)
-    if word is not None:
-        recorded_as(node_named(f"{word}{len(ends)}d"), input, ())
-    return input
+    # PyTorch copies each part of what it pads in circles into its place.
+    node = "CopySlices" if word is None else node_named(f"{word}{len(ends)}d")
+    return recorded_as(node, input, ())  # type: ignore[no-any-return]
 
 
 def _ends(pad: Any, shape: Shape) -> dict[int, tuple[int, int]]:
@@ -151,7 +151,7 @@ def constant_pad(input: Tensor, ends: dict[int, tuple[int, int]], value: complex
         return OPS["where"].public(inside, placed, value)  # type: ignore[no-any-return]
     padded: Any = full(shape, value, dtype=layout.dtype, device=layout.device)
     padded[where] = input
-    return padded  # type: ignore[no-any-return]
+    return recorded_as(node_named("constant_pad_nd"), padded, ())  # type: ignore[no-any-return]
 
 
 def _places(mode: str, n: int, before: int, behind: int) -> Any:

@@ -85,7 +85,7 @@ def _(g: Any, kernel: Ints, grid: Ints, stride: Ints, padding: Ints, dilation: I
     return lay_out_patches.public(g, kernel, grid, stride, padding, dilation)
 
 
-@composite(homes="functional")
+@composite(homes="functional", node="im2col")
 def unfold(
     input: Tensor,
     kernel_size: int | tuple[int, ...],

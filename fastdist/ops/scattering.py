@@ -126,7 +126,7 @@ def diagonal_scatter(
     return _written(input, src, lambda copy: copy.diagonal(offset, dim1, dim2))
 
 
-@composite()
+@composite(node="as_strided_scatter")
 def as_strided_scatter(
     input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
@@ -277,7 +277,9 @@ def _slopes_of_products(
     return None, by_self, where(no_src, by_zero, out.gather(axis, index) / whole[1])
 
 
-@composite(homes="function method inplace", out="same", memory="outside of others")
+@composite(
+    homes="function method inplace", out="same", node="index_reduce", memory="outside of others"
+)
 def index_reduce(
     input: Tensor,
     dim: int,

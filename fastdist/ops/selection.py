@@ -46,6 +46,11 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     """Return input with value (a number or a 0-d tensor) where mask holds."""
 
 
+@masked_fill.names_node
+def _(node: Any) -> str:
+    return "masked_fill" if node.edges[2] is None else "masked_fill.1"
+
+
 @masked_fill.refusal
 def _(dtypes: Any, operands: Any) -> None:
     # A tensor's number is asked on the CPU alone: a device would have to be waited for.

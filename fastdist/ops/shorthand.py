@@ -35,7 +35,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return split(input, list(split_sizes), dim)
 
 
-@composite(out="same")
+@composite(out="same", node="narrow_copy")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return a copy of length elements from start on along dim."""
     return narrow(input, dim, start, length).clone(memory_format=contiguous_format)

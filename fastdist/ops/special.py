@@ -182,7 +182,7 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     """
 
 
-@composite(homes="function method inplace", out="cast")
+@composite(homes="function method inplace", out="cast", node="mvlgamma")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension p."""
     if p < 1:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.pytorch_names import recorded_as
 from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 from .joining import split
@@ -31,7 +32,9 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         if count <= 0:
             raise ShapeError(f"number of sections must be larger than 0, got {count}")
         lengths = [length // count + (i < length % count) for i in range(count)]
-        return split(input, lengths, axis)
+        views: tuple[Tensor, ...] = split(input, lengths, axis)
+        recorded_as("SliceBackward0", views[:1], ())  # all are of one Node
+        return views
     ends = [0, *[slice(None, end).indices(length)[1] for end in wanted], length]
     whole = (slice(None),) * axis
     return tuple([input[(*whole, slice(a, max(a, b)))] for a, b in itertools.pairwise(ends)])

@@ -12,7 +12,7 @@ from ..core.errors import DTypeError, ShapeError, VersionError
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
-from ..dispatch.copy_inplace import copy_
+from ..dispatch.copy_inplace import copy_, overwrite
 from ..dispatch.inplace import may_write_at_once, require_may_change, value_of, will_record
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.pytorch_names import node_named
@@ -344,7 +344,9 @@ def put_inplace(target: Tensor, places: Places, value: Any, *, accumulate: bool)
         )
     if will_record((target, value), target.facts) or (modes.special and levels_of((target, value))):
         old = value_of(target, (value,))
-        return copy_(target, put_places.general((old, value), (places, accumulate)))
+        return overwrite(
+            "index_put_", target, put_places.general((old, value), (places, accumulate))
+        )
     if value is target or shares_memory(target, value):
         value = value.clone()  # what is read must not change while it is written
     backend = backend_of(target.facts.device.type)

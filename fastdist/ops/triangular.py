@@ -88,7 +88,7 @@ def solve_triangular(
     return triangular.public(A.mT, B.mT, not upper, unitriangular).mT  # type: ignore[no-any-return]
 
 
-@composite(out="same")
+@composite(out="same", node="triangular_solve")
 def triangular_solve(
     input: Tensor,
     A: Tensor,
@@ -191,7 +191,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     return _cholesky("cholesky", input, upper, True)[0]
 
 
-@composite(out="cast")
+@composite(out="cast", node="cholesky_solve")
 def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor:
     """Return the X of A @ X = input, of which input2 is Cholesky's factor.
 
@@ -214,7 +214,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False) -> Tensor
     return triangular.public(factor.mH, below, True, False)  # type: ignore[no-any-return]
 
 
-@composite(out="cast")
+@composite(out="cast", node="cholesky_inverse")
 def cholesky_inverse(input: Tensor, upper: bool = False) -> Tensor:
     """Return the inverse of the matrix of which input is Cholesky's factor.
 

@@ -13,6 +13,7 @@ from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
+from ..dispatch.pytorch_names import recorded_as
 from ..graph.unresolved import resolved
 from ..listeners.batched_tensor import each_call
 from ..tensor.constants import held
@@ -63,6 +64,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Any = None) -> Tensor:
         rounded = _ops["round"].public(input * scale) / scale
     else:
         rounded = _ops["round"].public(input / scale) * scale
+    rounded = recorded_as("RoundBackward1", rounded, ())
     return given_out("round", out, rounded, (input,), "cast", "apart")
 
 
@@ -262,7 +264,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     return _ops["mul"].public(input, power, out=out)  # type: ignore[no-any-return]
 
 
-@composite(out="same")
+@composite(out="same", node="frexp")
 def frexp(input: Tensor) -> Any:
     """Return (mantissa, exponent): input is mantissa * 2**exponent, and mantissa within 0.5 ... 1
     without its sign; waits for a device.
