@@ -79,19 +79,25 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 def copy_drawn(self: Tensor, drawn: Tensor, known_as: str) -> Tensor:
     """Write what was drawn; the Node is called after the draw, which PyTorch's word says."""
-    return _copy_called(self, drawn, lambda node: node_named(known_as))
+    node = _copied(self, drawn)
+    if node is not None:
+        node._called = node_named(known_as)
+    return self
 
 
-def _copy_called(target: Tensor, source: Tensor, name_of: Callable[[Any], Any]) -> Tensor:
-    """Write source over target and return that; the Node that is made, if one is, is called as
-    name_of says.
-    """
+def copy_computed(self: Tensor, computed: Tensor) -> Tensor:
+    """Write over self what was computed of it; the Node is called after what computed it."""
+    node = _copied(self, computed)
+    if node is not None:
+        node.in_place = True
+    return self
+
+
+def _copied(target: Tensor, source: Tensor) -> CopyBackwards | None:
+    """Write source over target and return the Node of that, if one was made."""
     before = target.edge
-    copy_(target, source)
-    node = target.edge
-    if node is not before and node.__class__ is CopyBackwards:
-        node._called = name_of(node)
-    return target
+    node = copy_(target, source).edge
+    return node if node is not before and node.__class__ is CopyBackwards else None
 
 
 def _taken_over(
@@ -186,6 +192,14 @@ class CopyBackwards(CallNode):
         begin_node(self, (target.edge, src.edge), target.facts)
         self.source = src.facts
 
+    def name_of_call(self) -> str:
+        """Return what it is called when it is shown."""
+        source = node_of(self.edges[1]) if hasattr(self, "in_place") else None
+        if source is None or hasattr(self, "_called"):
+            return CallNode.name_of_call(self)
+        name: str = source.name_of_call()
+        return name
+
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return zeros, and g as the source needs it."""
         layout, source, passed = self.facts, self.source, None
@@ -276,9 +290,7 @@ def inplace_of(name: str, function: Callable[..., Any]) -> Callable[..., Tensor]
 def overwrite(name: str, target: Tensor, result: Tensor) -> Tensor:
     """Write what an op made of target over it, and return it; name is that of the in-place op."""
     require_room(name, target, result.facts.shape, result.facts.dtype)
-    return _copy_called(
-        target, result, lambda node: node.edges[1] and node_of(node.edges[1]).name_of_call()
-    )
+    return copy_computed(target, result)
 
 
 def dressed_as_twin(

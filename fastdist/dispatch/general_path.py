@@ -23,6 +23,7 @@ from .differentiated import has_tangents, is_recorded
 from .node_writer import RecordedOp
 from .op import OPS, Given, Op
 from .output import write_out, written_at_once
+from .pytorch_names import recorded_as
 from .way import Way, are_keys, arrays_of, run_silently
 
 
@@ -96,7 +97,9 @@ class GeneralPath(RecordedOp):
             isinstance(o, Tensor) and o.facts.dtype.is_complex for o in operands
         ):
             return None
-        return lambda *given: of_complex(*given, *attributes)
+        if self.tell_node is not None:
+            return lambda *given: of_complex(*given, *attributes)
+        return lambda *given: recorded_as(self.node_name, of_complex(*given, *attributes), given)
 
     def prepared(self, operands: Given, attributes: Given, called: Op) -> tuple[Way, Given]:
         """Check a call of `called`, and return how it runs, and on which values."""

@@ -129,10 +129,15 @@ class InPlace(GeneralPath):
         run_silently(way.change, [*arrays, room])
         storage_of(target).bump()
         if recording:
-            self.of.record((target,), kept, way, set_history)
+            self.of.record((target,), kept, way, _attach)
         if special:
             self.of.carry_tangents((target,), values, way, kept)
         return target
+
+
+def _attach(target: Tensor, node: Any) -> None:
+    node.in_place = True
+    set_history(target, node)
 
 
 def _with(values: Given, before: Tensor) -> Given:

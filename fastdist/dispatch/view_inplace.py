@@ -47,6 +47,7 @@ def view_inplace_of(name: str, function: Callable[..., Tensor]) -> Callable[...,
             if self.edge.is_accumulate:
                 self.edge.attach(self)
             else:
+                seen.edge.in_place = True
                 set_edge(self, seen.edge)
         # What was saved of this tensor has another shape now.
         storage_of(self).bump()

@@ -27,15 +27,27 @@ from .node import Node
 PLACES: Final = tuple([f"place_{i}" for i in range(12)])
 
 
+# Of what is done in place PyTorch has other formulas for these.
+_IN_PLACE: Final = {
+    f"{word}Backward{formula}": f"{word}Backward{in_place}"
+    for word, formula, in_place in (
+        *[("Squeeze", 0, 3), ("Squeeze", 1, 4), ("Squeeze", 2, 5)],
+        *[(word, 0, 1) for word in ("Acosh", "Asinh", "Atanh", "Celu", "Elu", "LeakyRelu")],
+        *[(word, 0, 1) for word in ("Polygamma", "T", "Threshold", "Transpose", "Unsqueeze")],
+    )
+}
+
+
 class CallNode(Node):
     """Base of all Nodes that may be called after a call.
 
     See Note [One Node class for a name].
     """
 
-    __slots__ = ("kind", "way", *PLACES)
+    __slots__ = ("in_place", "kind", "way", *PLACES)
     kept: ClassVar[tuple[str, ...]] = ()
     is_shown: ClassVar[bool] = False
+    in_place: bool  # only set, and True, of what was computed and written in place
     kind: type[CallNode]  # only set once users have seen it
     way: Any  # of a Node that an op made, see dispatch/node_writer.py
 
@@ -54,6 +66,8 @@ class CallNode(Node):
         if not kind.is_shown:
             # Asked of the kind: another thread may show the Node meanwhile.
             name = kind.name_of_call(self)
+            if hasattr(self, "in_place"):
+                name = _IN_PLACE.get(name, name)
             self.kind = kind
             self.__class__ = _class_called(name)
         return self
@@ -68,6 +82,10 @@ class ShownNode(CallNode):
 
     __slots__ = ()
     is_shown = True
+
+    def name_of_call(self) -> str:
+        """Return what it is called."""
+        return type(self).__name__
 
     def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
         """Return the gradients of the inputs, as raw arrays; forget what was saved unless keep."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..dispatch.copy_inplace import copy_computed
 from ..dispatch.op import PLAIN, Op, define
 from ..graph.modes import modes
 from ..tensor.methods import TensorMethods
@@ -76,6 +77,6 @@ def _inplace(op: Op, call: Callable[..., Any]) -> Callable[..., Any]:
             fault = f"must be Tensor, not {type(input).__name__}"
             raise TypeError(f"{op.name}_(): argument 'input' (position 1) {fault}")
         # Computed from a copy: what a gradient asks for must outlive the change.
-        return input.copy_(call(input.clone(), *numbers))
+        return copy_computed(input, call(input.clone(), *numbers))
 
     return overwritten

@@ -250,7 +250,8 @@ def _matrix_adjoint(self: Tensor) -> Tensor:
             "tensor.H is only supported on matrices (2-D tensors). Got "
             f"{len(self.facts.shape)}-D tensor. For batches of matrices, consider using tensor.mH"
         )
-    return COMPOSITES["conj"].call(_transposed(self))  # type: ignore[no-any-return]
+    swapped = _matrices_transposed(self) if self.facts.shape else _transposed(self)
+    return COMPOSITES["conj"].call(swapped)  # type: ignore[no-any-return]
 
 
 def _reversed(self: Tensor) -> Tensor:
