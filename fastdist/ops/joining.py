@@ -377,6 +377,8 @@ def split(
     views = _views_at(tensor, places)
     if isinstance(split_size_or_sections, list | tuple):
         recorded_as("SplitWithSizesBackward0", views[:1], ())
+    elif len(views) == 1 and (edge := views[0].edge) is not None:  # _views_at makes no Node of one
+        edge._called = "SplitBackward0"
     return views
 
 

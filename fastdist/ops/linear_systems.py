@@ -325,7 +325,7 @@ def _unpacked(compact: Any, rows: Any) -> tuple[Tensor, Tensor, Tensor]:
     return _rows_at(eye(m, **kind), rows.argsort(-1)), lower, compact.narrow(-2, 0, k).triu()
 
 
-@composite(homes="linalg", out="same")
+@composite(homes="linalg", out="same", node="linalg_lu")
 def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     """Return (P, L, U) of A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal,
     and an upper one.

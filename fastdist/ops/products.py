@@ -309,7 +309,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: An
             return taken  # type: ignore[no-any-return]
     matrix = _matrix(input)
     found = linear_kernel.public(matrix, weight, bias)
-    return found.reshape((*shape[:-1], weight.facts.shape[0]))  # type: ignore[no-any-return]
+    found = found.reshape((*shape[:-1], weight.facts.shape[0]))
+    if bias is None and (edge := found.edge) is not None:  # calls are felt
+        edge._called = "UnsafeViewBackward0" if len(shape) > 1 else "SqueezeBackward4"
+    return found  # type: ignore[no-any-return]
 
 
 linear_kernel.offered_as = linear
