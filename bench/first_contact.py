@@ -223,7 +223,7 @@ def values_on(device: str, one: Sample) -> Callable[[], list[Any]]:
             real = fastdist.view_as_real(result.resolve_conj()) if result.is_complex() else result
             real.sum().backward()
         made = [result.detach(), *[leaf.grad for leaf in leaves if leaf.grad is not None]]
-        return [tensor.cpu().numpy() for tensor in made]
+        return [tensor.resolve_conj().cpu().numpy() for tensor in made]
 
     return call
 

@@ -53,7 +53,7 @@ def can_select(shape: tuple[int, int], dtype: np.dtype[Any], count: int) -> bool
     """Return whether the first `count` of each row are better selected than ordered with the rest.
 
     A block selects of a row; rows that are few keep most of a GPU idle so, and short ones are
-    ordered by one launch as well. (Reckoned from bytes; measured on no GPU yet.)
+    ordered by one launch as well. (Reckoned from bytes, not measured.)
     """
     rows, length = shape
     tile = _TILES[_word_bits(_words_of(dtype)[1])]
