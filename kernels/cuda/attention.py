@@ -33,7 +33,7 @@ from .attention_tiles import (
 )
 from .launch import C_TYPES, Launch, computing_type, int64_fields, launch, text_of
 from .layout import element_strides
-from .library_product import laid_out
+from .library_product import laid_out, transposed
 from .pointwise import pointwise
 from .prepared import PreparedTable, on_device_of_out, only_launches
 from .product import multiply_wide
@@ -105,7 +105,7 @@ class _Task(NamedTuple):
         """
         is_later = self.of_products != 1.0
         query = self.of_block(self.query, block, None if is_later else self.factor)
-        keys = _turned(self.key[:, :, block.keys])
+        keys = transposed(self.key[:, :, block.keys])
         return multiply_wide(query, keys, self.of_products), query
 
     @property
@@ -282,7 +282,7 @@ def attention_gradient(
     for block in task.blocks():
         scores, queries = task.scores(block)
         towards = task.of_block(g, block)
-        by_weights = multiply_wide(towards, _turned(value[:, :, block.keys]))
+        by_weights = multiply_wide(towards, transposed(value[:, :, block.keys]))
         made = _stored(scores, query), _stored(by_weights, query)
         launch(plan_slopes(task, (scores, by_weights), made, (towards, result), log_sum, block))
         if task.learns:
@@ -291,8 +291,8 @@ def attention_gradient(
         found = multiply_wide(slopes, key[:, :, block.keys])
         some = out[:, :, block.rows]
         pointwise(_SCALED, [found.reshape(some.shape), _number(factor, some)], some)
-        sums[0].add(multiply_wide(_turned(slopes), queries, task.of_products))
-        sums[1].add(multiply_wide(_turned(weights), towards))
+        sums[0].add(multiply_wide(transposed(slopes), queries, task.of_products))
+        sums[1].add(multiply_wide(transposed(weights), towards))
     for one in sums:
         one.store()
 
@@ -366,10 +366,6 @@ class _Sum:
         pointwise(_SAME, [self._so_far], self._to[:, :, :rows])
         if rows < self._to.shape[2]:
             self._to[:, :, rows:].fill(0)
-
-
-def _turned(x: Any) -> Any:
-    return x.transpose((0, 1, 3, 2))
 
 
 def _number(number: float, like: Any) -> Any:

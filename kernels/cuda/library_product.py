@@ -120,7 +120,7 @@ def multiply(
     except KeyError:
         if len(known) >= _MOST:
             known.clear()
-        turned = _turned(y) if is_turned else y
+        turned = transposed(y) if is_turned else y
         plan = known[key] = _plan(x, turned, bias, out, 16 if key[-1] else x.dtype.itemsize)
     return plan is not None and plan.run(x, y, bias, out, factor)
 
@@ -159,7 +159,7 @@ class Product:
         x, y, *bias, out = given
         # Scratch is aligned, and slots all are or none.
         alignment = x.dtype.itemsize if any(map(address_of, self._slots)) else 16
-        turned = _turned(y) if self._is_turned else y
+        turned = transposed(y) if self._is_turned else y
         return _plan(x, turned, bias[0] if bias else None, out, alignment)
 
     def _shaped(self, given: tuple[Any, ...]) -> list[Any]:
@@ -323,7 +323,7 @@ def _layouts(
     return (a, b), made
 
 
-def _turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     """Return the view of transposed matrices."""
     axes = tuple(range(x.ndim))
     return x.transpose((*axes[:-2], axes[-1], axes[-2]))

@@ -57,19 +57,6 @@ def _multiply_otherwise(x: Any, y: Any, out: Any) -> None:
         pointwise(_SAME, [made], out)
 
 
-def product_of(x: Any, y: Any) -> Any:
-    """Return x @ y in C order, as matmul writes it.
-
-    Thread  any; queued on the current stream of the current device, which is that of x
-    """
-    import cupy
-
-    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-    made = cupy.empty((*batch, x.shape[-2], y.shape[-1]), x.dtype)
-    matmul(x, y, made)
-    return made
-
-
 def multiply_wide(x: Any, y: Any, factor: float = 1.0) -> Any:
     """Return x @ y * factor in C order, of half types in float32, in which sums above their largest
     number are finite.
