@@ -63,7 +63,7 @@ class Archive:
         self._called = called
         self._mapped = mapped
         self._origin = file.tell()
-        self._size = file.seek(0, 2) - self._origin
+        self._size: int = file.seek(0, 2) - self._origin
         self._entries = self._read_table()
         folders = {name.partition("/")[0] for name in self._entries}
         if len(folders) != 1 or any("/" not in name for name in self._entries):
@@ -72,6 +72,11 @@ class Archive:
 
     def __contains__(self, record: str) -> bool:
         return f"{self._folder}/{record}" in self._entries
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the whole file."""
+        return self._size
 
     def text(self, record: str, most: int = 64) -> str:
         """Return a short record of letters."""

@@ -16,7 +16,9 @@ import numpy as np
 from ..core.device import CPU
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 from .archive_reader import Archive
+from .budget import Budget, brief
 from .locations import restorer
+from .safe_globals import UnsupportedGlobalError
 from .safe_unpickler import SafeUnpickler
 from .torch_names import find, own
 
@@ -139,6 +141,7 @@ class _Records:
         self._archive = archive
         self._restore = restore
         self._known: dict[str, UntypedStorage] = {}
+        self.nbytes = archive.nbytes
         order = archive.text("byteorder") if "byteorder" in archive else "little"
         if order not in ("little", "big"):
             raise ValueError(f"Unknown endianness type: {order}")
@@ -147,16 +150,17 @@ class _Records:
     def load(self, saved_id: Any) -> Any:
         """Return the storage that a pickle's persistent id stands for."""
         if type(saved_id) is not tuple or len(saved_id) != 5 or saved_id[0] != "storage":
-            raise pickle.UnpicklingError(f"a storage is not written as {saved_id!r}")
+            raise pickle.UnpicklingError(f"a storage is not written as {brief(saved_id)}")
         _, kind, key, location, numel = saved_id
         dtype = kind.dtype if isinstance(kind, type(TypedStorage)) else None
-        if (dtype is None and kind is not UntypedStorage) or type(numel) is not int:
-            raise pickle.UnpicklingError(f"a storage is not written as {saved_id!r}")
+        is_sound = dtype is not None or kind is UntypedStorage
+        if not (is_sound and type(numel) is int and type(key) is str):
+            raise pickle.UnpicklingError(f"a storage is not written as {brief(saved_id)}")
         size = numel * (1 if dtype is None else dtype.itemsize)
         storage = self._known.get(key)
         if storage is None:
-            if not (isinstance(key, str) and isinstance(location, str)):
-                raise pickle.UnpicklingError(f"a storage is not written as {saved_id!r}")
+            if type(location) is not str:
+                raise pickle.UnpicklingError(f"a storage is not written as {brief(saved_id)}")
             storage = self._known[key] = self._read(key, size, location, dtype)
         if storage.nbytes() != size:
             raise RuntimeError(
@@ -185,12 +189,18 @@ class _Records:
 
 def _load_safely(pickled: bytes, records: _Records, called: str) -> Any:
     try:
-        return SafeUnpickler(pickled, records.load, len(pickled)).load()
+        budget = Budget(len(pickled), records.nbytes)
+        return SafeUnpickler(pickled, records.load, budget).load()
+    except UnsupportedGlobalError as error:
+        raise pickle.UnpicklingError(
+            f"Weights only load failed. {called} needs more than tensors and plain values: "
+            f"WeightsUnpickler error: {error}. With weights_only=False it may load, and can run "
+            "any code then: do that only if you trust who made the file"
+        ) from error
     except pickle.UnpicklingError as error:
         raise pickle.UnpicklingError(
-            f"Weights only load failed. {called} needs more than tensors and plain values, or is "
-            f"damaged: WeightsUnpickler error: {error}. With weights_only=False it may load, and "
-            "can run any code then: do that only if you trust who made the file"
+            f"Weights only load failed. {called} is damaged, or no save() made it: "
+            f"WeightsUnpickler error: {error}"
         ) from error
 
 

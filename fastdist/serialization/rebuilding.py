@@ -5,7 +5,16 @@ The parameters are those that PyTorch writes.
 
 from __future__ import annotations
 
-from typing import Any
+import copyreg
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+from typing import Any, Final
 
 from ..core.device import CPU
 from ..core.dtypes import DType
@@ -15,8 +24,9 @@ from ..tensor.layout import Layout
 from ..tensor.memory import bound, seen_at
 from ..tensor.parameter import Parameter
 from ..tensor.pickling import rebuild_sparse
-from ..tensor.tensor import Tensor, wrap
+from ..tensor.tensor import Size, Tensor, wrap
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
+from .budget import brief
 
 
 def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Tensor:
@@ -65,7 +75,7 @@ def get_layout(name: Any) -> MemoryLayout:
         if name == f"torch.{layout.name}":
             return layout
     raise NotImplementedError(
-        f"this file holds a tensor of the layout {name!r}, which fastdist does not have; save "
+        f"this file holds a tensor of the layout {brief(name)}, which fastdist does not have; save "
         "to_sparse_coo() or to_dense() of it, with PyTorch"
     )
 
@@ -77,12 +87,16 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
     Raises  ValueError, TypeError for parts that do not fit
     """
     if layout is not sparse_coo or type(data) is not tuple or len(data) not in (3, 4):
-        raise TypeError(f"a sparse tensor is made of its parts, got {layout!r} and {data!r}")
+        raise TypeError(
+            f"a sparse tensor is made of its parts, got {brief(layout)} and {brief(data)}"
+        )
     indices, values, size, is_coalesced = (*data, False)[:4]
     for part in (indices, values):
         _require_tensor(part)
-    if any(type(length) is not int for length in size) or len(size) > _MOST_AXES:
-        raise TypeError(f"a tensor has at most {_MOST_AXES} axes and ints for its sizes: {size!r}")
+    if type(size) not in (tuple, list, Size) or len(size) > _MOST_AXES:
+        raise TypeError(f"a tensor has at most {_MOST_AXES} axes, got {brief(size)}")
+    if not all(map(_is_size, size)):
+        raise TypeError(f"a tensor has ints for its sizes, got {brief(size)}")
     return rebuild_sparse(indices, values.detach(), size, is_coalesced is True, False)
 
 
@@ -91,13 +105,13 @@ def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None
         dtype = dtype or storage.dtype
         storage = storage.untyped()
     if not isinstance(storage, UntypedStorage) or not isinstance(dtype, DType):
-        raise TypeError(f"a tensor is made of a storage of a known dtype, not of {storage!r}")
+        raise TypeError(f"a tensor is made of a storage of a known dtype, not of {brief(storage)}")
     numbers = (offset, *size, *stride)
     # bool is an int; a NumPy number would be a call that nobody has made.
-    if any(type(number) is not int for number in numbers) or len(size) > _MOST_AXES:
+    if not all(map(_is_size, numbers)) or len(size) > _MOST_AXES:
         raise TypeError(
             f"a tensor has at most {_MOST_AXES} axes and ints for its sizes, got "
-            f"{size!r}, strides {stride!r}, offset {offset!r}"
+            f"{brief(size)}, strides {brief(stride)}, offset {brief(offset)}"
         )
     shape, strides = tuple(size), tuple(stride)
     flat = storage.raw
@@ -108,7 +122,13 @@ def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None
     return tensor if storage.device is CPU else bound(tensor, flat)
 
 
-_MOST_AXES = 64  # NumPy's bound
+def _is_size(number: Any) -> bool:
+    # Multiplying longer ones takes time quadratic in their length.
+    return type(number) is int and -_LARGEST <= number <= _LARGEST
+
+
+_LARGEST: Final = (1 << 63) - 1
+_MOST_AXES: Final = 64  # NumPy's bound
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Parameter:
@@ -121,7 +141,9 @@ def rebuild_parameter_with_state(
     data: Any, requires_grad: Any, backward_hooks: Any, state: Any
 ) -> Parameter:
     """Return a Parameter with attributes of its own."""
-    return _with_state(rebuild_parameter(data, requires_grad, backward_hooks), state)  # type: ignore[no-any-return]
+    made = rebuild_parameter(data, requires_grad, backward_hooks)
+    give_attributes(made, state)
+    return made
 
 
 def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
@@ -130,22 +152,107 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
     _require_tensor(made)
     if type(made) is not new_type:
         if not (isinstance(new_type, type) and issubclass(new_type, Tensor)):
-            raise TypeError(f"a tensor cannot be rebuilt as {new_type!r}, which is no kind of it")
+            raise TypeError(
+                f"a tensor cannot be rebuilt as {brief(new_type)}, which is no kind of it"
+            )
         twin = object.__new__(new_type)
         twin.array, twin.facts, twin._storage = made.array, made.facts, made._storage
         twin.edge = twin.extra = None
         made = twin.requires_grad_() if made.requires_grad else twin
-    return _with_state(made, state)
-
-
-def _with_state(made: Any, state: Any) -> Any:
-    attributes = state[0] if isinstance(state, tuple) else state
-    if attributes:
-        if not isinstance(attributes, dict):
-            raise TypeError(f"the attributes of a tensor are a dict, not {attributes!r}")
-        for name, value in attributes.items():
-            object.__setattr__(made, name, value)
+    give_attributes(made, state)
     return made
+
+
+# Note [State of a file]
+# The slots of a Tensor are trusted by compiled loops, which read an address from the object in
+# `array`. So attributes from a file go into the __dict__ alone, and never take a name that fastdist
+# or Python defines: not `array`, not `__class__`, not the name of a method. Classes that users
+# added with add_safe_globals may override their plain defaults, and fill slots that they declare.
+
+
+def size_of_state(state: Any) -> int:
+    """Return how many attributes a state has, whatever it is."""
+    parts = state if type(state) is tuple else (state,)
+    return sum(len(part) for part in parts if isinstance(part, dict))
+
+
+def give_state(value: Any, state: Any) -> None:
+    """Restore the state of value, whose class the user has added, from a file, as pickle does.
+
+    Raises  TypeError for attributes that a file may not set; what the class's __setstate__ raises
+    """
+    set_state = None if isinstance(value, Tensor) else getattr(type(value), "__setstate__", None)
+    if set_state is not None:
+        set_state(value, state)
+        return
+    give_attributes(value, state)
+
+
+def give_attributes(value: Any, state: Any) -> None:
+    """Put attributes from a file into the __dict__ of value: see Note [State of a file].
+
+    Raises  TypeError for attributes that a file may not set
+    """
+    kind = type(value)
+    given, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+    for part in (given, slots):
+        if part is not None and not isinstance(part, dict):
+            raise TypeError(f"attributes of {kind.__name__} are a dict, not {brief(part)}")
+    own_slots = () if isinstance(value, Tensor) else _slots_of(kind)
+    for name in slots or ():
+        if name not in own_slots:
+            raise TypeError(
+                f"a file may not set {brief(name)} of a {kind.__name__}, which is not a slot that "
+                "a class of yours declares"
+            )
+    for name in given or ():
+        if type(name) is not str or _is_taken(kind, name):
+            raise TypeError(
+                f"a file may not set {brief(name)} of a {kind.__name__}: the name is the class's "
+                "own; save it under another name"
+            )
+    if given:
+        value.__dict__.update(given)
+    for name, one in (slots or {}).items():
+        object.__setattr__(value, name, one)
+
+
+def hidden_names(value: Any) -> list[str]:
+    """Return the attributes of value that load() would refuse to set."""
+    names = getattr(value, "__dict__", None) or ()
+    return [name for name in names if type(name) is not str or _is_taken(type(value), name)]
+
+
+def _slots_of(kind: type) -> list[str]:
+    """Return the slots that classes other than fastdist's declare."""
+    names: list[str] = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+    return [name for name in names if not _is_taken(kind, name, slots_too=False)]
+
+
+def _is_taken(kind: type, name: str, *, slots_too: bool = True) -> bool:
+    """Return whether a class defines this name, so that a file may not set it."""
+    if name in _INTERNAL or (name[:2] == "__" and name[-2:] == "__"):
+        return True
+    for base in kind.__mro__:
+        if name not in vars(base):
+            continue
+        if base.__module__.partition(".")[0] in _OURS or issubclass(base, dict):
+            return True
+        found = vars(base)[name]
+        if isinstance(found, MemberDescriptorType):
+            return slots_too
+        # A plain value is a default; a cached_property keeps what it has found in the __dict__.
+        return isinstance(found, _METHODS) or hasattr(type(found), "__set__")
+    return False
+
+
+# fastdist keeps this in the __dict__ of a Tensor: see tensor/constants.py.
+_INTERNAL: Final = frozenset({"_made_of"})
+_METHODS: Final = (
+    FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType,
+    ClassMethodDescriptorType, classmethod, staticmethod,
+)  # fmt: skip
+_OURS: Final = (__package__.partition(".")[0], "builtins")
 
 
 def _require_tensor(value: Any) -> None:

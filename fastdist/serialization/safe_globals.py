@@ -1,9 +1,7 @@
 """What a file may name when `weights_only` is on: a fixed list, and what the user adds to it."""
 
-# Note [What a call may cost] A file is small where it names one list a thousand times and asks for
-# a set of it each time. So the plain classes are called in the one form in which pickle writes
-# them, and what they copy is counted against the file's size (`Budget`). What the user has added
-# is his own affair.
+# Note [Calls for a file] The plain classes are called in the one form in which pickle writes them,
+# and what they copy is counted (`budget.py`). What the user has added is the user's own affair.
 
 from __future__ import annotations
 
@@ -12,21 +10,23 @@ import threading
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from pickle import UnpicklingError
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from ..core.device import Device
-from ..core.dtypes import DType
 from ..core.forked_locks import renew_in_children
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Size, Tensor
+from .budget import Budget, brief
+from .rebuilding import rebuild_parameter_with_state, rebuild_sparse_tensor, size_of_state
 from .torch_names import own
 
 # Modules of which nothing is ever called for a file, whatever is added.
 _NEVER: Final = frozenset(("sys", "os", "posix", "nt", "subprocess", "builtins.eval"))
+_MOST_DEVICES: Final = 128
+_LONGEST_DEVICE: Final = 8
 # pickle's names of protocol 2, which Python 2 understood, in Python 3's.
 _TODAYS_MODULES: Final = {"__builtin__": "builtins", "copy_reg": "copyreg"}
-_FREE: Final = 1 << 16
-_TIMES: Final = 1
 
 _added: dict[str, Any] = {}
 # Guards _added.
@@ -34,20 +34,8 @@ _added_lock = threading.Lock()
 renew_in_children(sys.modules[__name__], "_added_lock")
 
 
-class Budget:
-    """How many items the calls of one file may copy, beside those that it spells out."""
-
-    def __init__(self, nbytes: int) -> None:
-        self._left = _FREE + _TIMES * nbytes
-
-    def take(self, count: int) -> None:
-        """Count items that are copied.
-
-        Raises  UnpicklingError beyond what a file of this size may
-        """
-        self._left -= count
-        if self._left < 0:
-            raise UnpicklingError("it asks for far more copies of its own values than it has bytes")
+class UnsupportedGlobalError(UnpicklingError):
+    """A file names what is neither on the fixed list nor added by the user."""
 
 
 Call = Callable[[tuple[Any, ...], Budget], Any]
@@ -55,7 +43,11 @@ Call = Callable[[tuple[Any, ...], Budget], Any]
 
 def plain_call(thing: Any) -> Call | None:
     """Return how a class or function of the fixed list is called; None for what is only named."""
-    return _PLAIN.get(thing)
+    # Of another kind it may be a tuple, whose hash takes exponential time if its parts are shared.
+    return _PLAIN.get(thing) if isinstance(thing, _CALLED) else None
+
+
+_CALLED: Final = (type, FunctionType, BuiltinFunctionType)
 
 
 def _bytes(args: tuple[Any, ...], budget: Budget) -> bytes:
@@ -90,7 +82,7 @@ def _of_items(kind: Callable[..., Any]) -> Call:
         budget.take(len(items))
         if not isinstance(items, dict):
             for item in items:
-                require_key(item)
+                budget.require_key(item)
         return kind(items)
 
     return call
@@ -101,7 +93,7 @@ def _ordered(args: tuple[Any, ...], budget: Budget) -> OrderedDict[Any, Any]:
     for pair in args[0] if args else ():
         budget.take(1)
         key, value = pair
-        require_key(key)
+        budget.require_key(key)
         found[key] = value
     return found
 
@@ -121,11 +113,19 @@ def _size(args: tuple[Any, ...], budget: Budget) -> Size:
 
 
 def _device(args: tuple[Any, ...], budget: Budget) -> Device:
-    return Device(*args)
+    kind, *index = args
+    # Devices are kept for ever, so a file may name no more of them than a machine has.
+    if type(kind) is not str or len(kind) > _LONGEST_DEVICE or len(index) > 1:
+        raise UnpicklingError(f"a device is made of a name and a number, not of {brief(args)}")
+    if index and not (type(index[0]) is int and 0 <= index[0] < _MOST_DEVICES):
+        raise UnpicklingError(f"a device has a number below {_MOST_DEVICES}, not {brief(index[0])}")
+    return Device(kind, *index)
 
 
 def _parameter(args: tuple[Any, ...], budget: Budget) -> Parameter:
     data, *rest = args
+    if not isinstance(data, Tensor):
+        raise UnpicklingError(f"a Parameter is made of a tensor, not of {brief(data)}")
     return Parameter(data, *[bool(one) for one in rest])
 
 
@@ -135,6 +135,20 @@ def _of_us(function: Callable[..., Any]) -> Call:
         return function(*args)
 
     return call
+
+
+def _parameter_with_state(args: tuple[Any, ...], budget: Budget) -> Parameter:
+    *_, state = args
+    budget.take(8 + size_of_state(state))
+    return rebuild_parameter_with_state(*args)
+
+
+def _sparse_tensor(args: tuple[Any, ...], budget: Budget) -> Tensor:
+    _, parts = args
+    if type(parts) is tuple and parts and isinstance(parts[0], Tensor):
+        budget.take_data(parts[0].nbytes)
+    budget.take(8)
+    return rebuild_sparse_tensor(*args)
 
 
 def _encode() -> Any:
@@ -172,38 +186,13 @@ _PLAIN: Final[dict[Any, Call]] = {
             own("torch._utils", "_rebuild_tensor"),
             own("torch._utils", "_rebuild_tensor_v2"),
             own("torch._utils", "_rebuild_tensor_v3"),
-            own("torch._utils", "_rebuild_sparse_tensor"),
             own("torch.serialization", "_get_layout"),
             own("torch._utils", "_rebuild_parameter"),
-            own("torch._utils", "_rebuild_parameter_with_state"),
         )
     },
+    rebuild_sparse_tensor: _sparse_tensor,
+    rebuild_parameter_with_state: _parameter_with_state,
 }
-# A key is hashed all the way down, each time that it is met.
-_MOST_PARTS_OF_A_KEY: Final = 256
-
-
-def require_key(value: Any) -> None:
-    """Raise unless value may be a key: text, a number, or a small tuple of such.
-
-    Raises  UnpicklingError
-    """
-    left, waiting = _MOST_PARTS_OF_A_KEY, [value]
-    while waiting:
-        one = waiting.pop()
-        left -= 1
-        if isinstance(one, tuple | frozenset):
-            if len(one) > left:
-                left = -1
-            else:
-                waiting.extend(one)
-        elif not isinstance(one, _KEYS) and one is not None and type(one).__hash__ is None:
-            raise UnpicklingError(f"{type(one).__name__} is no key of a dict or member of a set")
-        if left < 0:
-            raise UnpicklingError("a key of a dict or a member of a set is too large, or too deep")
-
-
-_KEYS: Final = (str, bytes, int, float, complex, DType, Device, type, Tensor)
 
 
 def _kinds(args: tuple[Any, ...]) -> str:
@@ -229,7 +218,7 @@ def find_safe(module: str, name: str) -> Any:
             "trust it"
         )
     if found is None:
-        raise UnpicklingError(
+        raise UnsupportedGlobalError(
             f"Unsupported global: GLOBAL {module}.{name} was not an allowed global by default. If "
             f"you trust {name}, call fastdist.serialization.add_safe_globals([{name}]) before, or "
             f"load inside `with fastdist.serialization.safe_globals([{name}]):`"

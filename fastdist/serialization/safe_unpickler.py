@@ -14,23 +14,28 @@ from pickle import UnpicklingError
 from typing import Any, Final
 
 from ..tensor.tensor import Tensor
-from .safe_globals import Budget, find_safe, is_added, plain_call, require_key
+from .budget import Budget, brief
+from .rebuilding import give_attributes, give_state, size_of_state
+from .safe_globals import find_safe, is_added, plain_call
 
 _MOST_LEVELS: Final = 500
+# A key that is text of so many letters costs nothing worth counting.
+_SHORT: Final = 64
+_COST_OF_A_SET: Final = 2
 _FLOAT: Final = struct.Struct(">d")
 
 
 class SafeUnpickler:
     """One pickle, or several in a row, in a buffer of bytes.
 
-    persistent_load makes a value of what stands for a storage
+    persistent_load makes a value of what stands for a storage; the budget is that of the file
     """
 
-    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], size: int) -> None:
+    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], budget: Budget) -> None:
         self.at = 0
         self._data = data
         self._persistent_load = persistent_load
-        self._budget = Budget(size)
+        self._budget = budget
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
@@ -122,7 +127,7 @@ class SafeUnpickler:
     def _frozenset(self) -> None:
         items = self._pop_mark()
         for item in items:
-            require_key(item)
+            self._budget.require_key(item)
         self._stack.append(frozenset(items))
 
     def _append(self) -> None:
@@ -152,15 +157,15 @@ class SafeUnpickler:
             self._allowed(holder)
         for place in range(0, len(items) - 1, 2):
             key = items[place]
-            if key.__class__ is not str:
-                require_key(key)
+            if key.__class__ is not str or len(key) > _SHORT:
+                self._budget.require_key(key)
             holder[key] = items[place + 1]
 
     def _additems(self) -> None:
         items = self._pop_mark()
         holder = self._holder(set)
         for item in items:
-            require_key(item)
+            self._budget.require_key(item)
             holder.add(item)
 
     def _holder(self, kind: type) -> Any:
@@ -188,7 +193,9 @@ class SafeUnpickler:
 
     def _stack_global(self) -> None:
         name, module = self._stack.pop(), self._stack.pop()
-        self._stack.append(find_safe(str(module), str(name)))
+        if type(module) is not str or type(name) is not str:
+            raise UnpicklingError(f"{brief(module)} and {brief(name)} are not names")
+        self._stack.append(find_safe(module, name))
 
     def _binpersid(self) -> None:
         self._stack.append(self._persistent_load(self._stack.pop()))
@@ -197,7 +204,7 @@ class SafeUnpickler:
         args, function = self._stack.pop(), self._stack.pop()
         if type(args) is not tuple:
             raise UnpicklingError("arguments that are no tuple")
-        call = plain_call(function) if type(function).__hash__ is not None else None
+        call = plain_call(function)
         if call is not None:
             try:
                 value = call(args, self._budget)
@@ -211,20 +218,23 @@ class SafeUnpickler:
         elif is_added(function):
             value = function(*args)
         else:
-            raise UnpicklingError(f"{function!r} is named, but may not be called")
+            raise UnpicklingError(f"{brief(function)} is named, but may not be called")
         self._stack.append(value)
 
     def _rebuild_from_type(self, args: tuple[Any, ...]) -> Any:
         function, kind, arguments, state = args
         call = plain_call(function)
         if call is None or not (kind in (Tensor,) or is_added(kind)):
-            raise UnpicklingError(f"a tensor may not be rebuilt by {function!r} as {kind!r}")
+            raise UnpicklingError(
+                f"a tensor may not be rebuilt by {brief(function)} as {brief(kind)}"
+            )
+        self._budget.take(8 + size_of_state(state))
         return _FROM_TYPE(lambda *given: call(given, self._budget), kind, arguments, state)
 
     def _newobj(self) -> None:
         args, kind = self._stack.pop(), self._stack.pop()
         if not isinstance(kind, type) or type(args) is not tuple:
-            raise UnpicklingError(f"{kind!r} is no class")
+            raise UnpicklingError(f"{brief(kind)} is no class")
         if is_added(kind):
             self._stack.append(kind.__new__(kind, *args))
             return
@@ -233,22 +243,20 @@ class SafeUnpickler:
 
     def _build(self) -> None:
         state, value = self._stack.pop(), self._stack[-1]
-        if type(value) is OrderedDict:
-            # state_dict()'s _metadata.
-            if not isinstance(state, dict) or any(type(name) is not str for name in state):
-                raise UnpicklingError("the attributes of an OrderedDict are a dict of names")
-            self._budget.take(len(state))
-            value.__dict__.update(state)
-            return
-        self._allowed(value)
-        set_state = getattr(value, "__setstate__", None)
-        if set_state is not None:
-            set_state(state)
-            return
-        attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
-        for part in (attributes, slots):
-            for name, one in (part or {}).items():
-                object.__setattr__(value, name, one)
+        self._budget.take(size_of_state(state))
+        try:
+            if type(value) is OrderedDict:
+                give_attributes(value, state)  # state_dict()'s _metadata
+            else:
+                give_state(self._allowed(value), state)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise UnpicklingError(f"{type(value).__name__} does not take its state: {error}") from (
+                error
+            )
+
+    def _empty_set(self) -> None:
+        self._budget.take(_COST_OF_A_SET)
+        self._stack.append(set())
 
     def _pop(self) -> None:
         self._stack.pop()
@@ -272,7 +280,7 @@ def _actions() -> list[Callable[[SafeUnpickler], None] | None]:
     constant(b")", tuple)
     constant(b"]", list)
     constant(b"}", dict)
-    constant(b"\x8f", set)
+    enter(b"\x8f", one._empty_set)
     for codes, size in ((b"K", 1), (b"M", 2), (b"J", 4)):
         enter(codes, one._int, size)
     enter(b"\x8a", one._long, 1)

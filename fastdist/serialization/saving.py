@@ -188,6 +188,11 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
     tensor = resolved(tensor)
     kind = tensor.__class__
     state = getattr(tensor, "__dict__", None)
+    if state and (hidden := rebuilding.hidden_names(tensor)):
+        raise RuntimeError(
+            f"the attribute {hidden[0]!r} of a {kind.__name__} hides what its class has under that "
+            "name, which load() refuses; give it another name"
+        )
     if kind is Parameter:
         plain = object.__new__(Tensor)
         plain.array, plain.facts, plain._storage = tensor.array, tensor.facts, tensor._storage

@@ -5,7 +5,6 @@ A file names what makes its values. Ours name PyTorch's, so that both libraries 
 
 from __future__ import annotations
 
-import functools
 import sys
 from importlib import import_module
 from typing import Any, Final
@@ -68,7 +67,6 @@ def own(module: str, name: str) -> Any:
     return found
 
 
-@functools.cache
 def _missing_dtype(module: str, name: str) -> str | None:
     known = ("complex32",)
     return name if module == "torch" and (name in known or name.startswith("float8_")) else None

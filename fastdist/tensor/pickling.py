@@ -59,28 +59,34 @@ def rebuild_sparse(
 ) -> Tensor:
     """Return the sparse tensor that was pickled.
 
+    Its coordinates are copied, then checked: another tensor may share the memory that they arrive
+    in, and compiled loops trust them.
+
     Raises  ValueError for parts that do not fit together
     """
     places, own, shape = indices.facts, values.facts, tuple(shape)
+    if any(type(length) is not int for length in shape):
+        # 2.0 == 2: the layout of floats would be cached for ints as well.
+        raise ShapeError(f"sparse tensor of shape {shape}: the sizes must be ints")
     axes = places.shape[0] if len(places.shape) == 2 else -1
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise ShapeError(f"a sparse tensor cannot be made as {cls!r}, which is no kind of it")
     fits = axes >= 0 and own.shape == (places.shape[1], *shape[axes:]) and len(shape) >= axes
-    if not fits or places.dtype is not int64 or not _are_inside(indices, shape[:axes]):
+    fits = fits and places.dtype is int64
+    coordinates: Any = np.array(indices.to_numpy(), order="C") if fits else None
+    if not fits or not _are_inside(coordinates, shape[:axes]):
         raise ShapeError(
             f"sparse tensor of shape {shape}: coordinates of shape {places.shape} and "
             f"{places.dtype.name} and values of shape {own.shape} do not fit"
         )
     layout = SparseLayout.sparse(own.dtype, own.device, shape)
-    coordinates = indices.array
-    if places.device is not own.device:
-        coordinates = backend_of(own.device.type).from_numpy(indices.to_numpy(), own.device.index)
+    if own.device is not CPU:
+        coordinates = backend_of(own.device.type).from_numpy(coordinates, own.device.index)
     made = _bare(cls, Coo(coordinates, values.array, layout, bool(is_coalesced)), layout, None)
     return made.requires_grad_() if requires_grad else made
 
 
-def _are_inside(indices: Tensor, lengths: tuple[int, ...]) -> bool:
-    places = indices.to_numpy()
+def _are_inside(places: np.ndarray[Any, Any], lengths: tuple[int, ...]) -> bool:
     if not places.size:
         return True
     inside: Any = (places >= 0).all() and (places.max(1) < np.array(lengths)).all()

@@ -15,16 +15,7 @@ import pytest
 
 import fastdist
 
-
-def archive_of(pickled: bytes, **records: bytes) -> io.BytesIO:
-    """Return an archive with this pickle, and records beside it."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("a/data.pkl", pickled)
-        for name, data in records.items():
-            archive.writestr(f"a/data/{name.removeprefix('r')}", data)
-    stream.seek(0)
-    return stream
+from .forging import archive_of
 
 
 def tensor_of(
@@ -110,7 +101,7 @@ def _nested(levels: int) -> bytes:
         (b"h\x05.", "takes more than it holds"),
         (b"r\xff\xff\xff\x7f.", "takes more than it holds"),
         (b"u.", "takes more than it holds"),
-        (b"}]Ns.", "list is no key"),
+        (b"}]Ns.", "list cannot be a key"),
         (b"K\x01}b.", "nothing can be put into a value of int"),
         (b"cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "bytes are written as text in latin1"),
         (b"\x80\x09N.", "protocol 9"),
