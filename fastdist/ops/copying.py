@@ -19,7 +19,7 @@ from ..graph.modes import modes
 from ..listeners.batched_tensor import levels
 from ..listeners.sparse_rules import meet_sparse
 from ..tensor.broadcast import axes_to_sum
-from ..tensor.layout import Layout, Shape
+from ..tensor.layout import Layout, Shape, dense_order, undone
 from ..tensor.tensor import Tensor, layout_of, wrap
 
 
@@ -117,15 +117,21 @@ class MoveOp(StructuredOp):
         if input.facts.is_sparse:
             return meet_sparse(self.name, operands, attributes, out)
         source, target = backend_of(input.facts.device.type), backend_of(device.type)
+        layout, given = input.facts, input.array
+        order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+        if order is not None:
+            given = given.transpose(order)
         if source is target and source.type != "cpu":
-            array = target.empty(input.facts.shape, input.facts.dtype.numpy, device.index)
-            target.copy_into(array, input.array)
+            array = target.empty(given.shape, layout.dtype.numpy, device.index)
+            target.copy_into(array, given)
         else:
             # A backend's from_numpy copies, but the CPU's does not: to_numpy of a device has copied
             # already.
             late = non_blocking and target.type == "cpu"
-            held = source.to_numpy(input.array, non_blocking=late)
+            held = source.to_numpy(given, non_blocking=late)
             array = target.from_numpy(held, device.index, non_blocking=non_blocking)
+        if order is not None:
+            array = array.transpose(undone(order))
         return self.of_copy(input, array, device, non_blocking=non_blocking)
 
     def of_copy(

@@ -12,7 +12,7 @@ from ..core.dtypes import int64
 from ..core.errors import GraphError, ShapeError
 from ..core.shared_block import Passage, block_of
 from ..devices.backend import backend_of
-from .layout import Layout
+from .layout import Layout, dense_order, undone
 from .sparse import Coo, SparseLayout
 from .storage import Storage
 from .tensor import Tensor, layout_of, wrap
@@ -31,9 +31,15 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
             getattr(self, "__dict__", None) or None,
         )
     array: Any = self.to_numpy()
+    axes: tuple[Any, ...] = ()
     if block_of(array) is not None:
         array = Passage(array)
-    arguments = (type(self), array, self.facts.device, self.edge is not None)
+    elif not self.facts.contiguous:
+        # NumPy keeps C order and Fortran's when it pickles, and no other.
+        order = dense_order(self.facts.shape, self.facts.strides)
+        if order is not None:
+            array, axes = array.transpose(order), (undone(order),)
+    arguments = (type(self), array, self.facts.device, self.edge is not None, *axes)
     return rebuild, arguments, getattr(self, "__dict__", None) or None
 
 
@@ -94,13 +100,19 @@ def _are_inside(places: np.ndarray[Any, Any], lengths: tuple[int, ...]) -> bool:
 
 
 def rebuild(
-    cls: type[Tensor], array: np.ndarray[Any, Any], device: Device, requires_grad: bool
+    cls: type[Tensor],
+    array: np.ndarray[Any, Any],
+    device: Device,
+    requires_grad: bool,
+    axes: tuple[int, ...] | None = None,
 ) -> Tensor:
-    """Return the tensor that was pickled."""
+    """Return the tensor that was pickled. The array lies in C order; axes permute it."""
     if not array.flags.writeable and block_of(array) is None:
         # pickle may hand out memory that it only lent, such as a received message.
         array = array.copy(order="K")
     on_device = backend_of(device.type).from_numpy(array, device.index)
+    if axes is not None:
+        on_device = on_device.transpose(axes)
     tensor = _bare(cls, on_device, layout_of(on_device, device), None)
     return tensor.requires_grad_() if requires_grad else tensor
 
@@ -169,9 +181,11 @@ def _copy_array(tensor: Tensor, memo: dict[int, Any]) -> Any:
         if owner is array and array.flags.forc:
             return _twin_of(array, memo)
     backend = backend_of(layout.device.type)
-    room = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-    backend.copy_into(room, array)
-    return room
+    order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+    given = array if order is None else array.transpose(order)
+    room = backend.empty(given.shape, layout.dtype.numpy, layout.device.index)
+    backend.copy_into(room, given)
+    return room if order is None else room.transpose(undone(order))
 
 
 def _twin_of(array: np.ndarray[Any, Any], memo: dict[int, Any]) -> np.ndarray[Any, Any]:

@@ -57,6 +57,27 @@ class Large(Dataset[Any]):
         return 60_000
 
 
+def channels_last(images: list[Any]) -> Any:
+    return fastdist.stack(images).to(memory_format=fastdist.channels_last)
+
+
+class Images(Dataset[Any]):
+    """Small pictures of three colours."""
+
+    def __getitem__(self, index: int) -> Any:
+        return fastdist.arange(24.0).reshape(3, 2, 4) + index
+
+    def __len__(self) -> int:
+        return 4
+
+
+def test_batches_of_workers_lie_as_they_were_made() -> None:
+    for batch in DataLoader(Images(), 2, num_workers=1, collate_fn=channels_last):
+        assert batch.is_contiguous(memory_format=fastdist.channels_last)
+        assert not batch.is_contiguous()
+        assert (batch - batch[0, 0, 0, 0])[0].tolist() == Images()[0].tolist()
+
+
 class Random(Dataset[Any]):
     """What the generators of a worker say."""
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import fastdist as fd
 from fastdist import Tensor
 from fastdist.ops.basic_index import basic_index
 from fastdist.tensor.parameter import Parameter
+from fastdist.tensor.pickling import rebuild
+from tests.dense_layouts import DENSE, GAPS
 
 
 class Named(Tensor):
@@ -46,6 +50,53 @@ def test_pickled_tensor_is_what_it_was(make: Callable[[], Tensor], protocol: int
     found = again(tensor, protocol)
     assert found.dtype is tensor.dtype and found.device is tensor.device
     assert found.requires_grad == tensor.requires_grad and found.tolist() == tensor.tolist()
+
+
+def _forking(tensor: Tensor) -> object:
+    return pickle.loads(bytes(ForkingPickler.dumps(tensor)))
+
+
+def _apart(tensor: Tensor) -> object:
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
+    return pickle.loads(pickled, buffers=buffers)
+
+
+WAYS = {
+    **{f"protocol {n}": functools.partial(again, protocol=n) for n in range(2, 6)},
+    "queues": _forking,
+    "out of band": _apart,
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "sim:0"])
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_dense_layouts_keep_their_strides(way: Callable[[Tensor], Tensor], device: str) -> None:
+    for name, make in DENSE.items():
+        for dtype in (fd.float32, fd.bfloat16, fd.complex64, fd.bool):
+            tensor = make(fd.arange(120).to(dtype).to(device))
+            assert not tensor.is_contiguous()
+            found = way(tensor)
+            assert (name, found.stride()) == (name, tensor.stride())
+            assert found.facts is tensor.facts and found.tolist() == tensor.tolist()
+    for make in GAPS.values():
+        assert way(make(fd.arange(120).to(device))).tolist() == make(fd.arange(120)).tolist()
+
+
+def test_parameters_and_lazy_views_keep_their_strides() -> None:
+    weight = Parameter(fd.ones(2, 3, 4, 5).to(memory_format=fd.channels_last))
+    found = again(weight)
+    assert type(found) is Parameter and found.requires_grad
+    assert found.is_contiguous(memory_format=fd.channels_last) and not found.is_contiguous()
+    lazy = fd.ones(2, 3, 4, dtype=fd.complex64).mul(1j).permute(2, 0, 1).conj()
+    assert again(lazy).stride() == lazy.stride() and again(lazy).tolist() == lazy.tolist()
+
+
+def test_pickles_of_before_name_no_axes() -> None:
+    found = rebuild(Tensor, np.ones((2, 3)), fd.device("cpu"), False)
+    assert found.stride() == (3, 1) and found.tolist() == [[1.0] * 3] * 2
 
 
 def test_layout_of_a_pickled_tensor_is_interned() -> None:

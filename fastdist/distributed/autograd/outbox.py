@@ -270,7 +270,7 @@ def _own_memory(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
         end = 0
         for low, high, i in sorted((*_span(tensors[i].array), i) for i in members):
             if low < end and low < high:
-                array = tensors[i].array.copy()
+                array = tensors[i].array.copy(order="K")
                 found[i] = wrap(array, layout_near(array, tensors[i].facts))
             end = max(end, high)
     return found

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fastdist.distributed.pipe.frames import Buffer
+from fastdist.tensor.layout import dense_order
 
 # Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
 # from the tensor's own.
@@ -36,6 +37,10 @@ def place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> Place:
     """Give an array a buffer of its own, and return where it lies."""
     if array.flags.c_contiguous:
         buffers.append(_memory_of(array))
+        return len(buffers) - 1, 0, None
+    order = dense_order(array.shape, array.strides, array.itemsize)
+    if order is not None:
+        buffers.append(_memory_of(array.transpose(order)))
         return len(buffers) - 1, 0, None
     copied = np.ascontiguousarray(array)
     buffers.append(_memory_of(copied))

@@ -16,7 +16,7 @@ from fastdist.devices.staging import HostCopies, copy_to_devices
 from fastdist.distributed.arena.borrower import GONE
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.tensor.layout import Layout, contiguous_strides
+from fastdist.tensor.layout import Layout, contiguous_strides, dense_order, undone
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, wrap
 
@@ -94,7 +94,8 @@ class Departure:
         self._places, self._buffers = place([tensors[i].array for i in self._here])
         if is_late and self._away:
             self._buffers = [bytearray(buffer) for buffer in self._buffers]
-        given = [(tensors[i].facts.device, tensors[i].array) for i in self._away]
+        # Without gaps, their axes may be in any order; with gaps they are packed in C order.
+        given = [(tensors[i].facts.device, _in_memory_order(tensors[i])) for i in self._away]
         self._copies = HostCopies(given, holds_back=is_late) if given else None
 
     @property
@@ -117,13 +118,14 @@ class Departure:
         if self._copies is not None:
             self._copies.wait()
             for i, array in zip(self._away, self._copies.arrays, strict=True):
-                places[i] = place_alone(array, buffers)
+                buffer, offset, _ = place_alone(array, buffers)
+                places[i] = buffer, offset, _packed_strides(tensors[i].facts)
         numbers: dict[LentPiece, int] = {}
         for i, (piece, start) in self._lent.items():
             if piece not in numbers:
                 numbers[piece] = len(buffers)
                 buffers.append(cast(Buffer, piece))
-            places[i] = numbers[piece], start, contiguous_strides(tensors[i].facts.shape)
+            places[i] = numbers[piece], start, _packed_strides(tensors[i].facts)
         entries = []
         for i, tensor in enumerate(tensors):
             layout = tensor.facts
@@ -149,12 +151,28 @@ def _lend(
         if goal is not CPU and tensor.facts.numel:
             groups.setdefault((tensor.facts.device, goal), []).append(i)
     for (mine, theirs), numbers in groups.items():
-        arrays = [tensors[i].array for i in numbers]
+        arrays = [_in_memory_order(tensors[i]) for i in numbers]
         lent = lender.devices.lend(mine, theirs, arrays, message_id)
         if lent is not None:
             piece, starts = lent
             found.update((i, (piece, start)) for i, start in zip(numbers, starts, strict=True))
     return found
+
+
+def _in_memory_order(tensor: Tensor) -> Any:
+    """Return the array of a tensor with its axes in the order in which they lie in memory."""
+    order = _order_of(tensor.facts)
+    return tensor.array if order is None else tensor.array.transpose(order)
+
+
+def _order_of(layout: Layout) -> tuple[int, ...] | None:
+    return None if layout.contiguous else dense_order(layout.shape, layout.strides)
+
+
+def _packed_strides(layout: Layout) -> tuple[int, ...]:
+    """Return the strides of a tensor that is sent without gaps."""
+    is_dense = layout.contiguous or _order_of(layout) is not None
+    return layout.strides if is_dense else contiguous_strides(layout.shape)
 
 
 def _flags_of(tensor: Tensor) -> int:
@@ -222,18 +240,20 @@ def _take_from_piece(
         if entry.flags & REQUIRES_GRAD and not layout.dtype.may_have_gradient:
             raise MessageError(f"a tensor of {layout.dtype.name} that requires grad")
         is_within = entry.offset + geometry.extent_bytes <= piece.size
-        if not (layout.contiguous and is_within):
+        order = _order_of(layout)
+        if not ((layout.contiguous or order is not None) and is_within):
             raise MessageError(
                 f"a tensor of shape {entry.sizes}, strides {entry.strides} at byte "
                 f"{entry.offset} of a GPU's {piece.size} bytes: it must be packed, and within"
             )
         if device.type != "cuda" or _device_of(entry.device_type, entry.device_index) != device:
             raise MessageError(f"a tensor bound for {device} in memory of a GPU for another")
-        wanted.append(Wanted(entry.offset, layout.shape, layout.dtype.numpy))
-        layouts.append(layout)
+        shape = layout.shape if order is None else tuple([layout.shape[axis] for axis in order])
+        wanted.append(Wanted(entry.offset, shape, layout.dtype.numpy))
+        layouts.append((layout, order))
     arrays = piece.owner.copy_out(piece, wanted, device.index or 0)
-    for i, array, layout in zip(members, arrays, layouts, strict=True):
-        tensors[i] = _on_device(array, layout, device, entries[i].flags)
+    for i, array, (layout, order) in zip(members, arrays, layouts, strict=True):
+        tensors[i] = _on_device(array, layout, order, device, entries[i].flags)
 
 
 def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> list[Tensor]:
@@ -308,13 +328,20 @@ def _move_to_devices(
 ) -> None:
     """Put what is bound for devices there, all at once."""
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
-    arrays, _ = copy_to_devices([tensors[i].array for i in away], devices)
+    arrays, _ = copy_to_devices([_in_memory_order(tensors[i]) for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):
-        tensors[i] = _on_device(array, tensors[i].facts, device, entries[i].flags)
+        layout = tensors[i].facts
+        tensors[i] = _on_device(array, layout, _order_of(layout), device, entries[i].flags)
 
 
-def _on_device(array: Any, layout: Layout, device: Device, flags: int) -> Tensor:
-    there = wrap(array, Layout.of(layout.dtype, device, layout.shape))
+def _on_device(
+    array: Any, layout: Layout, order: tuple[int, ...] | None, device: Device, flags: int
+) -> Tensor:
+    """Return the tensor of an array whose axes are in the order in which they lie in memory."""
+    strides = None
+    if order is not None:
+        array, strides = array.transpose(undone(order)), layout.strides
+    there = wrap(array, Layout.of(layout.dtype, device, layout.shape, strides))
     return Parameter(there, bool(flags & REQUIRES_GRAD)) if flags & PARAMETER else there
 
 

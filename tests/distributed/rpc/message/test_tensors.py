@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fastdist.graph.tensor_methods  # noqa: F401 - attaches requires_grad to Tensor
+import fastdist
+import fastdist.graph.tensor_methods
 from fastdist.core import dtypes
 from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError, ForbiddenFunctionError, MessageError, RpcError
@@ -31,6 +32,7 @@ from fastdist.distributed.rpc.message.tensors import (
 )
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, from_array, wrap
+from tests.dense_layouts import DENSE, GAPS
 
 
 def round_trip(value: object) -> Any:
@@ -51,6 +53,29 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gate.set_mode(gate.STRICT)
     yield
     gate.set_mode(gate.OPEN)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_layouts_come_with_their_strides(name: str) -> None:
+    sent = DENSE[name](fastdist.arange(120.0))
+    came, again, (other,) = round_trip((sent, sent, [fastdist.nn.Parameter(sent)]))
+    assert came is again and came.facts is sent.facts and came.tolist() == sent.tolist()
+    assert other.stride() == sent.stride() and other.tolist() == sent.tolist()
+    assert round_trip(sent).facts is sent.facts
+
+
+@pytest.mark.parametrize("name", GAPS)
+def test_layouts_with_gaps_come_packed(name: str) -> None:
+    sent = GAPS[name](fastdist.arange(120.0))
+    came = round_trip(sent)
+    assert came.is_contiguous() and came.tolist() == sent.tolist()
+
+
+def test_tangents_come_with_their_strides() -> None:
+    # They are tensors of the message, as what they are tangents of.
+    entries, buffers = pack_tensors([fastdist.ones(3), DENSE["permuted"](fastdist.arange(120.0))])
+    _, tangent = unpack_tensors(entries, [bytearray(one) for one in buffers])[0]
+    assert tangent.stride() == (1, 30, 6)
 
 
 def test_plain_values_come_back() -> None:

@@ -13,6 +13,7 @@ from fastdist.core.device import Device
 from fastdist.core.errors import DeviceError
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.tensors import pack_tensors, unpack_tensors
+from tests.dense_layouts import DENSE, GAPS
 from tests.device_kinds import KINDS, Waits, backend_on
 
 
@@ -65,6 +66,20 @@ def test_what_becomes_of_a_tensor_behind_the_packing_does_not_travel(backend: An
     tensor.zero_()
     (came,), _ = unpack_tensors(entries, buffers)
     assert came.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("way", ["to a device", "from a device", "between devices"])
+def test_layouts_of_devices_come_as_they_went(backend: Any, way: str) -> None:
+    # Bytes in the order of one layout, with the strides of another, are other values.
+    kind = backend.type
+    source = "cpu" if way == "to a device" else f"{kind}:0"
+    goal = Device("cpu") if way == "from a device" else Device(kind, 1)
+    for name, make in {**DENSE, **GAPS}.items():
+        sent = make(fastdist.arange(120.0).to(source))
+        entries, buffers = pack_tensors([sent], goals=[goal])
+        (came,), _ = unpack_tensors(entries, [bytearray(one) for one in buffers])
+        assert came.tolist() == sent.tolist(), name
+        assert name in GAPS or came.stride() == sent.stride()
 
 
 def test_parameters_and_leaves_of_devices_come_as_they_went(backend: Any) -> None:
