@@ -102,11 +102,15 @@ class RpcBackendOptions:
         self._init_method = url
 
     def meeting_s(self) -> float:
-        """Return how long init_rpc may take: who wants calls to be short does not wait longer."""
-        bounds = [self.init_timeout or LONGEST_S]
-        if self.rpc_timeout not in (0.0, constants.DEFAULT_RPC_TIMEOUT_SEC):
-            bounds.append(self.rpc_timeout)
-        return min(bounds)
+        """Return how long init_rpc may take; how long a call may take has no part in it.
+
+        Units   seconds: init_timeout if it was given, else FASTDIST_INIT_TIMEOUT, else 60
+        """
+        chosen = self.init_timeout
+        if chosen is None:
+            variable = init_timeout_s()
+            chosen = constants.INIT_TIMEOUT_S if variable is None else variable
+        return chosen or LONGEST_S
 
 
 class TensorPipeRpcBackendOptions(RpcBackendOptions):
@@ -115,8 +119,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     Beside torch's: `security` is None (CURVE with the job's secret), "certs" (CURVE with a key pair
     for each rank, from the folder `certificates`), or "none" to speak in the clear; `strict` lets
     other workers run only what is exported; `init_timeout` bounds init_rpc (None:
-    FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit), as does a shorter rpc_timeout that is not the
-    default; `limits` are rpc.Limits, of which `max_outstanding_bytes` bounds what waits at one
+    FASTDIST_INIT_TIMEOUT, else 60 s; 0: no limit), whatever rpc_timeout says; `limits` are
+    rpc.Limits, of which `max_outstanding_bytes` bounds what waits at one
     peer; `switch_interval` is what sys.setswitchinterval gets while RPC is up, None to leave it;
     `local_address` is where this worker listens (else FASTDIST_ADDRESS, else the address by which
     it reaches the store).
@@ -179,8 +183,8 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.certificates = certificates
         self.strict = strict
         if init_timeout is None:
-            told = init_timeout_s()
-            init_timeout = constants.INIT_TIMEOUT_S if told is None else told
+            variable = init_timeout_s()
+            init_timeout = constants.INIT_TIMEOUT_S if variable is None else variable
         self.init_timeout = seconds("init_timeout", init_timeout)
         self.limits = _limits(limits, max_outstanding_bytes)
         self.max_outstanding_bytes = self.limits.outstanding_bytes

@@ -13,7 +13,14 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
-from fastdist.distributed.sockets import Doorbell, JobSecret, Security, Tell, tcp_endpoint
+from fastdist.distributed.sockets import (
+    Doorbell,
+    JobSecret,
+    Security,
+    Tell,
+    knock,
+    tcp_endpoint,
+)
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
@@ -36,11 +43,20 @@ from .store import ASK_S, DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, requir
 
 # How often a client looks for the secret that the owner of a loopback port has not left yet.
 _SECRET_PAUSE_S = 0.02
+# When it first looks whether somebody listens there all the same, and how long it then waits.
+_LOOK_AFTER_S, _LOOK_PAUSE_S = 0.3, 0.8
+_HANDSHAKE_S = 1.0
+# The owner of a port leaves its secret within this after it has bound it, on a busy machine too.
+_PUBLISHED_WITHIN_S = 1.0
 _CLOSE_S = 5.0
 _CONNECT_S = 5.0
 # Who joins asks again and again; what is over then shall be over.
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
+
+# When a store was first found, by address and port, that refuses the secret that was left here, or
+# one made up where none was left. Whoever waits makes a TCPStore for each part of its wait.
+_refused_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)
 
@@ -54,8 +70,9 @@ class TCPStore(Store):
     `tell`: by default to the log, a line for each host and reason. With `goes_on`, a master keeps
     the secret that another has left which was killed at the port: its clients know that one.
 
-    Raises  AuthenticationError within 2 s for a wrong secret; StoreTimeoutError when no store
-            answers within timeout; StoreError when the port cannot be had
+    Raises  AuthenticationError within 2 s for a wrong secret, within 3 s for none where the store
+            needs one; StoreTimeoutError when no store answers within timeout; StoreError when the
+            port cannot be had
     """
 
     def __init__(
@@ -312,10 +329,14 @@ class TCPStore(Store):
             try:
                 connection.establish(deadline)
                 self._was_reached = True
+                _refused_since.pop((self._address, self.port), None)
                 return connection
-            except AuthenticationError:
+            except AuthenticationError as error:
                 connection.close()
-                if self._source is not SecretSource.PUBLISHED or not self._pause(deadline):
+                if self._source is not SecretSource.PUBLISHED:
+                    raise
+                self._require_secret_to_come(error)
+                if not self._pause(deadline):
                     raise
             except BaseException:
                 connection.close()
@@ -327,18 +348,63 @@ class TCPStore(Store):
         return client_security(self._secret)
 
     def _wait_for_secret(self, deadline: float) -> JobSecret:
+        look_at = time.monotonic()
+        if (self._address, self.port) not in _refused_since:
+            look_at += _LOOK_AFTER_S
         while True:
             secret = read_published_secret(self._address, self.port)
             if secret is not None:
                 return secret
             if self._was_reached:
                 raise StoreLostError(f"{self!r} has ended: its owner has taken its secret back")
+            if time.monotonic() >= look_at:
+                self._look_for_a_store_that_needs_a_secret(deadline)
+                look_at = time.monotonic() + _LOOK_PAUSE_S
+                continue
             if not self._pause(deadline):
                 raise StoreTimeoutError(
                     f"no store at {self.host}:{self.port} in time: its owner left no secret for "
                     "this user; is rank 0 running here, and does it expect others (world size)? If "
                     "the job's secret was given to it, give FASTDIST_JOB_SECRET_FILE here as well"
                 )
+
+    def _look_for_a_store_that_needs_a_secret(self, deadline: float) -> None:
+        """Greet whoever listens there with a secret that was made up.
+
+        A store of this user that was given no secret leaves its own. One that was given a secret,
+        or has security='none', never does: it would be waited for in vain.
+
+        Raises  AuthenticationError if somebody refuses the greeting for long enough
+        """
+        until = min(deadline, time.monotonic() + _HANDSHAKE_S)
+        if knock(self._endpoint, until) is not True:
+            _refused_since.pop((self._address, self.port), None)
+            return
+        made_up = client_security(JobSecret.generate())
+        connection = Connection(self._endpoint, made_up, self._bell)
+        try:
+            connection.establish(until)
+        except AuthenticationError as error:
+            if read_published_secret(self._address, self.port) is None:
+                self._require_secret_to_come(error)
+        except StoreTimeoutError:
+            pass  # who listens does not answer: it may be busy, or frozen
+        finally:
+            connection.close()
+
+    def _require_secret_to_come(self, error: AuthenticationError) -> None:
+        """Raise AuthenticationError if the store has refused what was left here for too long."""
+        now = time.monotonic()
+        since = _refused_since.setdefault((self._address, self.port), now)
+        if now - since < _PUBLISHED_WITHIN_S:
+            return
+        del _refused_since[self._address, self.port]
+        raise AuthenticationError(
+            f"a store listens at {self.host}:{self.port}, and its owner left no secret for this "
+            "user that opens it: if a job secret was given to rank 0, give the same to this worker "
+            "(FASTDIST_JOB_SECRET_FILE or FASTDIST_JOB_SECRET); if rank 0 has security='none', so "
+            "must this worker. Or another program has the port"
+        ) from error
 
     def _pause(self, deadline: float) -> bool:
         """Wait a little for a file to change; return false once deadline has passed."""

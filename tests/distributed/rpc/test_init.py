@@ -127,7 +127,7 @@ def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_miss
     try:
         here = group.workers[1:]
         for worker in here:
-            worker.start(try_init, {"rpc_timeout": 2})
+            worker.start(try_init, {"init_timeout": 2})
         for told, took_s in [worker.result() for worker in here]:
             assert told.startswith(
                 f"StoreTimeoutError: no store at tcp://127.0.0.1:{group.port.number}"
@@ -135,5 +135,46 @@ def test_ranks_that_wait_for_rank_0_say_where_nobody_answers_and_that_it_is_miss
             assert "nothing answers there" in told and "rank 0, which hosts it, is missing" in told
             assert took_s < 2.0 + SLACK_S
         assert group.end() == [0] * 3
+    finally:
+        group.kill()
+
+
+def test_a_worker_without_the_secret_of_the_others_is_told_of_it_within_3_s() -> None:
+    group = Group(__file__, 2)
+    try:
+        group[0].run(take_secret, SECRETS[0])
+        group[0].run(begin, {})
+        told, took_s = group[1].run(try_init)
+        assert told.startswith("AuthenticationError") and took_s < 3.0
+        assert "was refused at tcp://" in group[0].run(warning)[0]
+    finally:
+        group.kill()
+
+
+RPC_TIMEOUT_S = 0.1
+
+
+def come_late() -> str:
+    """Join, and later leave, after more than the time that a call may take."""
+    threading.Event().wait(2 * RPC_TIMEOUT_S)
+    told, _ = try_init({"rpc_timeout": RPC_TIMEOUT_S})
+    threading.Event().wait(2 * RPC_TIMEOUT_S)
+    rpc.shutdown()
+    return told
+
+
+def come_in_time() -> str:
+    told, _ = try_init({"rpc_timeout": RPC_TIMEOUT_S})
+    rpc.shutdown()
+    return told
+
+
+def test_workers_wait_for_one_that_is_late_by_more_than_a_call_may_take() -> None:
+    group = Group(__file__, 2)
+    try:
+        group[0].start(come_in_time)
+        group[1].start(come_late)
+        assert [worker.result() for worker in group.workers] == ["ok", "ok"]
+        assert group.end() == [0, 0]
     finally:
         group.kill()

@@ -173,7 +173,7 @@ def test_options_of_another_backend_are_refused_before_anybody_is_waited_for() -
         )
     # What the rendezvous asks them for they have all the same.
     options = OptionsOfAnother()
-    assert options.meeting_s() == 5 and options.security is options.certificates is None
+    assert options.meeting_s() == 60 and options.security is options.certificates is None
 
 
 def test_good_worker_names_pass() -> None:
@@ -252,14 +252,16 @@ def test_everything_before_init_says_what_to_call(call: object) -> None:
         ({}, "0", 1e9),
         ({"init_timeout": 5}, "90", 5.0),
         ({"init_timeout": 0}, None, 1e9),
-        ({"rpc_timeout": 3}, None, 3.0),
-        ({"rpc_timeout": 3}, "90", 3.0),
+        ({"rpc_timeout": 3}, None, 60.0),
+        ({"rpc_timeout": 3}, "90", 90.0),
+        ({"rpc_timeout": 3, "init_timeout": 40}, "90", 40.0),
+        ({"rpc_timeout": 3}, "0", 1e9),
         ({"rpc_timeout": 300}, None, 60.0),
         ({"rpc_timeout": 0}, None, 60.0),
         ({"init_timeout": 90}, None, 90.0),
     ],
 )
-def test_init_rpc_waits_as_long_as_was_said_and_no_longer_than_calls_that_shall_be_short(
+def test_init_rpc_waits_as_long_as_was_said_however_short_calls_shall_be(
     given: dict[str, float],
     told: str | None,
     meets_within_s: float,
