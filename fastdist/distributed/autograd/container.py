@@ -14,6 +14,7 @@ from ..rpc.agent import first_number, get_current_agent
 from ..rpc.bindings import incompatible
 from ..rpc.debug_log import debug_log
 from ..rpc.message.ids import MAX_WORKER_ID, id_text, with_decimal
+from ..rpc.workers.record import in_words
 from .context import DistAutogradContext
 from .endings import EndsEverywhere
 from .shard import AUTO_INCREMENT_BITS, Shard, number_of_shards
@@ -117,7 +118,7 @@ class DistAutogradContainer(EndsEverywhere):
             return brought_by
         owner = get_current_agent().workers.find_life(rank, life)
         if owner is None:
-            raise _owner_lost(rank)
+            raise _owner_lost(get_current_agent().workers.in_words(rank))
         return None if owner.is_self else owner
 
     def new_context(self) -> DistAutogradContext:
@@ -254,14 +255,14 @@ class DistAutogradContainer(EndsEverywhere):
 
 def _require_alive(brought_by: Worker, owner: Worker | None) -> None:
     if brought_by.is_dead:
-        raise WorkerLostError(f"worker {brought_by.id}, which sent this, was lost")
+        raise WorkerLostError(f"{in_words(brought_by)}, which sent this, was lost")
     if owner is not None and owner.is_dead:
         # Nobody may be left who tells this worker that the context is over.
-        raise _owner_lost(owner.id)
+        raise _owner_lost(in_words(owner))
 
 
-def _owner_lost(rank: int) -> WorkerLostError:
-    return WorkerLostError(f"worker {rank}, in whose context this was sent, was lost")
+def _owner_lost(owner: str) -> WorkerLostError:
+    return WorkerLostError(f"{owner}, in whose context this was sent, was lost")
 
 
 def _unknown(context_id: int) -> str:

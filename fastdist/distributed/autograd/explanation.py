@@ -247,7 +247,8 @@ def _ask(
         return _report(context_id, pass_id), Sighting(clock(), 0, 0)
     there = get_current_agent().workers.find(worker)
     if there is None or there.is_dead:
-        raise WorkerLostError(f"worker {worker} was lost")
+        lost = get_current_agent().workers.in_words(worker)
+        raise WorkerLostError(f"{lost} was lost, or has left")
     found = rpc_sync(worker, _report, (context_id, pass_id), timeout=_TIMEOUT_S)
     return found, sight(lambda: rpc_sync(worker, _clock_here, timeout=_TIMEOUT_S))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...core.errors import WorkerLostError
 from ...graph.node import Node
 from ..rpc.message.ids import id_text
+from ..rpc.workers.record import in_words
 from ..rpc.workers.worker import Worker
 from .backward_pass import BackwardPass
 from .container import get_instance
@@ -27,7 +28,7 @@ def handle_lost_worker(worker: Worker) -> None:
             if part is not None and worker not in part.lost_before:
                 part.fail(
                     WorkerLostError(
-                        f"worker {worker.name!r} (rank {worker.id}) was lost during the backward "
+                        f"{in_words(worker)} was lost during the backward "
                         f"pass of context {id_text(context.id)}"
                     )
                 )
@@ -49,10 +50,10 @@ def end_sends_to_the_lost(context: DistAutogradContext, part: BackwardPass) -> l
         if send.to_worker not in lost or not part.awaits(message_id):
             continue
         if not part.terms.is_auto:
-            worker = f"worker {send.to_worker.id}"
             part.fail(
                 WorkerLostError(
-                    f"{worker} was lost, and tensors went there in context {id_text(context.id)}"
+                    f"{in_words(send.to_worker)} was lost, and tensors went there in context "
+                    f"{id_text(context.id)}"
                 )
             )
             return []

@@ -19,6 +19,7 @@ from ..rpc.message.message import Message
 from ..rpc.message.tensors import device_pair, devices_of_pair
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import numbers
+from ..rpc.workers.record import in_words
 from ..rpc.workers.worker import Worker
 from .container import (
     current_context_id,
@@ -113,7 +114,7 @@ class AutogradInterceptor:
             return None
         if request.peer.is_dead:
             # What it reached has been settled; it must not bring more.
-            raise WorkerLostError(f"worker {request.peer.id}, which sent this request, was lost")
+            raise WorkerLostError(f"{in_words(request.peer)}, which sent this request, was lost")
         life = request.metadata.get(_OWNER)
         context = get_instance().get_or_create_context(block.context_id, request.peer, life)
         add_recv_rpc_backward(context, block.message_id, request)

@@ -22,6 +22,7 @@ from ...tensor.sparse import Coo
 from ...tensor.tensor import Tensor, layout_near, layout_of, wrap
 from ..rpc.message.ids import id_text
 from ..rpc.message.tensors import arrival_of
+from ..rpc.workers.record import in_words
 from .backward_pass import BackwardPass, DistGraphTask
 from .outbox import NOT_RECORDED, Gradients, Outbox, current_outbox
 
@@ -97,7 +98,7 @@ class RecvRpcBackward(Node):
             if is_unused:
                 return ()
             raise WorkerLostError(
-                f"worker {self.from_worker.id}, which sent tensors that the pass of context "
+                f"{in_words(self.from_worker)}, which sent tensors that the pass of context "
                 f"{id_text(context.id)} goes through, was lost"
             )
         if is_unused:

@@ -12,6 +12,7 @@ from ..rpc.message.message import Message
 from ..rpc.message.types import MessageType
 from ..rpc.message.words import flag, number
 from ..rpc.references.rref import RRef
+from ..rpc.workers.record import in_words
 from .container import INVALID_CONTEXT_ID
 from .engine import dist_engine
 
@@ -42,7 +43,7 @@ def handle_rref_backward(request: Message) -> None:
     value = request.value()
     if type(value) is not tuple or len(value) != 1 or not isinstance(value[0], RRef):
         raise MessageError(
-            f"worker {request.peer.id} asks for a backward pass of a {type(value).__name__}, "
+            f"{in_words(request.peer)} asks for a backward pass of a {type(value).__name__}, "
             "expected one RRef"
         )
     _run(value[0], context_id, retain_graph)

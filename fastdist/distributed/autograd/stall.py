@@ -273,8 +273,9 @@ def _error_at_rest(found: Round, context: DistAutogradContext) -> Exception:
     waited_for = {rank for answer in found.values() for rank in answer.waits_for}
     gone = waited_for.difference(worker.id for worker in found)
     if gone:
+        lost = get_current_agent().workers.in_words(min(gone))
         return WorkerLostError(
-            f"worker {min(gone)} was lost, or has left, and the backward pass of context "
+            f"{lost} was lost, or has left, and the backward pass of context "
             f"{id_text(context.id)} waits for its gradients"
         )
     return GraphError(_describe(found, context))

@@ -176,14 +176,35 @@ def enable_gil_profiling(flag: bool) -> None:
 
 @contextmanager
 def _wait_all() -> Iterator[None]:
-    """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it."""
-    _thread_local_var.future_list = []
+    """Wait, at the end of the block, for all Futures that rpc_async gave to this thread in it.
+
+    A block inside another waits for its own Futures alone.
+
+    Raises  the error of the block itself, with the errors of its calls as notes; else the first
+            error of a call
+    """
+    outer = getattr(_thread_local_var, "future_list", None)
+    futures: list[Future[Any]] = []
+    _thread_local_var.future_list = futures
     try:
-        yield
-    finally:
-        futures = _thread_local_var.future_list
-        del _thread_local_var.future_list
-        wait_all(futures)
+        try:
+            yield
+        finally:
+            if outer is None:
+                del _thread_local_var.future_list
+            else:
+                _thread_local_var.future_list = outer
+    except Exception as error:
+        for failed in _errors_of(futures):
+            error.add_note(f"and a call of the block failed: {type(failed).__name__}: {failed}")
+        raise
+    wait_all(futures)
+
+
+def _errors_of(futures: Iterable[Future[Any]]) -> list[BaseException]:
+    for future in futures:
+        future.wait_until_done()
+    return [error for future in futures if (error := future.exception()) is not None]
 
 
 def _barrier(worker_names: Iterable[str]) -> None:

@@ -55,11 +55,8 @@ def seconds(name: str, value: object) -> float:
     Raises  TypeError for what is no number, ValueError for a negative one
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        never = "; None is none: 0 waits for ever, and the default is what options say"
-        raise TypeError(
-            f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds"
-            f"{never if value is None else ''}"
-        )
+        none = f"; {name} must be a number; 0 means no timeout" if value is None else ""
+        raise TypeError(f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds{none}")
     given = float(value)
     if not given >= 0:
         raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")

@@ -15,6 +15,7 @@ from .agent import get_current_agent
 from .calls.serving import Later
 from .message import gate
 from .message.types import MessageType
+from .workers.record import in_words
 from .workers.worker import Worker
 
 
@@ -127,7 +128,7 @@ def _worker_lost(worker: Worker) -> None:
     with _lock:
         ended = [which for which, known in _gatherings.items() if worker.name in known.missing]
     words = "was lost, or has left, before it came to its _all_gather"
-    _fail(ended, WorkerLostError(f"worker {worker.name!r} {words}"))
+    _fail(ended, WorkerLostError(f"{in_words(worker)} {words}"))
 
 
 def _stopped() -> None:

@@ -12,6 +12,7 @@ from fastdist.core.future import Future
 from fastdist.distributed.rpc import WorkerInfo
 from fastdist.distributed.rpc import agent as agents
 from fastdist.distributed.rpc.telling import Teller
+from fastdist.distributed.rpc.workers.record import in_words
 from tests.distributed.lives import ME, Life, begin_anew, life
 
 
@@ -68,6 +69,9 @@ class FakeAgent:
 
     def find(self, rank: int) -> Life | None:
         return life(rank)
+
+    def in_words(self, rank: int) -> str:
+        return in_words(life(rank))
 
     def find_life(self, rank: int, incarnation: object) -> Life | None:
         return life(rank) if life(rank).record.incarnation == incarnation else None

@@ -66,7 +66,9 @@ def test_a_pass_does_not_wait_for_gradients_of_a_lost_worker(agent: FakeAgent) -
 def test_a_fast_pass_ends_by_what_was_sent_to_a_lost_worker(agent: FakeAgent) -> None:
     with da.context() as context_id:
         send(da._current_context(), 5, leaf() * 3)
-        with pytest.raises(WorkerLostError, match=r"worker 2 was lost, and tensors went there"):
+        with pytest.raises(
+            WorkerLostError, match=r"worker 'w2' \(rank 2\) was lost, and tensors went there"
+        ):
             da.backward(context_id, [leaf().sum() * 2], mode="fast")
         assert da._get_debug_info()["num_current_backward_passes"] == 0
 
@@ -107,14 +109,14 @@ def test_a_round_of_questions_leaves_the_lost_out(agent: FakeAgent) -> None:
 
 def test_a_context_of_a_lost_worker_is_not_brought_by_another(agent: FakeAgent) -> None:
     # Who brings it may be lost as well before it tells that the context is over.
-    with pytest.raises(WorkerLostError, match=r"^worker 2, in whose context this was sent, was"):
+    with pytest.raises(WorkerLostError, match=r"^worker 'w2' \(rank 2\), in whose context"):
         da._init(3).get_or_create_context(LOST << 48, life(1), life(LOST).record.incarnation)
 
 
 def test_a_context_of_a_former_life_is_not_brought_by_another(agent: FakeAgent) -> None:
     former, container = life(5), da._init(3)
     later = next_life(5)
-    with pytest.raises(WorkerLostError, match=r"^worker 5, in whose context this was sent, was"):
+    with pytest.raises(WorkerLostError, match=r"^worker 'w5' \(rank 5\), in whose context"):
         container.get_or_create_context(5 << 48, life(1), former.record.incarnation)
     brought = container.get_or_create_context(5 << 48, life(1), later.record.incarnation)
     assert brought.owner is later
@@ -123,7 +125,7 @@ def test_a_context_of_a_former_life_is_not_brought_by_another(agent: FakeAgent) 
 def test_a_context_of_a_former_life_of_ours_is_not_brought(agent: FakeAgent) -> None:
     former, container = life(3), da._init(3)
     next_life(3)
-    with pytest.raises(WorkerLostError, match=r"^worker 3, in whose context this was sent, was"):
+    with pytest.raises(WorkerLostError, match=r"^worker 'w3' \(rank 3\), in whose context"):
         container.get_or_create_context(3 << 48, life(1), former.record.incarnation)
 
 

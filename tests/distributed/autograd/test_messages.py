@@ -269,7 +269,9 @@ def test_an_answer_brings_no_context_back_whose_owner_is_lost(agent: FakeAgent) 
     for shard in container.shards:
         shard.released.clear()  # a minute later
     came = arrived(asked, [leaf().detach()], [True])
-    with pytest.raises(WorkerLostError, match="worker 5, in whose context this was sent, was lost"):
+    with pytest.raises(
+        WorkerLostError, match=r"^worker 'w5' \(rank 5\), in whose context this was sent, was lost"
+    ):
         interceptors.response_in(came, asked)
     assert container.number_of_contexts() == 0
 
@@ -299,7 +301,9 @@ def test_a_worker_that_is_lost_while_its_request_begins_brings_no_context(
     came.autograd = AutogradBlock(5 << 48, 7, ())
     came.peer = DiesMeanwhile(3)
     came.metadata["autograd.owner"] = life(5).record.incarnation
-    with pytest.raises(WorkerLostError, match=r"^worker 3, which sent this, was lost$"):
+    with pytest.raises(
+        WorkerLostError, match=r"^worker 'w3' \(rank 3\), which sent this, was lost$"
+    ):
         interceptors.request_in(came)
     assert da._get_debug_info()["num_autograd_contexts"] == 0
 

@@ -161,7 +161,9 @@ def test_a_pass_at_rest_that_waits_for_who_is_gone_ends_by_its_loss(
     # The root has heard of it, and who waits has not.
     without = {ME: told(0, 2, 1), OTHER: told(0, 1, 2, 77)}
     rounds += [without, without]
-    with pytest.raises(WorkerLostError, match="worker 2 was lost, or has left, and the backward"):
+    with pytest.raises(
+        WorkerLostError, match=r"worker 'w2' \(rank 2\) was lost, or has left, and the backward"
+    ):
         wait_for_pass(*a_pass(), never)
 
 

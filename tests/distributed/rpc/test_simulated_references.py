@@ -413,7 +413,7 @@ def test_nobody_waits_for_a_value_of_a_life_that_is_over_when_its_owner_first_he
     known = owner.agent.workers.known(maker.rank)
     assert known is not None and known.record == later.agent.me and not waits_ended
     world.run_until(world.now + 30.0)
-    assert waits_ended == ["worker 1 was lost"]
+    assert waits_ended == ["worker 'w1' (rank 1), which should have made this value, was lost"]
     gc.collect()
     world.run_until(world.now + 30.0)
     assert owner.agent.rrefs.owned.values() == []

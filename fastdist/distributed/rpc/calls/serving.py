@@ -150,7 +150,7 @@ class Incoming:
             handler = handler_of(self.kind)
             if handler is None:
                 raise MessageError(
-                    f"worker {self.server.me.name!r} has nobody who answers messages of type "
+                    f"worker {self.server.me.name!r} has no handler for messages of type "
                     f"{self.kind:#x}"
                 )
             result = handler(request)
@@ -402,7 +402,7 @@ class Server:
         header = decode(received.frames, header_alone=True)
         kind = header.type
         if kind not in KINDS:
-            raise MessageError(f"a message of type {kind:#x}, which there is not")
+            raise MessageError(f"unknown message type {kind:#x}")
         if kind & REQUEST and kind != MessageType.HELLO:
             refusal = Message(MessageType.GREET_FIRST, header.message_id)
             self._listener.reply(received.route, refusal.encode())

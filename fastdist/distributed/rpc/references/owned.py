@@ -9,6 +9,7 @@ from typing import Any, Final
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 
 from ..message.ids import RANK_SHIFT, id_text
+from ..workers.record import in_words
 from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .rref import OwnedValue
@@ -178,8 +179,10 @@ class OwnedValues:
         }
 
     def _fail_unborn(self, owned: OwnedValue) -> None:
-        maker = owned.rref_id >> RANK_SHIFT if owned.maker is None else owned.maker.name
-        self.complete(owned, None, WorkerLostError(f"worker {maker!r} was lost"))
+        rank, maker = owned.rref_id >> RANK_SHIFT, owned.maker
+        name = self._workers.in_words(rank) if maker is None else in_words(maker)
+        what = "which should have made this value, was lost"
+        self.complete(owned, None, WorkerLostError(f"{name}, {what}"))
 
 
 def remember(latest: dict[int, Any], number: int, word: str | None = None) -> None:

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Final
+from typing import Final, Protocol
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
@@ -51,6 +51,20 @@ class WorkerInfo:
 
     def __repr__(self) -> str:
         return f"WorkerInfo(id={self.id}, name={self.name})"
+
+
+class Named(Protocol):
+    """What has the name and the id of a worker."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+
+
+def in_words(worker: Named) -> str:
+    """Return how each message calls a worker: worker 'trainer1' (rank 1)."""
+    return f"worker {worker.name!r} (rank {worker.id})"
 
 
 @dataclass(frozen=True, slots=True)

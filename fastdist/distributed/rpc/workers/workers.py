@@ -30,7 +30,7 @@ from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
 from .progress import Progress
-from .record import Record, WorkerInfo
+from .record import Record, WorkerInfo, in_words
 from .session import Patience
 from .worker import Worker
 
@@ -168,6 +168,11 @@ class Workers:
         """Return the present life of a rank as far as it is known here; asks nobody."""
         return self._by_id.get(rank)
 
+    def in_words(self, rank: int) -> str:
+        """Return how messages call the present life of a rank; asks nobody."""
+        worker = self.known(rank)
+        return f"the worker of rank {rank}" if worker is None else in_words(worker)
+
     def may_return(self, worker: Worker) -> bool:
         """Return whether another life may follow a worker of a static group that was lost."""
         return self.group.is_static and self.group.may_change and bool(worker.why_lost)
@@ -251,7 +256,7 @@ class Workers:
                 return worker
             if worker.is_dead:
                 raise WorkerLostError(
-                    f"worker {worker.name!r} (rank {worker.id}) has gone before this one could "
+                    f"{in_words(worker)} has gone before this one could "
                     f"speak with it: {worker.why_lost or 'it has shut down'}",
                     may_have_run=False,
                 )
@@ -278,7 +283,7 @@ class Workers:
         if now is not known and (now is None or known is to or now.name != known.name):
             whose = "nobody's" if now is None else f"that of worker {now.name!r}"
             raise WorkerLostError(
-                f"worker {known.name!r} (rank {known.id}) has gone: the rank is {whose} now",
+                f"{in_words(known)} has gone: the rank is {whose} now",
                 may_have_run=False,
             )
         return now
