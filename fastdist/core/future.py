@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from .errors import FutureError
-from .thread_pool import hand_on_lead
+from .thread_pool import hand_on_lead, lend_slot, take_slot_back
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -220,9 +220,12 @@ class Future(Generic[T]):
                 self._waiters = {}
             self._waiters[waiter] = None
         hand_on_lead()
+        lent = lend_slot()
         try:
             return waiter.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
         finally:
+            if lent is not None:
+                take_slot_back(lent)
             with self._lock:
                 if self._waiters is not None:
                     del self._waiters[waiter]

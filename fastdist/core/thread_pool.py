@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
@@ -33,12 +34,22 @@ _logger = logging.getLogger(__name__)
 # waited 2 ms: Python threads beyond the few that make progress only take the interpreter lock from
 # each other. Uncounted work (gradients, Nodes, clean-up) never waits behind anything: if no thread
 # is idle one is started.
+#
+# Counted work that waits for a call lends its slot to other work (lend_slot): calls that call back,
+# or a chain of calls to and fro, would hold all slots on both sides and wait for each other until
+# their time is up. Each loan may cost a thread and its stack, so there are no more than MAX_LOANS
+# at once; work that waits beyond that keeps its slot. Where all slots are kept so, nothing that is
+# counted goes on before a wait ends: then `when_stuck` is called.
 
 INITIAL_LIMIT: Final = 4
 LAZY_LOOK_EVERY_S: Final = 0.008
 # Work that takes this long makes the looks frequent, for a while.
 LONG_WORK_S: Final = 0.0005
 _FREQUENT_FOR_S: Final = 0.1
+# A thread that waits takes 21 KB of memory here, where its stack is short.
+MAX_LOANS: Final = 512
+# Whose wait has just ended by its timeout still wants to know why.
+_LATELY_S: Final = 1.0
 # So many looks at which no leader is stuck, and none is waited for, make looks rare.
 LOOKS_IN_VAIN: Final = 32
 PATIENCE_S: Final = 0.002
@@ -57,12 +68,20 @@ class _Verdict(Enum):
 
 
 class _Current(threading.local):
-    """Whose thread this is."""
+    """Whose thread this is, and whether it runs counted work, and has not lent its slot."""
 
     pool: ThreadPool | None = None
+    holds_slot = False
 
 
 _current = _Current()
+
+
+class Waiting(Enum):
+    """What lend_slot has done; it is given back to take_slot_back."""
+
+    LENT = auto()
+    KEPT = auto()  # too many slots are lent
 
 
 class Work:
@@ -102,6 +121,12 @@ class ThreadPool:
         self._uncounted: deque[Work] = deque()
         self._counted: deque[tuple[float, Work]] = deque()
         self._running_counted = 0
+        self._num_lent = self._num_kept = 0
+        # Called with the number of slots when all of them are held by work that waits, and other
+        # work waits for one; once, until a wait has ended. Must be short.
+        self.when_stuck: Callable[[int], object] = _ignore
+        self._has_told_stuck = False
+        self._stuck_until = -math.inf
         self._limit = min(INITIAL_LIMIT, max_counted)
         # Invariant: a thread is in _idle, or will call _next() before it sleeps.
         self._idle: list[threading.Lock] = []
@@ -197,17 +222,52 @@ class ThreadPool:
             self.lose_lead(leader, works_led)
         return works_led, waits or leads, LOOK_EVERY_S if often else LAZY_LOOK_EVERY_S
 
-    def count_less(self) -> None:
-        """Let one more user's work run, until count_again."""
+    def num_stuck(self) -> int:
+        """Return how many slots there are if all are held, or were a moment ago, by work that
+        waits; else 0.
+        """
         with self._lock:
-            self._running_counted -= 1
-            if self._counted:
-                self._wake_or_start()
+            lately = time.monotonic() - self._stuck_until < _LATELY_S
+            return self.max_counted if lately or self._is_stuck() else 0
 
-    def count_again(self) -> None:
-        """Count a work again that was not for a while, though there be one too many now."""
+    def lend(self) -> Waiting:
+        """Let other counted work have the slot of one that is about to wait, if there are not too
+        many such.
+        """
         with self._lock:
-            self._running_counted += 1
+            if self._num_lent < MAX_LOANS:
+                self._num_lent += 1
+                self._running_counted -= 1
+                if self._counted and self._running_counted < self._limit:
+                    # Without another thread what is queued waits for one of those that are there.
+                    with suppress(RuntimeError):
+                        self._wake_or_start()
+                return Waiting.LENT
+            self._num_kept += 1
+        self._tell_if_stuck()
+        return Waiting.KEPT
+
+    def take_back(self, how: Waiting) -> None:
+        """Count a work again whose wait is over, though there be one too many now."""
+        with self._lock:
+            if how is Waiting.KEPT:
+                if self._has_told_stuck and self._is_stuck():
+                    self._stuck_until = time.monotonic()
+                self._num_kept -= 1
+                self._has_told_stuck = False
+            else:
+                self._num_lent -= 1
+                self._running_counted += 1
+
+    def _is_stuck(self) -> bool:
+        return self._num_kept >= max(self._running_counted, self.max_counted)
+
+    def _tell_if_stuck(self) -> None:
+        with self._lock:
+            is_news = bool(self._counted) and not self._has_told_stuck and self._is_stuck()
+            self._has_told_stuck |= is_news
+        if is_news:
+            self.when_stuck(self.max_counted)
 
     def _submit(self, work: Work) -> bool:
         with self._lock:
@@ -223,6 +283,8 @@ class ThreadPool:
             must_wait = work.counted and self._running_counted >= self._limit
         if work.counted:
             self._watcher.attend(hurry=must_wait)
+        if must_wait and self._num_kept:
+            self._tell_if_stuck()
         return True
 
     def _wake_or_start(self) -> None:
@@ -317,6 +379,8 @@ class ThreadPool:
             if must_wait or not self._watcher.awake:
                 self._watcher.attend(hurry=must_wait)
             if must_wait:
+                if self._num_kept:
+                    self._tell_if_stuck()
                 del work
                 continue
             _run(work)
@@ -340,20 +404,26 @@ class ThreadPool:
             self._running_counted -= 1
 
 
-@contextmanager
-def lend_slot() -> Iterator[None]:
-    """Let another user's work run in the stead of this one, which waits for such work.
+def lend_slot() -> Waiting | None:
+    """Let other users' work run in the stead of what runs on this thread and is about to wait.
 
-    Thread  any; one that runs a user's work in a pool, if it is of a pool at all
+    Return what take_slot_back must be given when the wait is over; None on a thread that has no
+    slot to lend: one of no pool, one that runs what is not counted, or has lent it already.
     """
-    pool = getattr(_current, "pool", None)
-    if pool is not None:
-        pool.count_less()
-    try:
-        yield
-    finally:
-        if pool is not None:
-            pool.count_again()
+    if not _current.holds_slot:
+        return None
+    pool = _current.pool
+    assert pool is not None
+    _current.holds_slot = False
+    return pool.lend()
+
+
+def take_slot_back(how: Waiting) -> None:
+    """Hold a slot again, now."""
+    _current.holds_slot = True
+    pool = _current.pool
+    assert pool is not None
+    pool.take_back(how)
 
 
 def hand_on_lead() -> None:
@@ -364,6 +434,7 @@ def hand_on_lead() -> None:
 
 
 def _run(work: Work) -> None:
+    _current.holds_slot = work.counted
     try:
         work.function(work.argument)
     except BaseException:
@@ -371,6 +442,12 @@ def _run(work: Work) -> None:
         _logger.exception(
             "work of the thread pool raised; its error should have been put into a Future"
         )
+    finally:
+        _current.holds_slot = False
+
+
+def _ignore(num_slots: int) -> None:
+    """Have nobody to tell."""
 
 
 def _spread(call: Any) -> None:

@@ -12,15 +12,18 @@ from queue import SimpleQueue
 import pytest
 
 from fastdist.core import thread_pool
+from fastdist.core.future import Future, collect_all
 from fastdist.core.pool_watcher import LOOK_EVERY_S
 from fastdist.core.thread_pool import (
     INITIAL_LIMIT,
     LAZY_LOOK_EVERY_S,
     LOOKS_IN_VAIN,
     ThreadPool,
+    Waiting,
     Work,
     hand_on_lead,
     lend_slot,
+    take_slot_back,
 )
 
 DEADLINE_S = 10
@@ -238,12 +241,61 @@ def test_work_that_waits_for_other_work_lends_it_its_place() -> None:
     ended, ran = threading.Event(), threading.Event()
 
     def wait_for_the_next() -> None:
-        with lend_slot():
-            ended.wait(DEADLINE_S)
+        lent = lend_slot()
+        assert lent is Waiting.LENT and lend_slot() is None
+        ended.wait(DEADLINE_S)
+        take_slot_back(lent)
 
     pool.submit(wait_for_the_next), pool.submit(ran.set)
     assert ran.wait(DEADLINE_S)
     ended.set()
+    assert pool.stop(DEADLINE_S) == []
+    assert pool.num_counted_running() == 0
+
+
+def test_work_that_waits_for_a_future_lends_it_its_place() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    futures = [Future[int]() for _ in range(20)]
+    ended: SimpleQueue[int] = SimpleQueue()
+    for future in futures:
+        pool.submit(lambda future=future: ended.put(collect_all([future]).wait()[0].wait()))
+    pool.submit(lambda: [future.set_result(number) for number, future in enumerate(futures)])
+    assert sorted(ended.get(timeout=DEADLINE_S) for _ in futures) == list(range(20))
+    assert pool.stop(DEADLINE_S) == []
+    assert pool.num_counted_running() == 0
+
+
+def test_uncounted_work_that_waits_lends_nothing() -> None:
+    pool = ThreadPool("fastdist-test-pool", max_counted=1)
+    lent: SimpleQueue[object] = SimpleQueue()
+    pool.submit_uncounted(lambda: lent.put(lend_slot()))
+    assert lent.get(timeout=DEADLINE_S) is None
+    assert pool.stop(DEADLINE_S) == []
+
+
+def test_places_are_lent_up_to_a_bound_and_then_it_is_told_that_all_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(thread_pool, "MAX_LOANS", 6)
+    pool = ThreadPool("fastdist-test-pool", max_counted=2)
+    told: SimpleQueue[int] = SimpleQueue()
+    pool.when_stuck = told.put
+    go_on, waits = Future[None](), threading.Semaphore(0)
+
+    def wait() -> None:
+        waits.release()
+        go_on.wait()
+
+    for _ in range(8):  # 2 slots and 6 loans
+        pool.submit(wait)
+    for _ in range(8):
+        assert waits.acquire(timeout=DEADLINE_S)
+    late = threading.Event()
+    pool.submit(late.set)
+    assert told.get(timeout=DEADLINE_S) == 2 == pool.num_stuck()
+    assert pool.num_counted_running() == 2 and not late.is_set()
+    go_on.set_result(None)
+    assert late.wait(DEADLINE_S) and told.empty()
     assert pool.stop(DEADLINE_S) == []
     assert pool.num_counted_running() == 0
 

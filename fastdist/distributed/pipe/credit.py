@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from fastdist.core.thread_pool import hand_on_lead
+from fastdist.core.thread_pool import hand_on_lead, lend_slot, take_slot_back
 
 
 class Credit:
@@ -35,6 +35,14 @@ class Credit:
                 self._calls += 1
                 return True
         hand_on_lead()
+        lent = lend_slot()
+        try:
+            return self._wait(size_bytes, deadline)
+        finally:
+            if lent is not None:
+                take_slot_back(lent)
+
+    def _wait(self, size_bytes: int, deadline: float | None) -> bool:
         with self._lock:
             self._waiting += 1
             timeout = None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -95,6 +95,7 @@ class ZmqAgent(RpcAgent):
             *(self._listener, self._callers, self.counts, workers.admit, workers.has_parted)
         )
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
+        server.num_stuck, self.pool.when_stuck = self.pool.num_stuck, server.all_wait
         self.client = self.client_class(
             *(workers, self.pool, self.counts, options.rpc_timeout),
             *(self.device_map_to, self._gave_up),

@@ -152,6 +152,9 @@ class SimPool:
     def num_idle(self) -> int:
         return 1
 
+    def num_stuck(self) -> int:
+        return 0
+
     def _serve(self) -> None:
         world = self._process.world
         while not self._closed:

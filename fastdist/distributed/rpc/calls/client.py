@@ -52,7 +52,7 @@ class Client:
         device_map_to: Callable[[Worker], Mapping[Device, Device]],
         gave_up: Callable[[Call], None],
     ) -> None:
-        self._me, self.rank = workers.me, workers.me.rank
+        self._me, self.rank, self.name = workers.me, workers.me.rank, workers.me.name
         self.progress, self._timeouts = workers.progress, workers.progress.timeouts
         self.pool = pool
         # Of calls that are given UNSET_RPC_TIMEOUT.

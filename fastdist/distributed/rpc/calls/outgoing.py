@@ -17,7 +17,7 @@ from fastdist.core.errors import (
     WorkerLostError,
 )
 from fastdist.core.future import Future
-from fastdist.core.thread_pool import hand_on_lead
+from fastdist.core.thread_pool import ThreadPool, hand_on_lead, lend_slot, take_slot_back
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.pipe.pipe import OwnLane
@@ -48,9 +48,12 @@ serving = _Serving()
 
 
 class Caller(Protocol):
-    """What makes calls, and keeps account of them: the client."""
+    """What makes calls, and keeps account of them: the client of a worker by this name."""
+
+    name: str
 
     counts: CallCounts
+    pool: ThreadPool
     rpc_timeout_s: float
 
     def answer_came(self, call: FutureCall, answer: Message, size_bytes: int) -> None:
@@ -127,8 +130,18 @@ class Call:
             debug_log.call(self.message, self.describe(), "timed out")
         return RpcTimeoutError(
             f"RPC ran for more than set timeout ({whole_ms(self.timeout_s)} ms) and will now be "
-            f"marked with an error: {self.describe()}; raise timeout=, or look for what keeps it "
-            "busy there"
+            f"marked with an error: {self.describe()}; {self._why_late()}"
+        )
+
+    def _why_late(self) -> str:
+        name, num_stuck = self.peer.info.name, self.peer.num_stuck()
+        if not num_stuck and (num_stuck := self._client.pool.num_stuck()):
+            name = self._client.name
+        if not num_stuck:
+            return "raise timeout=, or look for what keeps it busy there"
+        return (
+            f"all {num_stuck} threads of worker {name!r} wait for calls of their own, and none is "
+            "left for calls of others: raise num_worker_threads= there, or nest calls less deep"
         )
 
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
@@ -314,12 +327,16 @@ class LaneCall(Call):
         self._end(failed=True)
 
     def _receive(self, deadline: float | None) -> None:
+        lent = lend_slot()
         try:
             self._answer, self._size = self._receive_answer(deadline)
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
         except RpcError as error:
             self._is_broken, self._error = True, error
+        finally:
+            if lent is not None:
+                take_slot_back(lent)
 
     def _receive_answer(self, deadline: float | None) -> tuple[Message, int]:
         """Return the answer, or the refusal of the greeting, through all that may happen to the

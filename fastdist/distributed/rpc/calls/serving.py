@@ -47,7 +47,7 @@ from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
 from ..workers.inquiry import bytes_told, calls_asked_about, tell
 from ..workers.joining import refuse_twin
-from ..workers.worker import Worker
+from ..workers.worker import STUCK, Worker
 from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
@@ -298,6 +298,8 @@ class Server:
         self._outbox_lock = threading.Lock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0
+        # How many threads there are for users' functions, if all of them wait for calls; else 0.
+        self.num_stuck: Callable[[], int] = lambda: 0
         # How long requests wait for the interpreter lock, while somebody wants to know.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
 
@@ -326,6 +328,17 @@ class Server:
     def wake(self) -> None:
         """Let take return None soon."""
         self._listener.wake()
+
+    def all_wait(self, num_threads: int) -> None:
+        """Tell the log and all callers that no thread is left for their calls."""
+        _logger.warning(
+            "all %d threads of worker %r wait for calls of their own, and calls of others wait for "
+            "a thread; give it more by num_worker_threads=",
+            *(num_threads, self.me.name),
+        )
+        for lane in list(self._callers.by_route.values()):
+            if lane.number == 0:
+                self._listener.reply(lane.route, _pong(num_threads))
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
         """Send an answer, now or with others of its batch; False if its connection is gone."""
@@ -418,7 +431,7 @@ class Server:
     def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
         words, sender = message.metadata, caller.caller.id
         if message.type == MessageType.PING:
-            self._listener.reply(caller.route, Message(MessageType.PONG).encode())
+            self._listener.reply(caller.route, _pong(self.num_stuck()))
         elif message.type == MessageType.BYE:
             caller.caller.said_goodbye()
         elif message.type == MessageType.FAREWELL:
@@ -466,6 +479,11 @@ class Server:
                 count = take_batch(answers)
                 self._listener.reply(route, join(answers[:count]))
                 del answers[:count]
+
+
+def _pong(num_stuck: int) -> list[Buffer]:
+    """Return the answer to a ping, which says whether all threads for users' functions wait."""
+    return Message(MessageType.PONG, metadata={STUCK: num_stuck} if num_stuck else {}).encode()
 
 
 def _count_of(greeting: Message) -> int:

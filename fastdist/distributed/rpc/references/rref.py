@@ -9,7 +9,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from fastdist.core.errors import OwnerLostError, RemoteError, RpcError, RpcTimeoutError
 from fastdist.core.future import Future
-from fastdist.core.thread_pool import lend_slot
 
 from .. import constants
 from ..bindings import constructor, seconds
@@ -54,14 +53,12 @@ class OwnedValue:
         """
         if not self.future.done():
             deadline, _ = deadline_of(timeout_s)
-            # What makes the value may wait for a thread itself.
-            with lend_slot():
-                left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not self.future.wait_until_done(left_s):
-                    raise RpcTimeoutError(
-                        f"the value of RRef {id_text(self.rref_id)} was not made in time: the call "
-                        "that makes it still runs, or never came"
-                    )
+            left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not self.future.wait_until_done(left_s):
+                raise RpcTimeoutError(
+                    f"the value of RRef {id_text(self.rref_id)} was not made in time: the call "
+                    "that makes it still runs, or never came"
+                )
         return self.value()
 
     def value(self) -> Any:

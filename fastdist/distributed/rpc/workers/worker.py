@@ -35,6 +35,7 @@ from ..message.layout import NO_CALL
 from ..message.message import Message, decode
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
+from ..message.words import number
 from .inquiry import UNREAD_STEP_BYTES, Waiting, act_on_findings, ask_about, tell_read
 from .progress import Progress
 from .record import Record, WorkerInfo, own_lanes_between
@@ -44,6 +45,8 @@ from .watching import Prober, PulseTaker
 _logger = logging.getLogger(__name__)
 
 BEAT_S = 5.0
+# The name of what a PONG says of threads that all wait.
+STUCK = "stuck"
 # How often a silent peer is looked at: often enough to notice when this process is who stood still.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
@@ -110,6 +113,9 @@ class Worker:
         self._answers_rubbish = False
         # What lends it memory, where both may share some.
         self.lender: Lender | None = None
+        # How many threads it has for users' functions, if all of them waited for calls of their own
+        # when it last said how it is, else 0; and when that was.
+        self._stuck = (0, -math.inf)
         # Whether it has answered our goodbye, for it has read all.
         self.has_parted = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
@@ -139,6 +145,11 @@ class Worker:
     def is_surely_over(self) -> bool:
         """Whether it was lost in a way that leaves no doubt: its process, or its port, is gone."""
         return self._session.is_surely_over
+
+    def num_stuck(self) -> int:
+        """Return how many threads it has if, of late, all of them waited for calls; else 0."""
+        num_threads, said_at = self._stuck
+        return num_threads if time.monotonic() - said_at < 2.0 * BEAT_S else 0
 
     def describe(self) -> str:
         """Return how the peer is, for who looks for a hang."""
@@ -386,6 +397,8 @@ class Worker:
         elif word.type == MessageType.PONG:
             if self._session.is_unresponsive:
                 _logger.warning("worker %r answers again", self.info.name)
+            num_stuck = number(word.metadata, STUCK, self.id) if word.metadata else 0
+            self._stuck = (num_stuck, time.monotonic())
             self._step(Event.ANSWERED)
         elif word.type == MessageType.EXCEPTION:
             # The answer to a greeting is a refusal.

@@ -1,0 +1,134 @@
+"""Calls inside calls, to and fro: they do not use up the threads that run them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import fastdist as fd
+from fastdist.core import thread_pool
+from fastdist.core.errors import RpcTimeoutError
+from fastdist.core.future import collect_all
+from fastdist.distributed import autograd as da
+from fastdist.distributed import rpc
+from tests.distributed.members import init
+from tests.distributed.workers import run_group
+
+TWO_THREADS = {"num_worker_threads": 2, "rpc_timeout": 30}
+
+
+def me() -> str:
+    return rpc.get_worker_info().name
+
+
+def other() -> str:
+    return "w1" if me() == "w0" else "w0"
+
+
+def hop(left: int) -> int:
+    """Call back and forth so often; return how often."""
+    return 0 if left == 0 else 1 + rpc.rpc_sync(other(), hop, (left - 1,))
+
+
+def hop_async(left: int) -> int:
+    if left == 0:
+        return 0
+    (one,) = collect_all([rpc.rpc_async(other(), hop_async, (left - 1,))]).wait()
+    return 1 + int(one.wait())
+
+
+class Hopper:
+    def hop(self, there: Any, left: int) -> int:
+        return 0 if left == 0 else 1 + there.rpc_sync().hop(rpc.RRef(self), left - 1)
+
+
+def hop_by_reference(left: int) -> int:
+    return 0 if left == 0 else 1 + rpc.remote(other(), hop_by_reference, (left - 1,)).to_here()
+
+
+def hop_by_method(left: int) -> int:
+    return Hopper().hop(rpc.remote(other(), Hopper), left)
+
+
+def double(x: fd.Tensor) -> fd.Tensor:
+    return x * 2
+
+
+def hop_in_a_pass(left: int) -> int:
+    """Run a pass over both workers, in calls that all call back before it."""
+    if left > 0:
+        return 1 + rpc.rpc_sync(other(), hop_in_a_pass, (left - 1,))
+    x = fd.ones(2, requires_grad=True)
+    with da.context() as context_id:
+        da.backward(context_id, [rpc.rpc_sync(other(), double, (x,)).sum()])
+        assert da.get_gradients(context_id)[x].tolist() == [2.0, 2.0]
+    return 0
+
+
+def call_back_and_forth() -> None:
+    init(**TWO_THREADS)
+    for how in (hop, hop_async, hop_by_reference, hop_by_method, hop_in_a_pass):
+        chains = [rpc.rpc_async(other(), how, (12,)) for _ in range(8)]
+        assert [chain.wait() for chain in chains] == [12] * 8, how.__name__
+    if me() == "w0":
+        many = [rpc.rpc_async("w1", hop, (2,)) for _ in range(40)]
+        assert [one.wait() for one in many] == [2] * 40
+    rpc.shutdown()
+
+
+def test_calls_that_call_back_however_deep_and_many_need_no_more_threads_than_there_are() -> None:
+    run_group(call_back_and_forth, 2)
+
+
+class Heard(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.line = ""
+        self.is_told = threading.Event()
+        logging.getLogger("fastdist").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.line = record.getMessage()
+        self.is_told.set()
+
+
+heard: list[Heard] = []
+STUCK = "all 2 threads of worker 'w1' wait for calls of their own, and "
+
+
+both_run = threading.Barrier(2)
+
+
+def hop_once_both_run(left: int) -> int:
+    both_run.wait(20)
+    return hop(left)
+
+
+def listen() -> None:
+    heard.append(Heard())
+
+
+def line() -> str:
+    assert heard[0].is_told.wait(20)
+    return heard[0].line
+
+
+def use_up_all_threads() -> None:
+    thread_pool.MAX_LOANS = 0  # type: ignore[misc]
+    if init(**TWO_THREADS) == 0:
+        rpc.rpc_sync("w1", listen)
+        chains = [rpc.rpc_async("w1", hop_once_both_run, (2,), timeout=1.0) for _ in range(2)]
+        # The end of one may come in time for the other.
+        errors = [chain.exception() for chain in chains if chain.wait_until_done()]
+        failed = [error for error in errors if error is not None]
+        for error in failed:
+            assert isinstance(error, RpcTimeoutError)
+            assert f"{STUCK}none is left for calls of others" in str(error)
+        assert failed
+        assert rpc.rpc_sync("w1", line).startswith(f"{STUCK}calls of others wait for a thread")
+    rpc.shutdown()
+
+
+def test_where_all_threads_wait_the_error_says_so_and_what_to_do() -> None:
+    run_group(use_up_all_threads, 2)
