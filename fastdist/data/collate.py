@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,35 +18,50 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """Return samples as one batch, with a new first axis wherever there are tensors or numbers.
 
     Dtype   Python floats -> float64, integers -> int64; arrays keep theirs
-    Raises  TypeError for what is no tensor, array, number, string, mapping or sequence of these;
-            RuntimeError for samples of unequal size
-    Note    mappings and named tuples stay what they are, tuples become lists, strings stay a list
+    Raises  TypeError for anything but tensors, arrays of numbers, numbers, strings, and mappings
+            and sequences of them; RuntimeError for samples of unequal size
+    Note    mappings and named tuples stay what they are, tuples become lists, strings (NumPy's and
+            bytes as well) stay as they were given
     """
     first = batch[0]
     if isinstance(first, Tensor):
         return stack(list(batch))
     if isinstance(first, np.ndarray):
-        return stack([as_tensor(array) for array in batch])
-    if isinstance(first, np.generic):
+        return stack([as_tensor(_require_numbers(array)) for array in batch])
+    if isinstance(first, str | bytes):  # before NumPy's numbers: np.str_ is a str
+        return batch
+    if isinstance(first, np.bool_ | np.number):
         return tensor(np.asarray(batch))
     if isinstance(first, float):
         return tensor(list(batch), dtype=float64)
     if isinstance(first, int):
         return tensor(list(batch))
-    if isinstance(first, str | bytes):
-        return batch
     if isinstance(first, Mapping):
         return _mapping(batch)
     if isinstance(first, Sequence):
         return _sequence(batch)
-    raise TypeError(
+    raise _unknown(type(first))
+
+
+def _require_numbers(array: Any) -> Any:
+    """Return an array unchanged.
+
+    Raises  TypeError for an array of strings or of objects
+    """
+    if isinstance(array, np.ndarray) and array.dtype.kind in "USO":
+        raise _unknown(array.dtype)
+    return array
+
+
+def _unknown(found: Any) -> TypeError:
+    return TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-        f"found {type(first)}: pass a collate_fn of your own"
+        f"found {found}: pass a collate_fn of your own"
     )
 
 
 def default_convert(data: Any) -> Any:
-    """Return a sample with tensors for its arrays; what is no array stays what it is."""
+    """Return a sample with tensors for its arrays; everything else stays unchanged."""
     if isinstance(data, Tensor | str | bytes):
         return data
     if isinstance(data, np.ndarray):
@@ -53,23 +69,18 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, np.generic):
         return data if isinstance(data, np.str_ | np.bytes_) else tensor(np.asarray(data))
     if isinstance(data, Mapping):
-        converted = {key: default_convert(data[key]) for key in data}
-        return converted if type(data) is dict else type(data)(converted)  # type: ignore[call-arg]
+        return _like(data, {key: default_convert(data[key]) for key in data})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
         return type(data)(*[default_convert(part) for part in data])
     if isinstance(data, Sequence):
         parts = [default_convert(part) for part in data]
-        try:
-            return parts if type(data) is tuple else type(data)(parts)  # type: ignore[call-arg]
-        except TypeError:  # such as a range
-            return parts
+        return parts if type(data) is tuple else _like(data, parts)
     return data
 
 
 def _mapping(batch: Sequence[Any]) -> Any:
     first = batch[0]
-    collated = {key: default_collate([sample[key] for sample in batch]) for key in first}
-    return collated if type(first) is dict else type(first)(collated)
+    return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
 
 
 def _sequence(batch: Sequence[Any]) -> Any:
@@ -80,6 +91,26 @@ def _sequence(batch: Sequence[Any]) -> Any:
             f"each element in list of batch should be of equal size, got lengths {sorted(lengths)}"
         )
     columns = [default_collate(column) for column in zip(*batch, strict=True)]
-    if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*columns)
-    return columns
+    if isinstance(first, tuple):
+        return type(first)(*columns) if hasattr(first, "_fields") else columns
+    return _like(first, columns)
+
+
+def _like(first: Any, made: Any) -> Any:
+    """Return a dict or list in a container of the first sample's class, if that can hold it."""
+    if type(first) in (dict, list):
+        return made
+    try:
+        if isinstance(first, MutableMapping):
+            # A copy keeps the other state of its class, such as a defaultdict's factory.
+            clone = copy.copy(first)
+            clone.update(made)
+            return clone
+        if isinstance(first, MutableSequence):
+            kept = copy.copy(first)
+            for i, value in enumerate(made):
+                kept[i] = value
+            return kept
+        return type(first)(made)
+    except TypeError:  # such as a range, or a mapping without a constructor of items
+        return made

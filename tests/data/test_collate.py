@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections import defaultdict, deque
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import fastdist
-from fastdist.data import default_collate
+from fastdist.data import DataLoader, default_collate
 
 
 class Sample(NamedTuple):
@@ -63,3 +65,51 @@ def test_what_does_not_fit_is_refused() -> None:
         default_collate([[1], [1, 2]])
     with pytest.raises(TypeError, match="default_collate: batch must contain tensors"):
         default_collate([object()])
+
+
+class Labelled(NamedTuple):
+    label: Any
+    x: int
+
+
+@pytest.mark.parametrize("kind", [str, bytes, np.str_, np.bytes_])
+@pytest.mark.parametrize(
+    ("wrap", "unwrap"),
+    [
+        (lambda label: label, lambda batch: batch),
+        (lambda label: {"a": label, "x": 1.5}, lambda batch: batch["a"]),
+        (lambda label: (label, 1.5), lambda batch: batch[0]),
+        (lambda label: Labelled(label, 1), lambda batch: batch.label),
+        (lambda label: {"a": [(1, label)]}, lambda batch: batch["a"][0][1]),
+    ],
+)
+def test_strings_stay_strings_wherever_they_are(kind: Any, wrap: Any, unwrap: Any) -> None:
+    labels = [kind("cat"), kind("dog")] if issubclass(kind, str) else [kind(b"cat"), kind(b"dog")]
+    found = unwrap(default_collate([wrap(label) for label in labels]))
+    assert list(found) == labels and {type(one) for one in found} == {kind}
+
+
+def test_a_loader_of_an_array_of_strings_gives_its_strings() -> None:
+    batches = list(DataLoader(np.array(["cat", "dog", "emu"]), 2))  # type: ignore[arg-type]
+    assert batches == [["cat", "dog"], ["emu"]]
+
+
+@pytest.mark.parametrize("array", [np.array(["a"]), np.array([b"a"]), np.array([None])])
+def test_arrays_of_strings_and_of_objects_are_refused(array: Any) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^default_collate: .* found {re.escape(str(array.dtype))}"
+    ):
+        default_collate([{"x": array}] * 2)
+
+
+def test_what_is_no_number_of_numpys_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^default_collate: .*numpy.datetime64"):
+        default_collate([np.datetime64("2020-01-01")] * 2)
+
+
+def test_containers_keep_their_class_and_what_they_need_beside_their_items() -> None:
+    counts = default_collate([defaultdict(int, a=1), defaultdict(int, a=2)])
+    assert type(counts) is defaultdict and counts["a"].tolist() == [1, 2] and counts["b"] == 0
+    queue = default_collate([deque([1, "a"], maxlen=5)] * 2)
+    assert type(queue) is deque and queue.maxlen == 5 and list(queue[1]) == ["a", "a"]
+    assert default_collate([range(2), range(2)])[1].tolist() == [1, 1]
