@@ -111,20 +111,77 @@ def _single(tensor: Any, letters: list[str]) -> tuple[Any, list[str]]:
 def _contract(
     a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
 ) -> tuple[Any, list[str]]:
-    """Return the product of two operands, summed over the letters that nobody needs later."""
+    """Return the product of two operands, summed over the letters that nobody needs later.
+
+    Dtype  a matrix product where something is summed; otherwise a product that promotes and takes
+           bool, as in PyTorch
+    """
     a, a_letters = _sum_alone(a, a_letters, later | set(b_letters))
     b, b_letters = _sum_alone(b, b_letters, later | set(a_letters))
+    _lengths(a, a_letters, b, b_letters)
+    a, b = _sum_stretched(a, a_letters, b, b_letters, later)
+    a, a_letters, b, b_letters = _without_ones(a, a_letters, b, b_letters, later)
+    lengths = _lengths(a, a_letters, b, b_letters)
     shared = [letter for letter in a_letters if letter in b_letters]
     batch = [letter for letter in shared if letter in later]
     summed = [letter for letter in shared if letter not in later]
     rows = [letter for letter in a_letters if letter not in shared]
     columns = [letter for letter in b_letters if letter not in shared]
-    lengths = _lengths(a, a_letters, b, b_letters)
+    letters = [*batch, *rows, *columns]
+    if not summed:
+        return _aligned(a, a_letters, letters) * _aligned(b, b_letters, letters), letters
     left = _grouped(a, a_letters, (batch, rows, summed), lengths)
     right = _grouped(b, b_letters, (batch, summed, columns), lengths)
     product = OPS["matmul"].public(left, right)
-    letters = [*batch, *rows, *columns]
     return product.reshape([lengths[letter] for letter in letters]), letters
+
+
+def _sum_stretched(
+    a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
+) -> tuple[Any, Any]:
+    """Return both operands; one that is longer than 1 where the other broadcasts is summed first,
+    and keeps an axis of length 1.
+    """
+    found = []
+    for tensor, letters, other, others in (
+        (a, a_letters, b, b_letters),
+        (b, b_letters, a, a_letters),
+    ):
+        axes = tuple(
+            i
+            for i, letter in enumerate(letters)
+            if letter not in later
+            and letter in others
+            and tensor.facts.shape[i] != 1 == other.facts.shape[others.index(letter)]
+        )
+        found.append(tensor.sum(axes, True) if axes else tensor)
+    return found[0], found[1]
+
+
+def _without_ones(
+    a: Any, a_letters: list[str], b: Any, b_letters: list[str], later: set[str]
+) -> tuple[Any, list[str], Any, list[str]]:
+    """Return both operands without summed letters whose axis has length 1."""
+    found: list[Any] = []
+    for tensor, letters in ((a, a_letters), (b, b_letters)):
+        ones = tuple(
+            i
+            for i, letter in enumerate(letters)
+            if letter not in later and tensor.facts.shape[i] == 1
+        )
+        kept = [letter for i, letter in enumerate(letters) if i not in ones]
+        found += [tensor.squeeze(ones) if ones else tensor, kept]
+    return found[0], found[1], found[2], found[3]
+
+
+def _aligned(tensor: Any, letters: list[str], order: list[str]) -> Any:
+    """Return tensor with an axis for each letter of order, of length 1 where tensor has none."""
+    here = [letter for letter in order if letter in letters]
+    tensor = OPS["permute"].public(tensor, *[letters.index(letter) for letter in here])
+    if len(here) == len(order):
+        return tensor
+    lengths = dict(zip(here, tensor.facts.shape, strict=True))
+    return tensor.reshape([lengths.get(letter, 1) for letter in order])
 
 
 def _lengths(a: Any, a_letters: list[str], b: Any, b_letters: list[str]) -> dict[str, int]:

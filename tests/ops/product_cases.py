@@ -114,6 +114,12 @@ PRODUCTS = {
             (2, 3),
             (3,),
         ),
+        case(
+            lambda x, y: fd.einsum("ij,jk->kij", x, y),
+            lambda x, y: np.einsum("ij,jk->kij", x, y),
+            (2, 3),
+            (3, 4),
+        ),
     ],
     "grouped_mm": [
         case(

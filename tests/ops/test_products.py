@@ -64,3 +64,55 @@ def test_an_input_of_another_dtype_is_refused(name: str) -> None:
 
 def test_addr_promotes_an_input_that_is_not_read() -> None:
     assert fd.addr(fd.ones(2, 3).double(), fd.ones(2), fd.ones(3), beta=0).dtype is fd.float64
+
+
+def of_bools(*shape: int) -> Any:
+    return fd.arange(fd.Size(shape).numel()).reshape(shape) % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ij,ij->ij", [(2, 3), (2, 3)]),
+        ("ij,ij->ji", [(1, 3), (2, 3)]),
+        ("i,j->ij", [(2,), (3,)]),
+        ("ij,ik->ijk", [(2, 3), (2, 1)]),
+        ("ij,ij,i->ij", [(2, 3), (2, 3), (2,)]),
+        ("...i,i->...i", [(2, 2, 3), (3,)]),
+        ("ii->i", [(3, 3)]),
+        ("ij,i->j", [(1, 2), (1,)]),
+    ],
+)
+def test_einsum_takes_bools_where_nothing_is_summed(equation: str, shapes: list[Any]) -> None:
+    given = [of_bools(*shape) for shape in shapes]
+    found = fd.einsum(equation, *given)
+    wanted = fd.einsum(equation, *[one.long() for one in given])
+    assert found.dtype == fd.bool and found.equal(wanted.bool())
+
+
+def test_einsum_of_bools_that_are_summed_alone_counts() -> None:
+    assert fd.einsum("ij->i", of_bools(2, 3)).tolist() == [2, 1]
+    found = fd.einsum("ij,ik->k", of_bools(1, 1), of_bools(2, 3))
+    assert (found.dtype, found.tolist()) == (fd.int64, [1, 1, 1])
+
+
+def test_einsum_of_bools_with_a_sum_of_products_is_refused() -> None:
+    for equation, shapes in (("ij,jk->ik", [(2, 3), (3, 2)]), ("ij,ij->", [(2, 3), (2, 3)])):
+        with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+            fd.einsum(equation, *[of_bools(*shape) for shape in shapes])
+
+
+def test_einsum_promotes_where_nothing_is_summed() -> None:
+    found = fd.einsum("i,j->ij", of_bools(2), fd.tensor([1.5, 2.5]))
+    assert (found.dtype, found.tolist()) == (fd.float32, [[1.5, 2.5], [0.0, 0.0]])
+    with pytest.raises(RuntimeError, match="same dtype"):
+        fd.einsum("i,i->", of_bools(2), fd.ones(2))
+
+
+def test_einsum_sums_what_the_other_operand_broadcasts_over() -> None:
+    x = fd.tensor([[1.0, 2.0, 4.0]], dtype=fd.float64, requires_grad=True)
+    y = fd.arange(10.0, dtype=fd.float64).reshape(5, 2).requires_grad_()
+    found = fd.einsum("ij,ik->k", x, y)
+    assert found.tolist() == [140.0, 175.0]
+    gx, gy = fd.autograd.grad(found, (x, y), fd.tensor([1.0, 10.0], dtype=fd.float64))
+    assert gx.tolist() == [[270.0] * 3] and gy.tolist() == [[7.0, 70.0]] * 5
