@@ -73,7 +73,7 @@ def made_in_float32(
             return _as(results[0], found)
         return tuple([_as(dtype, one) for dtype, one in zip(results, found, strict=True)])
 
-    return run
+    return silent(run)  # make may be a method of NumPy's, which has no frame of its own
 
 
 def convert_many(x: Array, to: Array) -> bool:

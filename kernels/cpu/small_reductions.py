@@ -41,6 +41,7 @@ def _final(facts: Facts) -> tuple[int, ...]:
     return facts.shape if facts.seen_as is None else facts.seen_as
 
 
+@silent
 def _seen(run: Run, shape: tuple[int, ...], final: tuple[int, ...]) -> Run:
     """Return run with its result of shape seen as final."""
     return run if shape == final else lambda x: run(x).reshape(final)

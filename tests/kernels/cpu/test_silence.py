@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
+import fastdist as fd
 from fastdist.core.scalar import parse
 from fastdist.kernels.cpu.pointwise import kernel_for
 from fastdist.kernels.cpu.silence import silent
@@ -62,3 +64,12 @@ def test_silent_keeps_name_doc_and_defaults() -> None:
     made = silent(halve)
     assert made(3.0) == 1.5
     assert (made.__name__, made.__doc__, made.__module__) == ("halve", "Halve x.", __name__)
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.float16, fd.bfloat16])
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [0, 1, (0, 1)])
+def test_sums_of_infinities_do_not_warn(dtype: fd.dtype, keepdim: bool, dim: Any) -> None:
+    x = fd.tensor([[np.inf, -np.inf], [-np.inf, np.inf]]).to(dtype)
+    for name in ("sum", "mean", "nansum"):
+        assert getattr(x, name)(dim, keepdim=keepdim).isnan().all()
