@@ -65,8 +65,9 @@ def jvp(
         duals = tuple([make_dual(x, t) for x, t in zip(xs, vs)])
         ys, single_out = _many(func(*duals), "outputs")
         pairs = [unpack_dual(y) for y in ys]
-    if strict and any(tangent is None for _, tangent in pairs):
-        raise GraphError("The output of the user-provided function is independent of the input.")
+    for i, (primal, tangent) in enumerate(pairs):
+        if strict and tangent is None:
+            raise _not_differentiable(i) if not primal.requires_grad else _independent(None, 0)
     tangents = [zeros_like(y) if t is None else t for y, t in pairs]
     primals = [primal for primal, _ in pairs]
     return _finish(primals, single_out, create_graph), _finish(tangents, single_out, create_graph)
@@ -199,7 +200,8 @@ def _reverse_jacobian(
         rows: list[list[Tensor]] = [[] for _ in xs]
         for i in range(y.numel()):
             unit = _unit(y, i)
-            for row, g in zip(rows, _grad((y,), xs, (unit,), create_graph, strict, keep=True)):
+            found = _grad((y,), xs, (unit,), create_graph, strict, keep=True, first=len(blocks))
+            for row, g in zip(rows, found):
                 row.append(g)
         blocks.append([_stacked(row, (*y.shape, *x.shape), x) for row, x in zip(rows, xs)])
     return blocks, single
@@ -315,10 +317,15 @@ def _grad(
     create_graph: bool,
     strict: bool,
     keep: bool | None = None,
+    first: int | None = None,
 ) -> tuple[Tensor, ...]:
+    """Return the products of vs with the derivatives of ys; `first` is the number that errors give
+    to the first of ys, where they are a part of the outputs.
+    """
     pairs = [(y, v) for y, v in zip(ys, vs) if y.requires_grad]
-    if strict and len(pairs) < len(ys):
-        raise GraphError("The output of the user-provided function is independent of the input.")
+    for i, y in enumerate(ys, first or 0):
+        if strict and not y.requires_grad:
+            raise _not_differentiable(i)
     if not pairs:
         return tuple([zeros_like(x) for x in xs])
     found = grad(
@@ -329,9 +336,25 @@ def _grad(
         create_graph=create_graph,
         allow_unused=True,
     )
-    if strict and any(g is None for g in found):
-        raise GraphError("The output of the user-provided function is independent of an input.")
+    for i, g in enumerate(found):
+        if strict and g is None:
+            raise _independent(first, i)
     return tuple([zeros_like(x) if g is None else g for g, x in zip(found, xs)])
+
+
+def _not_differentiable(output: int) -> GraphError:
+    return GraphError(
+        f"Output {output} of the user-provided function does not require gradients; strict mode "
+        "wants each output computed from the inputs by operations with derivatives"
+    )
+
+
+def _independent(output: int | None, input: int) -> GraphError:
+    subject = "The output" if output is None else f"Output {output}"
+    return GraphError(
+        f"{subject} of the user-provided function is independent of input {input}. This is not "
+        "allowed in strict mode."
+    )
 
 
 def _finish(values: Sequence[Tensor], single: bool, create_graph: bool) -> Any:

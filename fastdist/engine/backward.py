@@ -65,12 +65,11 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     found = _captured(roots, _capture_edges(inputs), keep, create_graph)
     result: list[Tensor | None] = []
-    for i, (input, g) in enumerate(zip(inputs, found, strict=True)):
+    for i, g in enumerate(found):
         if g is None and not allow_unused:
             raise GraphError(
-                "One of the differentiated Tensors appears to not have been used in the graph. "
-                f"Set allow_unused=True if this is the desired behavior: inputs[{i}] of shape "
-                f"{input.facts.shape} has no path to the outputs"
+                f"The differentiated Tensor at index {i} appears to not have been used in the "
+                "graph. Set allow_unused=True if this is the desired behavior."
             )
         result.append(g)
     return tuple(result)

@@ -64,9 +64,21 @@ def test_hvp_and_vhp_agree_on_a_symmetric_hessian() -> None:
     assert value.item() == again.item() and np.allclose(forward.numpy(), backward.numpy())
 
 
-def test_strict_refuses_an_output_that_ignores_its_input() -> None:
-    with pytest.raises(RuntimeError, match="independent of the input"):
-        functional.vjp(lambda x: fd.ones(1), vector(), fd.ones(1), strict=True)
+def test_strict_names_the_output_that_has_no_derivative() -> None:
+    with pytest.raises(RuntimeError, match=r"^Output 1 of the .* does not require gradients"):
+        functional.vjp(
+            lambda x: (x * 2.0, fd.ones(1)), vector(), (vector(), fd.ones(1)), strict=True
+        )
+    with pytest.raises(RuntimeError, match=r"^Output 0 of the .* does not require gradients"):
+        functional.jvp(lambda x: fd.ones(1), vector(), vector(), strict=True)
+
+
+def test_strict_names_the_input_that_is_ignored() -> None:
+    given = (vector(), vector())
+    with pytest.raises(RuntimeError, match=r"^The output of .* is independent of input 1\."):
+        functional.vjp(lambda x, y: x.sum(), given, strict=True)
+    with pytest.raises(RuntimeError, match=r"^Output 1 of .* is independent of input 0\."):
+        functional.jacobian(lambda x, y: (x * y, y * 2.0), given, strict=True)
 
 
 def test_vector_of_another_shape_is_refused() -> None:

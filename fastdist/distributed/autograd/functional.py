@@ -223,7 +223,10 @@ def _dot(
     gradient = get_instance().retrieve_context(context_id).take_gradient(leaf)
     if gradient is None:
         if strict:
-            raise GraphError("The output of the user-provided function is independent of an input.")
+            raise GraphError(
+                f"The output of the user-provided function is independent of input {number}. This "
+                "is not allowed in strict mode."
+            )
         return None
     if gradient.facts.is_sparse:
         gradient = gradient.to_dense()

@@ -208,7 +208,7 @@ def test_what_does_not_matter_is_an_error_where_that_is_asked_for() -> None:
     a, b = leaf(1), leaf(2)
     with pytest.raises(GraphError, match="independent of the input"):
         da.jvp(lambda x: (b * 2).sum(), a, a, strict=True)
-    with pytest.raises(GraphError, match="independent of an input"):
+    with pytest.raises(GraphError, match="independent of input 1"):
         da.hvp(lambda x, y: (x * x).sum(), (a, b), (a, b), strict=True)
 
 
