@@ -5,13 +5,22 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from threading import RLock
+from typing import Any, Final
 
 from ..graph.node import RemovableHandle
 
 Hook = Callable[..., Any]
 _of_all_before_steps: OrderedDict[int, Hook] = OrderedDict()
 _of_all_after_steps: OrderedDict[int, Hook] = OrderedDict()
+_KINDS: Final = (
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
+)
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> RemovableHandle:
@@ -28,7 +37,9 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method `step` of an optimiser that calls the hooks around itself.
 
     Note    once a step: one that a step of a subclass calls as super().step() adds none; args are
-            those of the method, with the optimiser in front, as in PyTorch
+            those of the method, with the optimiser in front, as in PyTorch; a wrapper of another
+            optimiser that skips `Optimizer.__init__` leaves hooks and lock to the other, unless
+            hooks were registered on it
     """
     if getattr(step, "hooked", False):
         return step
@@ -36,7 +47,11 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         optimizer: HasHooks = args[0]
-        with optimizer._step_lock:
+        if optimizer.__dict__.get("_started_as") != id(optimizer):
+            if optimizer._opt_called is not None:
+                optimizer._opt_called = True
+            return step(*args, **kwargs)
+        with lock_of(optimizer):
             if optimizer._is_stepping:
                 return step(*args, **kwargs)
             if optimizer._opt_called is not None:
@@ -44,11 +59,11 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             optimizer._is_stepping = True
             try:
                 # As lists: a hook may take itself away.
-                before = optimizer._optimizer_step_pre_hooks
+                before = hooks_of(optimizer, "_optimizer_step_pre_hooks")
                 for hook in [*_of_all_before_steps.values(), *before.values()]:
                     args, kwargs = _changed_by(hook, optimizer, args, kwargs)
                 result = step(*args, **kwargs)
-                after = optimizer._optimizer_step_post_hooks
+                after = hooks_of(optimizer, "_optimizer_step_post_hooks")
                 for hook in [*after.values(), *_of_all_after_steps.values()]:
                     hook(optimizer, args, kwargs)
             finally:
@@ -73,54 +88,86 @@ def _changed_by(
     return changed
 
 
+# Note [Optimisers without __init__]
+# A subclass that wraps another optimiser often skips `Optimizer.__init__`: `param_groups` and
+# `state` are properties, `step` calls the other's. So no method relies on what `__init__` sets
+# here: hooks and the lock are made when they are first needed. A wrapper that hands unknown names
+# on to the other optimiser by `__getattr__`, or that copies its `__dict__`, shares them with it.
+
+
+def hooks_of(optimizer: Any, name: str) -> OrderedDict[int, Hook]:
+    """Return an optimiser's hooks of one kind. See Note [Optimisers without __init__].
+
+    Thread  any
+    """
+    found = getattr(optimizer, name, None)
+    if found is None:
+        found = optimizer.__dict__.setdefault(name, OrderedDict())
+    return found  # type: ignore[no-any-return]
+
+
+def lock_of(optimizer: Any) -> Any:
+    """Return the lock that an optimiser holds during a step, as hooks_of.
+
+    Thread  any
+    """
+    found = getattr(optimizer, "_step_lock", None)
+    return optimizer.__dict__.setdefault("_step_lock", RLock()) if found is None else found
+
+
 class HasHooks:
     """The part of an optimiser that keeps its hooks."""
 
-    _step_lock: Any
     _is_stepping = False
     # Whether a step was done since a scheduler was made; None while no scheduler wants to know.
     _opt_called: bool | None = None
 
     def _start_hooks(self) -> None:
-        self._optimizer_step_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._optimizer_step_post_hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._optimizer_state_dict_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._optimizer_state_dict_post_hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._optimizer_load_state_dict_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
-        self._optimizer_load_state_dict_post_hooks: OrderedDict[int, Hook] = OrderedDict()
+        # One step at a time: held for the whole of it, so user hooks may run under it; a step
+        # does not take the lock of another optimiser.
+        self._step_lock = RLock()
+        self._started_as = id(self)  # not that of another optimiser whose `__dict__` was copied
+        for name in _KINDS:
+            setattr(self, name, OrderedDict[int, Hook]())
+
+    def _register_around_steps(self, name: str, hook: Hook) -> RemovableHandle:
+        if "_started_as" not in self.__dict__ and not hasattr(self, name):
+            self._start_hooks()
+        return RemovableHandle(hooks_of(self, name), hook)
 
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) before each step; it may return new args and
         kwargs.
         """
-        return RemovableHandle(self._optimizer_step_pre_hooks, hook)
+        return self._register_around_steps("_optimizer_step_pre_hooks", hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
         """Call hook(optimizer, args, kwargs) after each step."""
-        return RemovableHandle(self._optimizer_step_post_hooks, hook)
+        return self._register_around_steps("_optimizer_step_post_hooks", hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call hook(optimizer) before each state_dict."""
-        return _put(self._optimizer_state_dict_pre_hooks, hook, prepend=prepend)
+        return _put(self, "_optimizer_state_dict_pre_hooks", hook, prepend=prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call hook(optimizer, state_dict) after each state_dict; it may return another."""
-        return _put(self._optimizer_state_dict_post_hooks, hook, prepend=prepend)
+        return _put(self, "_optimizer_state_dict_post_hooks", hook, prepend=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
         """Call hook(optimizer, state_dict) before each load_state_dict; it may return another."""
-        return _put(self._optimizer_load_state_dict_pre_hooks, hook, prepend=prepend)
+        return _put(self, "_optimizer_load_state_dict_pre_hooks", hook, prepend=prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
         """Call hook(optimizer) after each load_state_dict."""
-        return _put(self._optimizer_load_state_dict_post_hooks, hook, prepend=prepend)
+        return _put(self, "_optimizer_load_state_dict_post_hooks", hook, prepend=prepend)
 
 
-def _put(hooks: OrderedDict[int, Hook], hook: Hook, *, prepend: bool) -> RemovableHandle:
+def _put(optimizer: Any, name: str, hook: Hook, *, prepend: bool) -> RemovableHandle:
+    hooks = hooks_of(optimizer, name)
     handle = RemovableHandle(hooks, hook)
     if prepend:
         hooks.move_to_end(handle.id, last=False)

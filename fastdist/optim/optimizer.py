@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,6 +17,8 @@ from ..graph.unresolved import Unresolved
 from ..tensor.tensor import Tensor
 from .hooks import (
     HasHooks,
+    hooks_of,
+    lock_of,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
     with_hooks,
@@ -26,7 +27,7 @@ from .saving import packed_state, unpacked_state
 
 Group = dict[str, Any]
 ParamsT = Iterable[Any]
-_OF_THIS_PROCESS = ("_step_lock", "_given", "_is_stepping", "_opt_called", "step")
+_OF_THIS_PROCESS = ("_step_lock", "_started_as", "_given", "_is_stepping", "_opt_called", "step")
 
 
 class _RequiredParameter:
@@ -56,7 +57,7 @@ class Optimizer(HasHooks):
                 f"dicts, but got {type(params).__name__}; put it into a list"
             )
         self.defaults = defaults
-        self._start()
+        self._start_hooks()
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
         given = list(params)
@@ -67,13 +68,6 @@ class Optimizer(HasHooks):
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
-
-    def _start(self) -> None:
-        # One step at a time: held for the whole of it, so user hooks may run under it; a step
-        # takes no lock of another optimiser.
-        self._step_lock = threading.RLock()
-        self._given: Mapping[Tensor, Tensor] | None = None
-        self._start_hooks()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -217,7 +211,7 @@ class Optimizer(HasHooks):
         Note    an optimiser of your own that overrides step and reads `.grad` works, too: then the
                 gradients are put there for the length of the step
         """
-        with self._step_lock:
+        with lock_of(self):
             mine = type(self)
             if (mine.update, mine.update_all) != (Optimizer.update, Optimizer.update_all):
                 self._given = gradients
@@ -228,6 +222,9 @@ class Optimizer(HasHooks):
             else:
                 with _in_place_of_grad(list(self._parameters()), gradients):
                     self.step()
+
+    # The gradients of step_with, while it runs.
+    _given: Mapping[Tensor, Tensor] | None = None
 
     # Whether it steps complex numbers, part by part.
     steps_complex = True
@@ -280,10 +277,10 @@ class Optimizer(HasHooks):
 
         Note    tensors of the state are the optimiser's own, not copies
         """
-        for hook in tuple(self._optimizer_state_dict_pre_hooks.values()):
+        for hook in tuple(hooks_of(self, "_optimizer_state_dict_pre_hooks").values()):
             hook(self)
         packed = packed_state(self.state, self.param_groups)
-        for hook in tuple(self._optimizer_state_dict_post_hooks.values()):
+        for hook in tuple(hooks_of(self, "_optimizer_state_dict_post_hooks").values()):
             packed = _or_else(hook(self, packed), packed)
         return packed
 
@@ -294,10 +291,10 @@ class Optimizer(HasHooks):
         Raises  ValueError if the groups have other sizes than this optimiser's
         """
         given = dict(state_dict)
-        for hook in tuple(self._optimizer_load_state_dict_pre_hooks.values()):
+        for hook in tuple(hooks_of(self, "_optimizer_load_state_dict_pre_hooks").values()):
             given = _or_else(hook(self, given), given)
         self.__setstate__(unpacked_state(given, self.param_groups))
-        for hook in tuple(self._optimizer_load_state_dict_post_hooks.values()):
+        for hook in tuple(hooks_of(self, "_optimizer_load_state_dict_post_hooks").values()):
             hook(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -312,8 +309,8 @@ class Optimizer(HasHooks):
 
         Note    subclasses that gained options give those to groups that were saved without them
         """
-        if "_step_lock" not in self.__dict__:
-            self._start()
+        if "defaults" in state and "_started_as" not in self.__dict__:
+            self._start_hooks()  # it went through __init__ once, unlike a wrapper without one
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
