@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from .compiler import runs_as_it_is
 from .core.missing import explain_missing, refusing
-from .nn import Module as ScriptModule
+from .nn import Module
 
 __all__ = [
+    "Attribute",
     "Final",
+    "RecursiveScriptModule",
+    "ScriptFunction",
     "ScriptModule",
+    "ScriptWarning",
+    "TracerWarning",
     "annotate",
     "export",
     "freeze",
@@ -37,6 +42,40 @@ _NO_PROGRAMS = (
 )
 save = refusing(__name__, "save", _NO_PROGRAMS)
 load = refusing(__name__, "load", _NO_PROGRAMS)
+
+
+class ScriptModule(Module):
+    """Base class of modules that PyTorch compiles; here one runs as any other Module.
+
+    Note    plain Modules are not instances of it, and `script` returns what it is given
+    """
+
+
+class RecursiveScriptModule(ScriptModule):
+    """The class of PyTorch's compiled modules: nothing here makes one."""
+
+
+class ScriptFunction:
+    """The class of PyTorch's compiled functions: nothing here makes one."""
+
+
+class ScriptWarning(Warning):
+    """The category of PyTorch's warnings about compiled code: nothing here gives one."""
+
+
+class TracerWarning(Warning):
+    """The category of PyTorch's warnings about traces: nothing here gives one."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Do nothing: there are no such warnings."""
+
+
+class Attribute(NamedTuple):
+    """A value of a ScriptModule, with its type for the compiler."""
+
+    value: Any
+    type: Any
 
 
 def script(obj: Any, *args: Any, **kwargs: Any) -> Any:

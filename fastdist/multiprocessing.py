@@ -228,7 +228,8 @@ class ProcessContext:
         return ProcessExitedException(text, index, pid, exit_code, name)
 
 
-SpawnContext = ProcessContext
+class SpawnContext(ProcessContext):
+    """The name that ProcessContext had before PyTorch 1.5."""
 
 
 def spawn(

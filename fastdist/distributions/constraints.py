@@ -336,22 +336,26 @@ class _LowerTriangular(Constraint):
         return _all_behind(value.tril() == value, value.dim() - 2)
 
 
-class _LowerCholesky(_LowerTriangular):
+class _LowerCholesky(Constraint):
     """Matrices that are 0 above the diagonal, and positive on it."""
+
+    event_dim = 2
 
     def check(self, value: Any) -> Tensor:
         """Return for each value whether it lies in the region."""
-        return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+        return lower_triangular.check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
-class _CorrCholesky(_LowerCholesky):
+class _CorrCholesky(Constraint):
     """Cholesky factors of matrices of correlations: their rows have length 1."""
+
+    event_dim = 2
 
     def check(self, value: Any) -> Tensor:
         """Return for each value whether it lies in the region."""
         tolerance = finfo(value.dtype).eps * value.size(-1) * 10
         length = value.detach().square().sum(-1).sqrt()
-        return super().check(value) & ((length - 1.0).abs() <= tolerance).all(-1)
+        return lower_cholesky.check(value) & ((length - 1.0).abs() <= tolerance).all(-1)
 
 
 class _Square(Constraint):

@@ -66,7 +66,7 @@ class _TypedTensor(type):
         return handle_to(args[0], cls.dtype, CPU)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        if not isinstance(instance, Tensor):
+        if not isinstance(instance, Tensor) or instance.facts.is_sparse:
             return False
         return instance.facts.dtype is cls.dtype and instance.facts.device is CPU
 
@@ -110,7 +110,9 @@ class _TypedSparseTensor(_TypedTensor):
         return sparse_coo_tensor(tuple(size), dtype=cls.dtype, device=device)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return is_sparse(instance) and super().__instancecheck__(instance)
+        if not is_sparse(instance):
+            return False
+        return instance.facts.dtype is cls.dtype and instance.facts.device is CPU
 
 
 def _typed(

@@ -16,6 +16,8 @@ from .batch_norm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    _BatchNorm,
+    _InstanceNorm,
     _Norm,
 )
 from .convolution import (
@@ -168,40 +170,46 @@ class _LazyNorm(LazyModuleMixin, _Norm):
         self.reset_parameters()
 
 
-class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+class LazyBatchNorm1d(_LazyNorm, _BatchNorm):
     """A BatchNorm1d that takes num_features from its first input."""
 
     cls_to_become = BatchNorm1d
+    _ndims = BatchNorm1d._ndims
 
 
-class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+class LazyBatchNorm2d(_LazyNorm, _BatchNorm):
     """A BatchNorm2d that takes num_features from its first input."""
 
     cls_to_become = BatchNorm2d
+    _ndims = BatchNorm2d._ndims
 
 
-class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+class LazyBatchNorm3d(_LazyNorm, _BatchNorm):
     """A BatchNorm3d that takes num_features from its first input."""
 
     cls_to_become = BatchNorm3d
+    _ndims = BatchNorm3d._ndims
 
 
-class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNorm, _InstanceNorm):
     """An InstanceNorm1d that takes num_features from its first input."""
 
     cls_to_become = InstanceNorm1d
+    _ndims = InstanceNorm1d._ndims
 
 
-class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNorm, _InstanceNorm):
     """An InstanceNorm2d that takes num_features from its first input."""
 
     cls_to_become = InstanceNorm2d
+    _ndims = InstanceNorm2d._ndims
 
 
-class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNorm, _InstanceNorm):
     """An InstanceNorm3d that takes num_features from its first input."""
 
     cls_to_become = InstanceNorm3d
+    _ndims = InstanceNorm3d._ndims
 
 
 class _LazyConv(LazyModuleMixin, _ConvNd):

@@ -111,6 +111,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
     __slots__ = ()
     __torch_function__ = disabled_torch_function
+    persistent: bool
 
     def __new__(
         cls,
@@ -123,15 +124,18 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         made: UninitializedBuffer = object.__new__(cls)
         made.array, made.facts, made._storage = source.array, source.facts, source._storage
         made.edge = made.extra = None
+        setattr(made, Buffer.mark, True)
+        made.persistent = persistent
         return made
 
     def __reduce__(self) -> Any:
         now = self.data
-        return type(self), (False, str(now.device), now.dtype)
+        return type(self), (False, str(now.device), now.dtype, self.persistent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         now = self.data
-        return memo.setdefault(id(self), type(self)(False, now.device, now.dtype))
+        again = type(self)(False, now.device, now.dtype, self.persistent)
+        return memo.setdefault(id(self), again)
 
 
 def is_lazy(param: Any) -> bool:

@@ -377,7 +377,7 @@ def _storage_types(kind: str, module: str) -> dict[str, Any]:
     return {
         f"{word}Storage": _StorageType(
             f"{word}Storage",
-            (),
+            (TypedStorage,),
             {
                 "dtype": dtype,
                 "kind": kind,
