@@ -26,7 +26,7 @@ from .methods import TensorMethods
 from .printing import format_sparse, format_tensor
 from .sparse import Coo
 from .storage import BoundedStorage
-from .subclasses import be_tensor, call_for_subclass, order_with_offers
+from .subclasses import OfferedMethods, be_tensor, call_for_subclass, order_with_offers
 
 if TYPE_CHECKING:
     from .storage import Storage
@@ -55,9 +55,41 @@ class Extra:
     made_in_no_grad = False
 
 
+# Note [The constructor of subclasses]
+# PyTorch's Tensor has a `__new__` that makes the memory: a subclass with an `__init__` alone
+# does not call its base's, and one with a `__new__` calls `super().__new__(cls, data)` or
+# `Tensor.__new__(cls, data)`. A `__new__` in Tensor itself would be called for each result of an op
+# (54 ns in place of 46). So the class's attribute of that name is a descriptor of the metaclass,
+# which Python's own call of Tensor does not see, and super() finds that of OfferedMethods.
+def new_tensor_of(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return an instance of cls with memory of given sizes, or with a copy of data."""
+    made = TensorType.construct(*args, **kwargs)
+    if cls is Tensor:
+        return made
+    out: Any = object.__new__(cls)
+    out.array, out.facts, out.edge = made.array, made.facts, made.edge
+    out.extra, out._storage = made.extra, made._storage
+    return out
+
+
+class _Constructor:
+    """The attribute `__new__` of Tensor and its subclasses."""
+
+    def __get__(self, cls: Any, kind: type) -> Any:
+        if cls is None:
+            return type.__new__
+        for one in cls.__mro__:
+            if "__new__" in vars(one) and one is not object:
+                return vars(one)["__new__"].__get__(None, cls)
+        return new_tensor_of
+
+    def __set__(self, cls: type, value: Any) -> None:
+        raise AttributeError(f"__new__ of {cls.__name__} is set where the class is defined")
+
+
 class TensorType(type):
-    """What it means to call Tensor, or a subclass without a constructor of its own: to ask for
-    memory of given sizes or for a copy of data. How, `namespace` knows.
+    """What it means to call Tensor, or a subclass without a `__new__` of its own: to ask for memory
+    of given sizes or for a copy of data. How, `namespace` knows.
     """
 
     construct: Callable[..., Tensor]
@@ -66,16 +98,13 @@ class TensorType(type):
     if not TYPE_CHECKING:
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            """Return what construct makes of the arguments, as a cls."""
-            if any({"__new__", "__init__"} & vars(one).keys() for one in cls.__mro__[:-1]):
-                return super().__call__(*args, **kwargs)
-            made = TensorType.construct(*args, **kwargs)
-            if cls is Tensor:
-                return made
-            out: Any = super().__call__()
-            out.array, out.facts, out.edge = made.array, made.facts, made.edge
-            out.extra, out._storage = made.extra, made._storage
-            return out
+            """Return a cls of the arguments. See Note [The constructor of subclasses]."""
+            made = cls.__new__(cls, *args, **kwargs)
+            if isinstance(made, cls) and type(made).__init__ is not object.__init__:
+                type(made).__init__(made, *args, **kwargs)
+            return made
+
+        __new__ = _Constructor()
 
     def mro(cls) -> list[type]:
         """Return the order in which names are looked for. See Note [Calls that others take over]
@@ -134,6 +163,11 @@ class Tensor(TensorMethods, metaclass=TensorType):
     ) -> Any:
         """Return what func gives for an instance of a subclass, its Tensors as such instances."""
         return call_for_subclass(cls, func, types, args, kwargs)
+
+    @staticmethod
+    def _make_subclass(kind: type[Tensor], data: Any, require_grad: bool = False) -> Any:
+        """Return data, outside of its graph and over the same memory, as an instance of kind."""
+        return data.detach().as_subclass(kind).requires_grad_(require_grad)
 
     @property
     def shape(self) -> Size:
@@ -384,6 +418,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
 
 
 be_tensor(Tensor)
+OfferedMethods.__new__ = staticmethod(new_tensor_of)  # type: ignore[method-assign]
 # type's own call, past TensorType's.
 empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
 
