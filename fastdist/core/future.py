@@ -62,6 +62,11 @@ class Future(Generic[T]):
         # What a thread does before it takes the value: lets its streams wait for devices.
         self._follow: Callable[[], object] | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        if name in Future.__slots__:
+            raise TypeError("Future.__init__() must be called when overriding __init__")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def done(self) -> bool:
         """Return whether a value or an error has arrived."""
         return self._state != _PENDING

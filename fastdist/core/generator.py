@@ -69,12 +69,15 @@ class Generator:
     # it can be taken twice.
     _stream_lock = threading.RLock()
 
+    # Of a subclass that skips __init__, which is on the CPU as well.
+    device: Device = CPU
+    # While a graph is captured: where its kernels draw. See Note [Draws in a graph].
+    captured: CapturedDraws | None = None
+    _seed = DEFAULT_SEED
+    _offset = 0
+
     def __init__(self, device: str | Device = CPU) -> None:
         self.device = Device.parse(device)
-        # While a graph is captured: where its kernels draw. See Note [Draws in a graph].
-        self.captured: CapturedDraws | None = None
-        self._seed = DEFAULT_SEED
-        self._offset = 0
 
     def manual_seed(self, seed: int) -> Generator:
         """Begin the stream of a seed.

@@ -112,7 +112,10 @@ class _GradMode:
         self._previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self._previous.append(tls.grad)
+        try:
+            self._previous.append(tls.grad)
+        except AttributeError:  # a subclass that skips __init__
+            self._previous = [tls.grad]
         set_grad_mode(self.enabled)
 
     def __exit__(

@@ -322,3 +322,14 @@ def test_outcomes_are_waited_for_after_an_error_which_comes_with_the_later_ones(
     assert raised.value.__notes__ == ["and another failed: KeyError: 'another'"]
     late.join()
     assert outcomes([futures[0], futures[3]]) == [0, 3]
+
+
+def test_a_future_whose_init_is_skipped_says_so() -> None:
+    class Silent(Future[int]):
+        def __init__(self) -> None:
+            pass
+
+    for use in (Silent().done, lambda: Silent().set_result(1), lambda: Silent().then(len)):
+        with pytest.raises(TypeError, match="must be called when overriding __init__"):
+            use()
+    assert not hasattr(Future(), "missing")

@@ -170,3 +170,13 @@ def test_manual_seed_takes_what_int_takes() -> None:
     assert manual_seed("12").initial_seed() == manual_seed(12.5).initial_seed() == 12  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="invalid literal"):
         manual_seed("a")  # type: ignore[arg-type]
+
+
+def test_a_generator_whose_init_is_skipped_draws_on_the_cpu() -> None:
+    class Named(Generator):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    one, other = Named("a"), Generator()
+    assert one.initial_seed() == other.initial_seed()
+    assert one.manual_seed(3).initial_seed() == 3 and Generator().initial_seed() != 3

@@ -76,3 +76,14 @@ def test_inference_mode_takes_its_mode_by_name() -> None:
         assert fd.is_grad_enabled()
     with fd.inference_mode(mode=True):
         assert not fd.is_grad_enabled()
+
+
+@pytest.mark.parametrize(("base", "is_on"), [(fd.no_grad, False), (fd.enable_grad, True)])
+def test_a_mode_whose_init_is_skipped_works(base: Any, is_on: bool) -> None:
+    class Counted(base):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.count = 0
+
+    with Counted() as _, Counted():
+        assert fd.is_grad_enabled() is is_on
+    assert fd.is_grad_enabled()
