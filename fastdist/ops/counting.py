@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
 from .creation import full, ones, zeros
 from .refusals import refuse_complex
+
+_LARGEST: Final = np.iinfo(np.int64).max
 
 
 @structured("searching.sorted_places", homes="nowhere", known_as="searchsorted")
@@ -70,6 +72,17 @@ def ends_of(input: Any) -> tuple[Any, Any]:
 
     low, high = cat([input.min().reshape(1), input.max().reshape(1)], 0).tolist()
     return low, high
+
+
+def find_outside(values: Any, least: int, most: int) -> int | None:
+    """Return a number of values that is below least or above most, None if there is none; in a
+    batch, of all calls. Devices other than the CPU are not waited for: None there.
+    """
+    every = of_all_calls(values)
+    if every.facts.device is not CPU or not every.facts.numel:
+        return None
+    low, high = ends_of(every)
+    return low if low < least else high if high > most else None
 
 
 @composite(homes="function", out="same")
@@ -157,10 +170,8 @@ def _ordered(rows: Any, sorter: Any) -> Any:
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{places.dtype.name}"
         )
-    if places.device is CPU and places.numel:
-        low, high = ends_of(sorter)
-        if low < 0 or high >= layout.shape[-1]:
-            raise ShapeError("torch.searchsorted(): sorter index out of range")
+    if (wrong := find_outside(sorter, 0, layout.shape[-1] - 1)) is not None:
+        raise ShapeError(f"torch.searchsorted(): sorter index out of range, got {wrong}")
     return rows.gather(-1, sorter)
 
 
@@ -195,6 +206,11 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     low, high = ends_of(every) if every.facts.numel else (0, -1)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
+    # NumPy adds 1 to it without a look, and writes behind an array of no elements.
+    if high >= _LARGEST:
+        raise ShapeError(
+            f"maximum value of input overflowed, it should be < {_LARGEST} but got {high}"
+        )
     if minlength < 0:
         raise ShapeError(f"minlength should be >= 0, got {minlength}")
     if weights is not None:

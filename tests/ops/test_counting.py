@@ -11,6 +11,7 @@ import fastdist as fd
 
 v = fd.tensor([1.0, 2.0, 3.0])
 x = fd.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+LARGEST = fd.tensor([3, 2**63 - 1])
 
 
 def test_searchsorted_takes_sides_rows_and_an_order() -> None:
@@ -79,6 +80,9 @@ def test_repeat_interleave_takes_a_number_each_or_places_alone() -> None:
         (lambda: fd.searchsorted(v, v, sorter=v), RuntimeError, "sorter must be a tensor of long"),
         (lambda: fd.bucketize(v, x), RuntimeError, "boundaries tensor must be 1 dimension"),
         (lambda: fd.bincount(fd.tensor([-1])), RuntimeError, "non-negative integral inputs.*-1"),
+        (lambda: fd.bincount(LARGEST), RuntimeError, "maximum value of input overflowed.*807"),
+        (lambda: fd.bincount(LARGEST, fd.ones(2)), RuntimeError, "should be < 922337203685477580"),
+        (lambda: fd.bincount(LARGEST.to("sim:0")), RuntimeError, "maximum value of input overflow"),
         (lambda: fd.bincount(v), RuntimeError, "non-negative integral inputs.*float32"),
         (lambda: fd.bincount(fd.tensor([1]), minlength=-1), RuntimeError, "minlength should be"),
         (lambda: fd.bincount(fd.tensor([1]), v), RuntimeError, "weights should be 1-d"),
