@@ -15,6 +15,7 @@ from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
 from . import return_types
+from .counting import find_outside
 from .creation import empty
 from .joining import cat
 from .matrix_checks import (
@@ -316,13 +317,20 @@ def lu_factor_ex(
     return return_types.linalg_lu_factor_ex(compact, pivots, info)
 
 
-def _unpacked(compact: Any, rows: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return P, L and U of a compact matrix and the order of its rows."""
+def _permuting(compact: Any, pivots: Any) -> Tensor:
+    """Return the P of a compact matrix."""
+    m = compact.facts.shape[-2]
+    rows: Any = permutation.public(pivots, m)
+    identity = eye(m, dtype=compact.dtype, device=compact.device)
+    return _rows_at(identity, rows.argsort(-1))  # type: ignore[no-any-return]
+
+
+def _triangles(compact: Any) -> tuple[Tensor, Tensor]:
+    """Return the L and U of a compact matrix."""
     m, n = compact.facts.shape[-2:]
     k = min(m, n)
-    kind: Any = {"dtype": compact.dtype, "device": compact.device}
-    lower = compact.narrow(-1, 0, k).tril(-1) + eye(m, k, **kind)
-    return _rows_at(eye(m, **kind), rows.argsort(-1)), lower, compact.narrow(-2, 0, k).triu()
+    diagonal = eye(m, k, dtype=compact.dtype, device=compact.device)
+    return compact.narrow(-1, 0, k).tril(-1) + diagonal, compact.narrow(-2, 0, k).triu()
 
 
 @composite(homes="linalg", out="same", node="linalg_lu")
@@ -333,8 +341,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> return_types.linalg_lu:
     Shape   (..., m, n) -> (..., m, m), (..., m, k), (..., k, n) for k = min(m, n)
     """
     compact, pivots, _ = _factor("linalg.lu", A, pivot)
-    rows = permutation.public(pivots, compact.facts.shape[-2])
-    return return_types.linalg_lu(*_unpacked(compact, rows))
+    return return_types.linalg_lu(_permuting(compact, pivots), *_triangles(compact))
 
 
 @composite(name="lu", out="cast", known_as="_lu_with_info")
@@ -351,12 +358,13 @@ def lu_unpack(
     """Return (P, L, U) of what lu_factor returns; those that are not asked for are empty."""
     require_matrix("torch.lu_unpack", LU_data, "LU_data")
     _require_pivots("torch.lu_unpack", LU_data, LU_pivots)
-    rows = permutation.public(LU_pivots, LU_data.facts.shape[-2])
-    permuted, lower, upper = _unpacked(LU_data, rows)
+    if unpack_pivots:
+        wrong = "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive"
+        _require_rows(LU_pivots, LU_data.facts.shape[-2], wrong, wrong)
     nothing = empty(0, dtype=LU_data.dtype, device=LU_data.device)
     return return_types.lu_unpack(
-        permuted if unpack_pivots else nothing,
-        *((lower, upper) if unpack_data else (nothing, nothing)),
+        _permuting(LU_data, LU_pivots) if unpack_pivots else nothing,
+        *(_triangles(LU_data) if unpack_data else (nothing, nothing)),
     )
 
 
@@ -366,6 +374,16 @@ def _require_pivots(name: str, LU: Tensor, pivots: Tensor) -> None:
     if pivots.facts.shape[-1:] != (min(LU.facts.shape[-2:]),):
         raise ShapeError(
             f"{name}: Number of pivots per batch should be same as the dimension of the matrix"
+        )
+
+
+def _require_rows(pivots: Tensor, rows: int, too_small: str, too_large: str) -> None:
+    """Raise if a pivot on the CPU is not the number of a row, counted from 1."""
+    wrong = find_outside(pivots, 1, rows)
+    if wrong is not None:
+        raise ShapeError(
+            f"{too_small if wrong < 1 else too_large}, got {wrong} for {rows} rows; pass the "
+            "pivots that lu_factor returned"
         )
 
 
@@ -393,6 +411,12 @@ def linalg_lu_solve(
     require_same_dtype(name, LU, B)
     _require_pivots(name, LU, pivots)
     require_fitting(name, shape, require_matrix(name, B, "B"), left)
+    _require_rows(
+        pivots,
+        shape[-1],
+        "Pivots given to lu_solve must all be greater or equal to 1",
+        "Pivots given to lu_solve must all be smaller or equal to LU.size(-2)",
+    )
     if left:
         return _lu_solve(LU, pivots, B, adjoint)  # type: ignore[no-any-return]
     return _lu_solve(LU, pivots, B.mH, not adjoint).mH  # type: ignore[no-any-return]

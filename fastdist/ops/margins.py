@@ -11,6 +11,7 @@ from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.axes import DimError, normalize_axis
 from ..tensor.tensor import Tensor
+from .counting import find_outside
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
 from .refusals import as_dtype_of
@@ -119,11 +120,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and len(weight.facts.shape) != 1:
         raise ValueError("weight must be one-dimensional")
-    if target.facts.dtype is not int64:
-        raise DTypeError(
-            f"expected scalar type Long but found {WORDS[target.facts.dtype]}: target holds "
-            "numbers of classes; cast it with .long()"
-        )
+    _require_long(target)
     rows, chosen = _rows(input), target.reshape(-1)
     n, classes = rows.facts.shape
     if chosen.facts.shape != (n,) or len(target.facts.shape) > 1:
@@ -131,6 +128,8 @@ def multi_margin_loss(
             "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
             f"samples, {n}, got {target.facts.shape}"
         )
+    if (wrong := find_outside(target, 0, classes - 1)) is not None:
+        raise ShapeError(f"target out of range: got {wrong}, there are {classes} classes")
     chosen = chosen.unsqueeze(1)
     lacks: Any = OPS["relu"].public(margin - rows.gather(1, chosen) + rows)
     lacks = lacks * lacks if p == 2 else lacks
@@ -138,6 +137,14 @@ def multi_margin_loss(
         lacks = lacks * weight.gather(0, chosen.reshape(-1)).unsqueeze(1)
     losses = lacks.scatter(1, chosen, 0.0).sum(1) / classes
     return reduced(losses.reshape(target.facts.shape), reduction)
+
+
+def _require_long(target: Tensor) -> None:
+    if target.facts.dtype is not int64:
+        raise DTypeError(
+            f"expected scalar type Long but found {WORDS[target.facts.dtype]}: target holds "
+            "numbers of classes; cast it with .long()"
+        )
 
 
 def _rows(input: Any) -> Any:
@@ -168,7 +175,8 @@ def multilabel_margin_loss(
     above the second one's, divided by the number of classes.
 
     Shape   (N, C) or (C,), twice -> (), or (N,) for reduction "none"; a row's targets are the
-            numbers before its first negative one
+            numbers before its first -1
+    Raises  RuntimeError on the CPU for a number that is neither a class nor -1
     """
     reduction = reduction_of(size_average, reduce, reduction)
     rows = _rows(input)
@@ -176,6 +184,14 @@ def multilabel_margin_loss(
         raise ShapeError(
             f"inconsistent target size: {list(target.facts.shape)} for input of size: "
             f"{list(input.facts.shape)}"
+        )
+    _require_long(target)
+    # Those behind a row's first -1, which count for nothing, too, as in PyTorch.
+    classes = rows.facts.shape[1]
+    if (wrong := find_outside(target, -1, classes - 1)) is not None:
+        raise ShapeError(
+            f"argument #2 'target' is out of range: got {wrong}, there are {classes} classes, and "
+            "-1 ends a row's"
         )
     wanted = target.reshape(rows.facts.shape)
     counts = (wanted < 0).cumsum(1) == 0

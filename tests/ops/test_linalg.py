@@ -65,6 +65,7 @@ def test_linalg_error_is_a_runtime_error_as_in_pytorch() -> None:
     assert issubclass(LA.LinAlgError, RuntimeError)
 
 
+PIVOTS = [fd.tensor([wrong, 2, 3], dtype=fd.int32) for wrong in (0, -3, 4)]
 SHAPES: list[tuple[Callable[[], Any], str]] = [
     (lambda: LA.det(fd.ones(3)), "must have at least 2 dimensions"),
     (lambda: LA.det(fd.ones(3, 2)), "A must be batches of square matrices, but they are 3 by 2"),
@@ -79,6 +80,20 @@ SHAPES: list[tuple[Callable[[], Any], str]] = [
     (lambda: LA.lu(ONE, pivot=False), "LU without pivoting is not implemented on the CPU"),
     (lambda: LA.lu_solve(ONE, fd.ones(3).long(), ONE), r"should be a Tensor of scalar type torch"),
     (lambda: LA.lu_solve(ONE, fd.ones(2).int(), ONE), "Number of pivots per batch should be same"),
+    (lambda: LA.lu_solve(ONE, PIVOTS[0], ONE), "must all be greater or equal to 1, got 0 for 3"),
+    (lambda: LA.lu_solve(ONE, PIVOTS[1], ONE, adjoint=True), "greater or equal to 1, got -3 for 3"),
+    (
+        lambda: LA.lu_solve(ONE, PIVOTS[2], ONE, left=False),
+        r"or equal to LU.size\(-2\), got 4 for 3",
+    ),
+    (lambda: ONE.lu_solve(ONE, PIVOTS[2]), r"smaller or equal to LU.size\(-2\), got 4 for 3 rows"),
+    (lambda: fd.lu_unpack(ONE, PIVOTS[0]), r"between 1 and LU.size\(-2\) inclusive, got 0 for 3"),
+    (lambda: fd.lu_unpack(ONE, PIVOTS[1]), r"between 1 and LU.size\(-2\) inclusive, got -3 for 3"),
+    (lambda: fd.lu_unpack(ONE, PIVOTS[2]), r"between 1 and LU.size\(-2\) inclusive, got 4 for 3"),
+    (
+        lambda: fd.vmap(lambda pivots: LA.lu_solve(ONE, pivots, ONE))(fd.stack(PIVOTS)),
+        "must all be greater or equal to 1, got -3",
+    ),
     (lambda: LA.lstsq(ONE, ONE, driver="x"), "parameter `driver` should be one of"),
     (lambda: LA.lstsq(ONE, fd.ones(4, 1)), r"input.size\(-2\) should match other.size\(-2\)"),
     (lambda: LA.lstsq(ONE, fd.ones(2, 3, 1)), "must be greater or equal to other.dim"),
@@ -430,3 +445,8 @@ def test_lstsq_and_tensordot_write_into_out() -> None:
     into = fd.empty(2, 1)
     assert fd.tensordot(matrix, right, 1, out=into) is into
     assert into.tolist() == [[4.0], [32.0]]
+
+
+def test_lu_unpack_does_not_look_at_pivots_that_it_is_not_asked_for() -> None:
+    permuted, lower, upper = fd.lu_unpack(ONE, PIVOTS[0], unpack_pivots=False)
+    assert permuted.numel() == 0 and (lower @ upper).allclose(ONE)

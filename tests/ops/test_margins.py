@@ -45,6 +45,10 @@ def test_a_device_computes_what_the_cpu_does(name: str, one: Case) -> None:
     np.testing.assert_allclose(found.cpu().numpy(), one.ours(*inputs).numpy(), rtol=1e-12)
 
 
+def multilabel(x: fd.Tensor, classes: list[int]) -> fd.Tensor:
+    return F.multilabel_margin_loss(x, fd.tensor([classes] * len(x)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -57,6 +61,16 @@ def test_a_device_computes_what_the_cpu_does(name: str, one: Case) -> None:
         (lambda x: F.multi_margin_loss(x, fd.tensor([0, 1]), weight=x), "weight must be one-dim"),
         (lambda x: F.multi_margin_loss(x[:, :0], fd.tensor([0, 1])), "Expected non-empty vector"),
         (lambda x: F.multilabel_margin_loss(x, fd.tensor([0])), "inconsistent target size"),
+        (lambda x: F.multi_margin_loss(x, fd.tensor([0, 3])), "target out of range: got 3"),
+        (lambda x: F.multi_margin_loss(x, fd.tensor([0, -1])), "target out of range: got -1"),
+        (lambda x: multilabel(x, [0, 3, -1]), "argument #2 'target' is out of range: got 3"),
+        (lambda x: multilabel(x, [0, -1, 9]), "argument #2 'target' is out of range: got 9"),
+        (lambda x: multilabel(x, [0, -1, -2]), "argument #2 'target' is out of range: got -2"),
+        (lambda x: multilabel(x, [-3, 0, 0]), "argument #2 'target' is out of range: got -3"),
+        (
+            lambda x: F.multilabel_margin_loss(x, fd.zeros(2, 3).int()),
+            "expected scalar type Long but found Int",
+        ),
         (lambda x: F.cosine_embedding_loss(x, x, x), "0D or 1D target tensor expected"),
         (
             lambda x: F.cosine_embedding_loss(x, x[0], x[:, 0]),
