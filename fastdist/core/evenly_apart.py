@@ -26,5 +26,18 @@ def ends_and_step(start: Any, end: Any, steps: int) -> tuple[Any, Any, Any]:
     """Return start, end and how far apart numbers are, in the dtype in which they are counted."""
     if start.dtype.kind not in "fc":
         start, end = np.float64(start), np.float64(end)
+    gaps = start.dtype.type(max(steps - 1, 1))
     with np.errstate(all="ignore"):
-        return start, end, (end - start) / start.dtype.type(max(steps - 1, 1))
+        step = (end - start) / gaps
+        if not np.isfinite(step) and np.isfinite(start) and np.isfinite(end):
+            step = _step_of_wide(start, end, gaps)
+        return start, end, step
+
+
+def _step_of_wide(start: Any, end: Any, gaps: Any) -> Any:
+    """Return how far apart numbers are whose ends are farther apart than their dtype can hold."""
+    step = end / gaps - start / gaps
+    if step.dtype.kind == "c" or np.isfinite(step):
+        return step
+    # There is one gap, and each of the two numbers is an end: the step is multiplied by 0.
+    return np.copysign(np.finfo(step.dtype).max, step)

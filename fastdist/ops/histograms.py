@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dtypes import WORDS, bool_, int64, promote
+from ..core.dtypes import WORDS, bool_, float_limits, int64, promote
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
+from ..tensor.constants import held
 from ..tensor.tensor import Tensor
 from . import return_types
 from .counting import ends_of, searchsorted
@@ -34,7 +35,18 @@ def _range(name: str, input: Any, low: float, high: float) -> tuple[float, float
         raise ShapeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
     if low > high:
         raise ShapeError(f"{name}: max must be larger than min, got {low:g} and {high:g}")
-    return (low - 1, high + 1) if low == high else (low, high)
+    return _around(input, low, 1.0) if low == high else (low, high)
+
+
+def _around(input: Any, number: float, reach: float) -> tuple[float, float]:
+    """Return bounds around a number, at least reach away from it and different from it in its
+    dtype.
+    """
+    dtype = input.facts.dtype
+    size = dtype.numpy.type(abs(number))
+    reach = max(reach, 2 * float(size - np.nextafter(size, dtype.numpy.type(0))))
+    most = float(float_limits(dtype).max)
+    return max(number - reach, -most), min(number + reach, most)
 
 
 def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
@@ -49,7 +61,7 @@ def _outer_edges(name: str, column: Any, given: Any) -> tuple[float, float]:
         raise ShapeError(f"{name}: range [{low:g}, {high:g}] is not finite")
     if low > high:
         raise ShapeError(f"{name}: min should not exceed max, but got min {low:g} max {high:g}")
-    return (low - 0.5, high + 0.5) if low == high else (low, high)
+    return _around(column, low, 0.5) if low == high else (low, high)
 
 
 def _counted(columns: list[Any], edges: list[Any], weight: Any) -> Any:
@@ -85,15 +97,25 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     low, high = _range("torch.histc", values, float(min), float(max))
     # Halves would round places to those of other intervals, and count no further than 256.
     flat = values.reshape(-1).to(values.facts.dtype.computes_in)
+    low, high = [held(end, flat.facts.dtype).item() for end in (low, high)]
     inside = (flat >= low) & (flat <= high)
-    where = OPS["where"].public
-    away, span = where(inside, flat, low) - low, high - low
-    # In this order, which rounds as PyTorch does, unless it overflows.
-    is_huge = span * bins > float(np.finfo(flat.facts.dtype.numpy).max)
-    places = (away * (bins / span) if is_huge else away * bins / span).to(int64).clamp(max=bins - 1)
+    places = _places_of(OPS["where"].public(inside, flat, low), low, high, bins)
     room: Any = zeros(bins, dtype=flat.dtype, device=flat.device)
     found: Tensor = room.scatter_add(0, places, inside.to(flat.dtype)).to(input.facts.dtype)
     return found
+
+
+def _places_of(values: Any, low: float, high: float, bins: int) -> Any:
+    """Return in which of bins equal intervals from low to high values lie."""
+    dtype = values.facts.dtype
+    if (high - low) * bins > float(float_limits(dtype).max):
+        # Products would overflow: the edges are compared with, as `histogram` does.
+        edges = linspace(low, high, bins + 1, dtype=dtype, device=values.device)
+        places: Any = searchsorted(edges, values, right=True) - 1
+    else:
+        # In this order, which rounds as PyTorch does.
+        places = ((values - low) * bins / (high - low)).to(int64)
+    return places.clamp(max=bins - 1)
 
 
 @composite(out="same")

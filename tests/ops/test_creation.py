@@ -345,6 +345,10 @@ def test_a_tensor_of_another_library_keeps_its_dtype_and_is_copied(dtype: Any) -
         (-3, 3, 4, "uint8", [253, 169, 86, 3]),
         (-3, 3, 4, "int8", [-3, -1, 1, 3]),
         (0, 10, 1, "bool", [False]),
+        # PyTorch gives NaN and infinities: the distance is farther than the dtype holds.
+        (-3e38, 3e38, 2, "float32", [-3.0000000054977558e38, 3.0000000054977558e38]),
+        (-65504, 65504, 5, "float16", [-65504.0, -32752.0, 0.0, 32752.0, 65504.0]),
+        (1.5e308, -1.5e308, 3, "float64", [1.5e308, 0.0, -1.5e308]),
     ],
 )
 def test_linspace_is_pytorch_s_to_the_last_bit(

@@ -78,6 +78,34 @@ def test_histc_takes_numbers_whose_distance_times_bins_is_infinite() -> None:
     assert fd.histc(fd.tensor([-(2.0**126), 0.0, 2.0**126]), 4).tolist() == [1, 0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "most"),
+    [
+        (fd.float32, 3e38),
+        *[(one, fd.finfo(one).max) for one in (fd.float32, fd.float64, fd.float16, fd.bfloat16)],
+    ],
+)
+def test_histograms_count_between_bounds_farther_apart_than_their_dtype_holds(
+    dtype: Any, most: float
+) -> None:
+    x = fd.tensor([-most, -most / 2, 0, most / 2, most], dtype=dtype)
+    for given in ((-most, most), None):
+        bounds = given or (0, 0)
+        assert fd.histc(x, 4, *bounds).tolist() == [1, 1, 1, 2]
+        found, edges = fd.histogram(x, 4, range=given)
+        assert found.tolist() == [1, 1, 1, 2] and edges.tolist() == x.tolist()
+        points = fd.stack([x, x], 1)
+        boxes = fd.histogramdd(points, 4, range=None if given is None else [*given, *given])
+        assert boxes.hist.tolist() == fd.tensor([1.0, 1, 1, 2]).diag().tolist()
+
+
+@pytest.mark.parametrize("dtype", [fd.float32, fd.float64, fd.float16, fd.bfloat16])
+def test_histograms_count_equal_numbers_beside_which_1_is_nothing(dtype: Any) -> None:
+    for number in (fd.finfo(dtype).max, -fd.finfo(dtype).max, 2.0**15):
+        x = fd.full((3,), number, dtype=dtype)
+        assert fd.histc(x, 4).sum() == fd.histogram(x, 4)[0].sum() == 3
+
+
 def test_as_strided_counts_its_offset_from_where_the_memory_begins() -> None:
     row = X[1]
     assert row.as_strided((2,), (1,)).tolist() == [3.0, 4.0]
