@@ -16,6 +16,7 @@ from ..core.generator import Generator, default_generator_of
 from ..graph.modes import no_grad
 from ..ops.random import require_std
 from ..tensor.tensor import Tensor
+from .truncated_normal import draw_truncated
 
 # How much each nonlinearity shrinks a normal number, to be made up for by larger weights.
 _GAINS = {
@@ -102,19 +103,13 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with normal numbers, drawn again where they lie outside of [a, b].
+    """Fill with the normal numbers that lie in [a, b], however far from mean that is.
 
-    Raises  ValueError if no number can lie there
+    Raises  ValueError if no number can lie there, or if mean or std is not finite
     """
-    if not a < b or std <= 0.0:
-        raise ValueError(f"trunc_normal_: nothing lies in [{a}, {b}] at std {std}")
-    draw = _generator(tensor, generator).normal
-    drawn = mean + std * draw(tensor.shape, np.dtype(np.float64))
-    outside = (drawn < a) | (drawn > b)
-    while outside.any():
-        drawn[outside] = mean + std * draw((int(outside.sum()),), np.dtype(np.float64))
-        outside = (drawn < a) | (drawn > b)
-    return _write(tensor, drawn)
+    if not a <= b or not 0.0 < std < math.inf or not math.isfinite(mean):
+        raise ValueError(f"trunc_normal_: nothing lies in [{a}, {b}] at mean {mean} and std {std}")
+    return _write(tensor, draw_truncated(_generator(tensor, generator), tensor, mean, std, a, b))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

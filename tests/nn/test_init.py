@@ -63,6 +63,77 @@ def test_truncated_normal_values_stay_inside() -> None:
     assert drawn.max() <= 0.5
 
 
+def _distribution(z: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Return which share of the normal numbers between two positive bounds lies below each of z."""
+
+    def above(x: float) -> float:
+        # Times the density at low, so that it does not vanish in the tail.
+        return math.exp(0.5 * (low * low - x * x)) / (x + 1 / (x + 2 / (x + 3 / (x + 4 / x))))
+
+    whole = above(low) - above(high)
+    return np.array([(above(low) - above(float(x))) / whole for x in z])
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "a", "b"),
+    [
+        (0.0, 1.0, 100.0, 101.0),
+        (0.0, 1.0, 6.0, math.inf),
+        (0.0, 1.0, -8.5, -8.0),
+        (1000.0, 1.0, -2.0, 2.0),
+        (5.0, 0.01, -math.inf, 4.0),
+    ],
+)
+@pytest.mark.parametrize("dtype", [fastdist.float32, fastdist.float64, fastdist.bfloat16])
+def test_truncated_normal_values_far_from_the_mean_follow_the_law_of_the_tail(
+    mean: float, std: float, a: float, b: float, dtype: fastdist.dtype
+) -> None:
+    tensor = fastdist.empty(2000, dtype=dtype)
+    init.trunc_normal_(tensor, mean, std, a, b, generator=Generator().manual_seed(5))
+    drawn = tensor.double().numpy()
+    assert drawn.min() >= a and drawn.max() <= b
+    if dtype is fastdist.float64:
+        ends = sorted(abs((end - mean) / std) for end in (a, b))
+        z = np.sort(np.abs((drawn - mean) / std))
+        distance = np.abs(_distribution(z, ends[0], min(ends[1], 1e3)) - np.arange(2000) / 2000)
+        assert distance.max() < 0.036  # exceeded once in a hundred seeds
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.4, 0.6), (-0.2, 0.9), (0.7, 0.8), (0.4, 3.0), (-1e9, 1.0)])
+def test_truncated_normal_values_follow_the_normal_law_near_the_mean(a: float, b: float) -> None:
+    tensor = fastdist.empty(2000, dtype=fastdist.float64)
+    init.trunc_normal_(tensor, 0.0, 1.0, a, b, generator=Generator().manual_seed(5))
+    drawn = np.sort(tensor.numpy())
+    below = np.array([math.erf(x / math.sqrt(2)) for x in (a, *drawn, b)])
+    expected = (below[1:-1] - below[0]) / (below[-1] - below[0])
+    assert a <= drawn[0] and drawn[-1] <= b
+    assert np.abs(expected - np.arange(2000) / 2000).max() < 0.036
+
+
+def test_truncated_normal_values_between_equal_bounds_are_these() -> None:
+    assert (values(lambda t: init.trunc_normal_(t, 0.0, 1.0, 9.0, 9.0)) == 9.0).all()
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "a", "b"),
+    [
+        (0.0, 1.0, 2.0, 1.0),
+        (0.0, 0.0, -1.0, 1.0),
+        (0.0, math.inf, -1.0, 1.0),
+        (math.inf, 1.0, -1.0, 1.0),
+        (math.nan, 1.0, -1.0, 1.0),
+        (0.0, math.nan, -1.0, 1.0),
+        (0.0, 1.0, math.nan, 1.0),
+        (0.0, 1.0, -1.0, math.nan),
+    ],
+)
+def test_truncated_normal_values_that_cannot_be_are_refused(
+    mean: float, std: float, a: float, b: float
+) -> None:
+    with pytest.raises(ValueError, match="trunc_normal_: nothing lies in"):
+        init.trunc_normal_(fastdist.empty(3), mean, std, a, b)
+
+
 def test_constants_and_the_identity() -> None:
     assert (values(lambda t: init.constant_(t, 4.0)) == 4.0).all()
     assert (values(init.ones_) == 1.0).all()
