@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..core.generator import Generator, default_generator
+from ..core.sequences import as_lists
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -114,7 +115,7 @@ class WeightedRandomSampler(Sampler[int]):
         replacement: bool = True,
         generator: Generator | None = None,
     ) -> None:
-        self.weights = np.asarray(weights, np.float64)
+        self.weights = np.asarray(as_lists(weights), np.float64)
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not self.weights.sum() > 0:
             raise ValueError(
                 "weights should be a 1d sequence of numbers that are not negative, one positive; "

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import bool_, int32, int64, uint8
 from ..core.overriding import NEVER_ASKED, is_offered
+from ..core.sequences import as_lists
 from ..tensor.axes import DimError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
@@ -119,7 +120,7 @@ def _checked(one: Any) -> Any:
 
 
 def _as_index(value: Any) -> Tensor:
-    array = np.asarray(value)
+    array = np.asarray(as_lists(value))
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":

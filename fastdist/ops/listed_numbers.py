@@ -10,6 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.dtypes import DType, promote, uint64
 from ..core.errors import DTypeError
+from ..core.sequences import as_lists, reads_by_index, require_depth
 from ..tensor.promotion import dtype_of_number
 from ..tensor.tensor import Tensor
 
@@ -20,11 +21,15 @@ def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any],
     """Return the numbers of data, and whether some have a dtype of their own, as Python's have
     none; wanted is the dtype that users asked for.
 
-    Raises  ValueError for lists of unequal length or an integer that no dtype holds, TypeError for
-            what is no number
+    Raises  ValueError for lists of unequal length, lists nested more than 64 deep, or an integer
+            that no dtype holds; TypeError for what is not a number
     """
     types: set[type] = set()
     _gather_types(data, types)
+    if any(map(reads_by_index, types - _PLAIN)):
+        data = as_lists(data)
+        types.clear()
+        _gather_types(data, types)
     strange = types - _PLAIN
     named = any(issubclass(one, Tensor | np.generic | np.ndarray) for one in strange)
     if any(issubclass(one, Tensor) for one in strange):
@@ -71,18 +76,22 @@ def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
         )
 
 
-def _gather_types(data: Any, found: set[type]) -> None:
-    """Add the types of what stands in data, at any depth of its lists, to found."""
+def _gather_types(data: Any, found: set[type], depth: int = 0) -> None:
+    """Add the types of what stands in data, at any depth of its lists, to found.
+
+    Raises  ValueError for lists nested too deep, such as one that holds itself
+    """
     if not isinstance(data, list | tuple):
         found.add(type(data))
         return
+    require_depth(depth, data)
     types = set(map(type, data))
     lists = {one for one in types if issubclass(one, list | tuple)}
     found |= types - lists
     if lists:
         for one in data:
             if isinstance(one, list | tuple):
-                _gather_types(one, found)
+                _gather_types(one, found, depth + 1)
 
 
 def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> None:

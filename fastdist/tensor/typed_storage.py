@@ -13,6 +13,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
+from ..core.sequences import as_lists
 from ..devices.backend import backend_of
 from .memory import flat_of
 from .tensor import Tensor
@@ -34,7 +35,7 @@ class UntypedStorage:
         values = (
             np.zeros(given.__index__(), np.uint8)
             if hasattr(given, "__index__")
-            else np.array(list(given), np.uint8)
+            else np.array(list(as_lists(given)), np.uint8)
         )
         self._device = CPU if device is None else Device.parse(device)
         backend = backend_of(self._device.type)
@@ -263,7 +264,7 @@ class TypedStorage(metaclass=_StorageType):
         if hasattr(given, "__index__"):
             values: np.ndarray[Any, Any] = np.zeros(given.__index__(), self.dtype.numpy)
         else:
-            values = np.array(list(given), self.dtype.numpy)
+            values = np.array(list(as_lists(given)), self.dtype.numpy)
         storage = UntypedStorage.around(values.view(np.uint8), CPU)
         storage._is_own = True
         self._untyped_storage = storage.to(device=CPU if device is None else device)

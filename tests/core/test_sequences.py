@@ -1,0 +1,99 @@
+"""Sequences of users' classes, whose length ends them, and lists that nest without end."""
+
+from __future__ import annotations
+
+from collections import UserList, deque
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+
+
+class Endless:
+    """Three numbers by its length; its indices never end."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> Any:
+        return index + 1
+
+
+class Nested(Endless):
+    """Sequences in sequences, without end."""
+
+    def __getitem__(self, index: int) -> Any:
+        return Nested()
+
+
+class Huge(Endless):
+    """More numbers than a machine holds."""
+
+    def __len__(self) -> int:
+        return 2**60
+
+
+class Short(Endless):
+    """Fewer numbers than its length says."""
+
+    def __getitem__(self, index: int) -> Any:
+        raise IndexError("there is none")
+
+
+WITHIN_ITSELF: list[Any] = []
+WITHIN_ITSELF.append(WITHIN_ITSELF)
+
+
+@pytest.mark.parametrize("make", [fd.tensor, fd.as_tensor, fd.asarray, fd.Tensor])
+def test_a_sequence_ends_where_its_length_says(make: Any) -> None:
+    assert make(Endless()).tolist() == [1, 2, 3]
+    assert make([Endless(), (4, 5, 6)]).tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda given: fd.arange(5)[given],
+        lambda given: fd.ones(1).new_tensor(given).long(),
+        fd.UntypedStorage,
+        fd.LongStorage,
+    ],
+)
+def test_a_sequence_ends_where_its_length_says_for(use: Any) -> None:
+    assert use(Endless()).tolist() == [1, 2, 3]
+
+
+def test_weights_end_where_their_length_says() -> None:
+    assert len(list(fd.utils.data.WeightedRandomSampler(Endless(), 4))) == 4
+
+
+@pytest.mark.parametrize("make", [fd.tensor, fd.as_tensor, fd.Tensor, lambda x: fd.arange(5)[x]])
+@pytest.mark.parametrize("given", [Nested(), WITHIN_ITSELF, [WITHIN_ITSELF], [[Nested()]]])
+def test_what_nests_without_end_is_refused(make: Any, given: Any) -> None:
+    with pytest.raises((ValueError, IndexError), match="too many"):
+        make(given)
+
+
+def test_lists_nest_as_deep_as_arrays_have_axes() -> None:
+    deep: Any = 1.0
+    for _ in range(64):
+        deep = [deep]
+    assert fd.tensor(deep).numel() == 1
+    with pytest.raises(ValueError, match=r"too many dimensions 'list'.*at most 64 deep"):
+        fd.tensor([deep])
+
+
+def test_a_length_that_no_machine_holds_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        fd.tensor(Huge())
+
+
+def test_a_sequence_that_is_shorter_than_its_length_raises_its_own_error() -> None:
+    with pytest.raises(IndexError, match="there is none"):
+        fd.tensor(Short())
+
+
+@pytest.mark.parametrize("given", [deque([1, 2]), UserList([1, 2]), range(1, 3), (1, 2)])
+def test_sequences_of_the_library_are_read(given: Any) -> None:
+    assert fd.tensor(given).tolist() == [1, 2]
