@@ -28,6 +28,25 @@ def gamma(stream: Stream, concentration: Array) -> Array:
 
     Source  Marsaglia, Tsang 2000, "A simple method for generating gamma variables"
     """
+    out, places, fractions = _unscaled_gamma(stream, concentration)
+    out[places] *= fractions ** (1.0 / concentration[places])
+    return out
+
+
+def log_gamma(stream: Stream, concentration: Array) -> Array:
+    """Return the logarithms of what gamma draws from the same stream, also where that is 0 in
+    float64.
+    """
+    out, places, fractions = _unscaled_gamma(stream, concentration)
+    out = np.log(out)
+    out[places] += np.log(fractions) / concentration[places]
+    return out
+
+
+def _unscaled_gamma(stream: Stream, concentration: Array) -> tuple[Array, Array, Array]:
+    """Return gamma numbers, those of concentrations below 1 drawn for the concentration plus 1; the
+    indices of these; and the uniform numbers whose powers scale them.
+    """
     out = np.where(np.isnan(concentration), np.nan, np.maximum(concentration, 0.0))
     tried = np.isfinite(concentration) & (concentration > 0)
     small = tried & (concentration < 1)
@@ -46,8 +65,7 @@ def gamma(stream: Stream, concentration: Array) -> Array:
     _try(stream, np.flatnonzero(tried), attempt, out)
     places = np.flatnonzero(small)
     words = philox.words_at(*stream, places, _SCALING_ATTEMPT)
-    out[places] *= _fraction(words[0], words[1]) ** (1.0 / concentration[places])
-    return out
+    return out, places, _fraction(words[0], words[1])
 
 
 def poisson(stream: Stream, rate: Array) -> Array:

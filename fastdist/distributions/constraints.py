@@ -311,7 +311,9 @@ class _Simplex(Constraint):
 
     def check(self, value: Any) -> Tensor:
         """Return for each value whether it lies in the region."""
-        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < 1e-6)
+        # Shares of half types are rounded by more than 1e-6.
+        tolerance = max(1e-6, 4 * finfo(value.dtype).eps) if value.is_floating_point() else 1e-6
+        return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < tolerance)
 
 
 class _Multinomial(_Below):

@@ -8,17 +8,18 @@ from typing import Any, ClassVar
 
 from ..namespace.limits import finfo
 from ..ops.creation import as_tensor, empty, full_like, tensor, zeros_like
-from ..ops.draws import _sample_dirichlet, _standard_gamma, exponential_
+from ..ops.draws import _sample_dirichlet, _standard_gamma, exponential_, log_standard_gamma
 from ..ops.embedding import one_hot
 from ..ops.joining import stack
 from ..ops.random import randn
 from ..ops.selection import where
 from ..ops.special import igamma
+from ..ops.transcendental import logaddexp
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import NUMBER, broadcast_all
+from .utils import NUMBER, broadcast_all, finite_logs, log1p_square, open_unit_interval
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "StudentT"]
 
@@ -285,8 +286,8 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.square() * (total + 1))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Return samples whose gradients reach the parameters."""
-        return self._dirichlet.rsample(sample_shape).select(-1, 0)
+        """Return samples whose gradients reach the parameters, none of them 0 or 1."""
+        return open_unit_interval(self._dirichlet.rsample(sample_shape).select(-1, 0))
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -342,9 +343,11 @@ class FisherSnedecor(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""
-        below = self._gamma2.rsample(sample_shape)
-        tiny = finfo(below.dtype).tiny
-        return (self._gamma1.rsample(sample_shape) / below.clamp(min=tiny)).clamp(min=tiny)
+        shape = self._extended_shape(sample_shape)
+        # By logarithms: of few degrees of freedom both gamma numbers may underflow.
+        below = log_standard_gamma((self.df2 * 0.5).expand(shape)) - self.df2.log()
+        above = log_standard_gamma((self.df1 * 0.5).expand(shape)) - self.df1.log()
+        return finite_logs((above - below).to(self.df1.dtype)).exp()
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -353,7 +356,9 @@ class FisherSnedecor(Distribution):
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         volume = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
         rise = half1 * ratio.log() + (half1 - 1) * value.log()
-        return volume + rise - (half1 + half2) * (ratio * value).log1p()
+        # log(1 + ratio * value), whose product may overflow.
+        scaled = ratio.log() + value.log()
+        return volume + rise - (half1 + half2) * logaddexp(scaled, zeros_like(scaled))
 
 
 class StudentT(Distribution):
@@ -395,10 +400,15 @@ class StudentT(Distribution):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""
-        shape = self._extended_shape(sample_shape)
+        shape, limits = self._extended_shape(sample_shape), finfo(self.df.dtype)
         noise = randn(shape, dtype=self.df.dtype, device=self.df.device)
-        wide = noise * (self._chi2.rsample(sample_shape) / self.df).rsqrt()
-        return self.loc + self.scale * wide
+        # By logarithms: of few degrees of freedom the chi-square may underflow.
+        log_chi2 = log_standard_gamma((self.df * 0.5).expand(shape)) + math.log(2.0)
+        spread = finite_logs((0.5 * (self.df.log() - log_chi2)).to(self.df.dtype)).exp()
+        # The largest noise is below 9; log_prob divides by the root of df.
+        most = self.df.detach().sqrt().clamp(max=1.0) * (limits.max / 16)
+        wide = noise * spread.clamp(max=most)
+        return (self.loc + self.scale * wide).clamp(min=limits.min, max=limits.max)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -407,7 +417,7 @@ class StudentT(Distribution):
         away = (value - self.loc) / self.scale
         volume = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi)
         volume = volume + (0.5 * self.df).lgamma() - (0.5 * (self.df + 1.0)).lgamma()
-        return -0.5 * (self.df + 1.0) * (away.square() / self.df).log1p() - volume
+        return -0.5 * (self.df + 1.0) * log1p_square(away / self.df.sqrt()) - volume
 
     def entropy(self) -> Tensor:
         """Return the entropy."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..namespace.limits import finfo
 from ..ops.casting import isclose
 from ..ops.creation import ones_like, zeros_like
 from ..ops.random import rand
@@ -13,7 +14,7 @@ from ..ops.selection import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
-from .utils import broadcast_all
+from .utils import broadcast_all, log_limits
 
 __all__ = ["GeneralizedPareto"]
 
@@ -64,7 +65,9 @@ class GeneralizedPareto(Distribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
-        return self.icdf(rand(shape, dtype=self.loc.dtype, device=self.loc.device))
+        drawn = rand(shape, dtype=self.loc.dtype, device=self.loc.device)
+        value, limits = self._beyond((-drawn).log1p(), is_sample=True), finfo(self.loc.dtype)
+        return value.clamp(min=limits.min, max=limits.max)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -94,10 +97,19 @@ class GeneralizedPareto(Distribution):
 
     def icdf(self, value: Any) -> Tensor:
         """Return the number below which samples lie with probability value."""
+        return self._beyond((-value).log1p(), is_sample=False)
+
+    def _beyond(self, log_survival: Tensor, is_sample: bool) -> Tensor:
+        """Return the numbers beyond which samples lie with these logarithms of probabilities;
+        samples are kept off the ends, where the density has no logarithm.
+        """
         is_zero, safe = self._safe()
-        left = (-value).log1p()
-        falls = self.loc + self.scale / safe * (-safe * left).expm1()
-        return where(is_zero, self.loc - self.scale * left, falls)
+        power = -safe * log_survival
+        if is_sample:
+            end = math.log(8 * finfo(power.dtype).eps)
+            power = power.clamp(min=end, max=log_limits(power)[1])
+        falls = self.loc + self.scale / safe * power.expm1()
+        return where(is_zero, self.loc - self.scale * log_survival, falls)
 
     def entropy(self) -> Tensor:
         """Return the entropy."""

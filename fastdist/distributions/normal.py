@@ -11,6 +11,7 @@ from ..graph.modes import no_grad
 from ..namespace.limits import finfo
 from ..ops.creation import empty, full, full_like
 from ..ops.draws import cauchy_
+from ..ops.extrema import nextafter
 from ..ops.random import rand, randn, require_std
 from ..ops.selection import where
 from ..ops.special import i0e, i1e
@@ -18,7 +19,7 @@ from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, lazy_property
+from .utils import broadcast_all, lazy_property, log1p_square
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform", "VonMises"]
 
@@ -195,14 +196,15 @@ class Cauchy(Distribution):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = cauchy_(empty(shape, dtype=self.loc.dtype, device=self.loc.device))
-        return self.loc + noise * self.scale
+        limits = finfo(noise.dtype)
+        return (self.loc + noise * self.scale).clamp(min=limits.min, max=limits.max)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
             self._validate_sample(value)
         away = (value - self.loc) / self.scale
-        return -math.log(math.pi) - self.scale.log() - away.square().log1p()
+        return -math.log(math.pi) - self.scale.log() - log1p_square(away)
 
     def cdf(self, value: Any) -> Tensor:
         """Return the probability of at most value."""
@@ -266,7 +268,10 @@ class Uniform(Distribution):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = rand(shape, dtype=self.low.dtype, device=self.low.device)
-        return self.low + drawn * (self.high - self.low)
+        value = self.low + drawn * (self.high - self.low)
+        # The sum may round up to high, which is outside.
+        value.detach().clamp_(max=nextafter(self.high, self.low).detach())
+        return value
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value; -inf outside."""

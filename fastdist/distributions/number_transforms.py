@@ -9,11 +9,19 @@ from typing import Any
 from ..namespace.limits import finfo
 from ..ops.activation import softplus
 from ..ops.creation import full_like
+from ..ops.extrema import maximum, minimum
 from ..ops.rearranging import broadcast_shapes
 from ..tensor.tensor import Tensor
 from . import constraints
 from .transform import Transform, widened
-from .utils import NUMBER, broadcast_all, lazy_property, sum_rightmost
+from .utils import (
+    NUMBER,
+    broadcast_all,
+    finite_logs,
+    lazy_property,
+    log_limits,
+    sum_rightmost,
+)
 
 
 class Plain(Transform):
@@ -32,6 +40,9 @@ class ExpTransform(Plain):
     codomain = constraints.positive
     bijective = True
     sign = +1
+
+    def _kept_in_range(self, x: Any) -> Any:
+        return finite_logs(x)
 
     def _call(self, x: Any) -> Any:
         return x.exp()
@@ -73,6 +84,13 @@ class PowerTransform(Transform):
             self.exponent.eq(other.exponent).all().item()
         )
 
+    def _kept_in_range(self, x: Any) -> Any:
+        low, high = log_limits(x)
+        # A negative exponent maps the largest number to the smallest.
+        ends = [end / self.exponent.detach() for end in (low, high)]
+        least, most = [finite_logs(end).exp() for end in (minimum(*ends), maximum(*ends))]
+        return x.clamp(min=least, max=most)
+
     def _call(self, x: Any) -> Any:
         return x.pow(self.exponent)
 
@@ -81,7 +99,7 @@ class PowerTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return log |dy/dx|."""
-        return (self.exponent * y / x).abs().log()
+        return self.exponent.abs().log() + y.log() - x.log()
 
     def forward_shape(self, shape: Sequence[int]) -> Any:
         """Return the shape of the image of something of a shape."""
@@ -125,6 +143,9 @@ class SoftplusTransform(Plain):
     bijective = True
     sign = +1
 
+    def _kept_in_range(self, x: Any) -> Any:
+        return x.clamp(min=log_limits(x)[0])
+
     def _call(self, x: Any) -> Any:
         return softplus(x)
 
@@ -143,6 +164,10 @@ class TanhTransform(Plain):
     codomain = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = +1
+
+    def _kept_in_range(self, x: Any) -> Any:
+        last = math.atanh(1.0 - finfo(x.dtype).eps)
+        return x.clamp(min=-last, max=last)
 
     def _call(self, x: Any) -> Any:
         return x.tanh()

@@ -10,8 +10,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..ops.activation import logsigmoid
 from ..ops.creation import as_tensor
 from ..ops.random import rand
+from ..ops.softmax import log_softmax
 from ..tensor.tensor import Tensor
 from . import constraints
 from .bernoulli import Odds, require_one
@@ -64,7 +66,7 @@ class LogitRelaxedBernoulli(Odds):
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         away = logits - value * self.temperature
-        return _log(self.temperature, value) + away - 2 * away.exp().log1p()
+        return _log(self.temperature, value) + logsigmoid(away) + logsigmoid(-away)
 
 
 class _Relaxed(TransformedDistribution):
@@ -129,7 +131,8 @@ class ExpRelaxedCategorical(OverCategorical):
         shape, logits = self._extended_shape(sample_shape), self.logits
         u = clamp_probs(rand(shape, dtype=logits.dtype, device=logits.device))
         scores: Tensor = (logits - (-u.log()).log()) / self.temperature
-        return scores - scores.logsumexp(dim=-1, keepdim=True)
+        # The greatest is taken off first: of cold draws the scores are large.
+        return log_softmax(scores, -1)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""

@@ -87,6 +87,12 @@ class Transform:
         self._cached_x_y = x, y
         return x
 
+    def _kept_in_range(self, x: Any) -> Any:
+        """Return samples x, of which those are moved to the nearest that is mapped into the
+        codomain whose images the dtype would round to its edge, or to infinity.
+        """
+        return x
+
     def _call(self, x: Any) -> Any:
         raise NotImplementedError
 

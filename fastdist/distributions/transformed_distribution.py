@@ -77,11 +77,11 @@ class TransformedDistribution(Distribution):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
         with no_grad():
-            return self._transformed(self.base_dist.sample(sample_shape))
+            return self._mapped_sample(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""
-        return self._transformed(self.base_dist.rsample(sample_shape))
+        return self._mapped_sample(self.base_dist.rsample(sample_shape))
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -111,6 +111,12 @@ class TransformedDistribution(Distribution):
     def icdf(self, value: Any) -> Tensor:
         """Return the number below which samples lie with probability value."""
         return self._transformed(self.base_dist.icdf(self._turned(value)))
+
+    def _mapped_sample(self, x: Any) -> Tensor:
+        """Return the images of samples x of the base, none at an edge of the support."""
+        for transform in self.transforms:
+            x = transform(transform._kept_in_range(x))
+        return x
 
     def _transformed(self, x: Any) -> Tensor:
         for transform in self.transforms:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import full_like, ones_like, zeros_like
+from ..ops.creation import empty, full_like, ones_like, zeros_like
+from ..ops.draws import exponential_, log_standard_gamma
 from ..ops.selection import where
 from ..tensor.tensor import Tensor
 from . import constraints
@@ -14,7 +17,13 @@ from .gamma import Exponential, Gamma
 from .normal import Cauchy, Normal, Uniform
 from .number_transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform
 from .transformed_distribution import TransformedDistribution
-from .utils import broadcast_all, euler_constant
+from .utils import (
+    broadcast_all,
+    euler_constant,
+    finite_logs,
+    log_limits,
+    open_unit_interval,
+)
 from .vector_transforms import StickBreakingTransform
 
 __all__ = [
@@ -28,6 +37,16 @@ __all__ = [
     "Pareto",
     "Weibull",
 ]
+
+
+def _log1mexp(x: Tensor) -> Tensor:
+    """Return log(1 - exp(x)) of x below 0, exact at both ends.
+
+    Source  Maechler 2012, "Accurately computing log(1 - exp(-|a|))"
+    """
+    is_near = x > -math.log(2.0)
+    near, far = x.masked_fill(~is_near, -1.0), x.masked_fill(is_near, -1.0)
+    return where(is_near, (-near.expm1()).log(), (-far.exp()).log1p())
 
 
 class LogNormal(TransformedDistribution):
@@ -245,6 +264,26 @@ class InverseGamma(TransformedDistribution):
         turn = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, turn, validate_args=validate_args)
 
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        shape = self._extended_shape(sample_shape)
+        # By logarithms: of a small concentration the gamma number underflows.
+        log_gamma = log_standard_gamma(self.concentration.expand(shape))
+        return finite_logs((self.rate.log() - log_gamma).to(self.rate.dtype)).exp()
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        shape, rate = self.concentration, self.rate
+        rise = shape.xlogy(rate) - (shape + 1) * value.log()
+        return rise - rate / value - shape.lgamma()
+
     @property
     def concentration(self) -> Tensor:
         """Return the gamma variable's concentration."""
@@ -302,6 +341,28 @@ class Kumaraswamy(TransformedDistribution):
         base = Uniform(zero, ones_like(zero), validate_args=validate_args)
         super().__init__(base, transforms, validate_args=validate_args)
 
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters, none of them 0 or 1."""
+        a, b = self.concentration1, self.concentration0
+        shape = self._extended_shape(sample_shape)
+        # By logarithms: powers of small concentrations round to 0 or 1.
+        log_left = -exponential_(empty(shape, dtype=a.dtype, device=a.device)) / b
+        return open_unit_interval(finite_logs(_log1mexp(log_left) / a).exp())
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        a, b = self.concentration1, self.concentration0
+        log_value = value.log()
+        falls = (b - 1) * _log1mexp(a * log_value)
+        return a.log() + b.log() + (a - 1) * log_value + falls
+
     @property
     def mean(self) -> Tensor:
         """Return the mean."""
@@ -346,6 +407,18 @@ class Pareto(TransformedDistribution):
         base = Exponential(self.alpha, validate_args=validate_args)
         transforms = [ExpTransform(), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, transforms, validate_args=validate_args)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        log_ratio = self.base_dist.rsample(sample_shape)
+        # The product of the scale and the ratio must not overflow.
+        most = log_limits(log_ratio)[1] - self.scale.detach().log().clamp(min=0)
+        return self.scale * log_ratio.clamp(max=most).exp()
 
     @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:
@@ -393,6 +466,24 @@ class Weibull(TransformedDistribution):
             AffineTransform(loc=0, scale=self.scale),
         ]
         super().__init__(base, transforms, validate_args=validate_args)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples, without gradients."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Return samples whose gradients reach the parameters."""
+        log_time = self.base_dist.sample(sample_shape).log()
+        return finite_logs(self.scale.log() + log_time * self.concentration_reciprocal).exp()
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Return the logarithm of the density at value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        k, log_scale = self.concentration, self.scale.log()
+        log_ratio = value.log() - log_scale
+        return k.log() - log_scale + (k - 1) * log_ratio - (k * log_ratio).exp()
 
     @property
     def mean(self) -> Tensor:

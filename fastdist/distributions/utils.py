@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar, overload
@@ -11,6 +12,7 @@ from ..namespace.limits import finfo
 from ..ops.creation import tensor
 from ..ops.ranges import arange
 from ..ops.rearranging import broadcast_tensors
+from ..ops.selection import where
 from ..ops.softmax import softmax
 from ..tensor.tensor import Tensor
 
@@ -63,6 +65,37 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
     that need not be normalised.
     """
     return logits.sigmoid() if is_binary else softmax(logits, dim=-1)
+
+
+def finite_logs(x: Tensor) -> Tensor:
+    """Return x, kept among the logarithms of the positive numbers that its dtype holds in full
+    precision.
+    """
+    low, high = log_limits(x)
+    return x.clamp(min=low, max=high)
+
+
+def log_limits(x: Tensor) -> tuple[float, float]:
+    """Return the logarithms of the smallest and the largest positive number of x's dtype in full
+    precision, drawn in by what rounding may add.
+    """
+    limits = finfo(x.dtype)
+    drawn_in = 1.0 - 4.0 * limits.eps
+    return math.log(limits.tiny) * drawn_in, math.log(limits.max) * drawn_in
+
+
+def open_unit_interval(x: Tensor) -> Tensor:
+    """Return x, kept among the numbers that its dtype holds between 0 and 1, without these."""
+    limits = finfo(x.dtype)
+    return x.clamp(min=limits.tiny, max=1.0 - limits.eps / 2)
+
+
+def log1p_square(x: Tensor) -> Tensor:
+    """Return log(1 + x**2), also where the square overflows."""
+    far = x.abs() > 1
+    reach = x.masked_fill(~far, 1.0)
+    low = where(far, reach.reciprocal(), x)
+    return low.square().log1p() + 2 * reach.abs().log()
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

@@ -136,6 +136,10 @@ class Wishart(ExponentialFamily):
         chi = chi.clamp(min=finfo(chi.dtype).eps)
         noise = randn(self._extended_shape(sample_shape), dtype=chi.dtype, device=chi.device)
         triangle = self._unbroadcasted_scale_tril @ (noise.tril(-1) + on_diagonal(chi))
+        # Rows that end in less leave a product that is not positive definite after rounding.
+        n, diagonal = triangle.shape[-1], triangle.diagonal(dim1=-1, dim2=-2)
+        least = math.sqrt(8 * n * finfo(chi.dtype).eps) * triangle.detach().norm(dim=-1)
+        triangle = triangle.tril(-1) + on_diagonal(diagonal.maximum(least))
         return triangle @ triangle.mT
 
     def log_prob(self, value: Any) -> Tensor:

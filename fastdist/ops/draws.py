@@ -21,6 +21,7 @@ from .counting import searchsorted
 from .creation import finish, made
 from .random import generator_or_default, open_uniform, part_of_graph, randn
 from .rearranging import broadcast_tensors
+from .rounded_ranges import largest_of
 
 
 @composite()
@@ -125,12 +126,14 @@ _CONTINUOUS = (
 
 @composite(homes="method")
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Fill this tensor with exponential numbers of the rate lambd; none is 0 in float32."""
+    """Fill this tensor with exponential numbers of the rate lambd; none is 0 or infinite."""
     _require_floating(self, _CONTINUOUS.format("Exponential"))
     if not lambd > 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     drawn: Any = open_uniform(self.facts, generator)
-    return copy_drawn(self, drawn.log() / -lambd, "exponential")
+    least, most = _ends_of_open_uniform(self)
+    ends = -math.log(most) / lambd, -math.log(least) / lambd
+    return copy_drawn(self, _kept_positive(drawn.log() / -lambd, self, *ends), "exponential")
 
 
 @composite(homes="method")
@@ -139,7 +142,9 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     drawn: Any = open_uniform(self.facts, generator)
-    return copy_drawn(self, (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0), "geometric")
+    most = largest_of(self.facts.dtype)
+    trials = (drawn.log() / math.log1p(-p)).ceil().clamp(min=1.0, max=most)
+    return copy_drawn(self, trials, "geometric")
 
 
 @composite(homes="method")
@@ -151,7 +156,11 @@ def cauchy_(
     if not sigma > 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     drawn: Any = open_uniform(self.facts, generator)
-    return copy_drawn(self, median + sigma * ((drawn - 0.5) * math.pi).tan(), "cauchy")
+    found = median + sigma * ((drawn - 0.5) * math.pi).tan()
+    most, farthest = largest_of(self.facts.dtype), 1 / (math.pi * _ends_of_open_uniform(self)[0])
+    if not abs(median) + sigma * farthest < most:
+        found = found.clamp(min=-most, max=most)
+    return copy_drawn(self, found, "cauchy")
 
 
 @composite(homes="method")
@@ -164,7 +173,26 @@ def log_normal_(
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     layout = self.facts
     drawn: Any = randn(layout.shape, generator=generator, dtype=layout.dtype, device=layout.device)
-    return copy_drawn(self, (drawn * std + mean).exp(), "log_normal")
+    # No normal number is as far as 9 deviations off.
+    ends = [math.exp(min(max(mean + far * std, -1e3), 700.0)) for far in (-9.0, 9.0)]
+    return copy_drawn(self, _kept_positive((drawn * std + mean).exp(), self, *ends), "log_normal")
+
+
+def _ends_of_open_uniform(like: Tensor) -> tuple[float, float]:
+    """Return the least and the greatest number that open_uniform draws for a tensor's dtype."""
+    half_step = 2.0**-53 if like.facts.dtype is float64 else 2.0**-33
+    return half_step, 1.0 - half_step
+
+
+def _kept_positive(drawn: Any, like: Tensor, least: float, most: float) -> Any:
+    """Return positive numbers, none of which becomes 0 or infinite in the dtype of `like`; they lie
+    between least and most before they are rounded.
+    """
+    limits, largest = float_limits(like.facts.dtype), largest_of(like.facts.dtype)
+    smallest = float(limits.smallest_subnormal)
+    if least > float(limits.tiny) and most < largest:
+        return drawn
+    return drawn.clamp(min=smallest, max=largest)
 
 
 def _draw_of(
@@ -231,10 +259,21 @@ def _standard_gamma(input: Tensor, generator: Generator | None = None) -> Tensor
     return OPS["gamma_of"].public(input, drawn.clamp(min=least))  # type: ignore[no-any-return]
 
 
+def log_standard_gamma(input: Any, generator: Generator | None = None) -> Any:
+    """Return, in float64, the logarithms of the gamma numbers that _standard_gamma draws: finite
+    also for concentrations that are so small that the numbers themselves underflow.
+    """
+    _require_floating(input, "\"gamma_cpu\" not implemented for '{}'")
+    wide = input.to(float64)
+    return OPS["log_gamma_of"].public(wide, _draw_of("log_gamma", "gamma_cpu", wide, generator))
+
+
 @composite(homes="function")
 def _sample_dirichlet(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Return shares that add up to 1 along the last axis: gamma numbers of the concentrations in
-    input, divided by their sums.
+    input, divided by their sums. No share is below the smallest normal number of input's dtype.
     """
-    drawn: Any = _standard_gamma(input, generator)
-    return drawn / drawn.sum(-1, True)  # type: ignore[no-any-return]
+    # By logarithms: of small concentrations all numbers of a row may underflow.
+    shares: Any = OPS["softmax"].public(log_standard_gamma(input, generator), -1)
+    shares = shares.to(input.facts.dtype)
+    return shares.clamp(min=float(float_limits(input.facts.dtype).tiny))  # type: ignore[no-any-return]

@@ -44,6 +44,7 @@ from .creation import (
     sizes_of,
 )
 from .refusals import require_floating_inputs
+from .rounded_ranges import ends_inside, largest_whole, may_leave
 
 Generator.as_tensor = staticmethod(from_array)
 
@@ -269,7 +270,14 @@ def _integers(
         backend.kernel("random.integers")(raw, *part)
 
     order = None if like is None else order_like(*like)
-    return made(values, write, shape, dtype, device, requires_grad, layout, pin_memory, order)
+    is_exact = not dtype.is_floating_point or max(-low, high - 1) <= largest_whole(dtype)
+    asked = requires_grad and is_exact
+    drawn: Any = made(values, write, shape, dtype, device, asked, layout, pin_memory, order)
+    if not is_exact:
+        # Rounded to the dtype, the greatest may become high, and the least less than low.
+        drawn.clamp_(*ends_inside(dtype, low, high))
+        drawn.requires_grad_(requires_grad)
+    return drawn  # type: ignore[no-any-return]
 
 
 @composite(homes="function")
@@ -288,7 +296,7 @@ def randperm(
     if n < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {n}: randperm({n})")
     wanted = dtype_of(dtype)
-    most = _largest_whole(wanted)
+    most = largest_whole(wanted)
     if n - 1 > most:
         raise RuntimeError(
             f"value cannot be converted to type {wanted.name} without overflow: randperm({n}) "
@@ -303,13 +311,6 @@ def randperm(
         return order.requires_grad_() if requires_grad else order  # type: ignore[no-any-return]
     drawn = source.permutation(n).astype(wanted.numpy, copy=False)
     return finish(drawn, device, requires_grad, layout, pin_memory)
-
-
-def _largest_whole(dtype: DType) -> int:
-    """Return up to where dtype holds every whole number."""
-    if dtype.is_floating_point:
-        return 1 << int(float_limits(dtype).nmant) + 1
-    return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)
 
 
 @composite(homes="function")
@@ -439,7 +440,7 @@ def uniform_(
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}"
         )
-    return _filled(self, "rand", generator, to - from_, from_, "uniform")
+    return _filled(self, "rand", generator, to - from_, from_, "uniform", (from_, to))
 
 
 @composite(homes="method")
@@ -454,9 +455,17 @@ def normal_(
 
 
 def _filled(
-    target: Tensor, kind: str, source: Generator | None, scale: float, start: float, known_as: str
+    target: Tensor,
+    kind: str,
+    source: Generator | None,
+    scale: float,
+    start: float,
+    known_as: str,
+    ends: tuple[float, float] | None = None,
 ) -> Tensor:
-    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts."""
+    """Write numbers of a kind over target, scaled and moved; of complex numbers both parts. Numbers
+    in [0, 1) stay in [ends) where that is given, although their sums are rounded.
+    """
     layout = target.facts
     dtype, shape = real_of(layout.dtype), layout.shape
     source, held = generator_or_default(source, layout.device), dtype.numpy.type
@@ -464,6 +473,8 @@ def _filled(
         shape = (*shape, 2)
     drawn: Any = _drawn(kind, source, shape, dtype, layout.device)
     drawn.mul_(float(held(scale))).add_(float(held(start)))
+    if ends is not None and may_leave(dtype, float(scale), float(start), float(ends[1])):
+        drawn.clamp_(*ends_inside(dtype, *ends))
     if layout.dtype.is_complex:
         drawn = OPS["view_as_complex"].public(drawn)
     return copy_drawn(target, drawn, known_as)
@@ -479,7 +490,7 @@ def random_(
     dtype = self.facts.dtype
     _require_int64(from_, 0 if to is None else to)
     if to is None:
-        to = _largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
+        to = largest_whole(dtype) + (0 if dtype.is_floating_point else 1)
     source = generator_or_default(generator, self.facts.device)
     return copy_drawn(
         self, _integers(source, from_, to, self.facts.shape, dtype, self.facts.device), "random.2"

@@ -182,6 +182,26 @@ def gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
     """
 
 
+@pointwise(
+    "where(isnan(input), input, drawn)",
+    [
+        # Below exp(-36) the share of numbers below x is x ** input / gamma(input + 1) in float64.
+        (
+            "small = out < T(-36); log_x = where(small, T(0), out); where(small, "
+            "g * ((digamma(input + T(1)) - out) / input), "
+            "g * (gamma_slope(input, exp(log_x)) * exp(-log_x)))"
+        ),
+        None,
+    ],
+    homes="nowhere",
+    known_as="_standard_gamma",
+)
+def log_gamma_of(input: Tensor, drawn: Tensor) -> Tensor:
+    """Return logarithms of numbers drawn of the gamma distributions of input; the gradient is that
+    of gamma_of, divided by the number, and is finite where the number itself underflows.
+    """
+
+
 @composite(homes="function method inplace", out="cast", node="mvlgamma")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension p."""

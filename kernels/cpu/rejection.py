@@ -21,6 +21,12 @@ def gamma(concentration: Array, out: Array, seed: int, first: int) -> None:
 
 
 @silent
+def log_gamma(concentration: Array, out: Array, seed: int, first: int) -> None:
+    """Write the logarithms of gamma numbers of scale 1 into out; -inf for a concentration of 0."""
+    _write(rejection.log_gamma, (concentration,), out, seed, first)
+
+
+@silent
 def poisson(rate: Array, out: Array, seed: int, first: int) -> None:
     """Write into out how many events of a rate occur; NaN for what is no rate."""
     _write(rejection.poisson, (rate,), out, seed, first)

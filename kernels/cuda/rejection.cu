@@ -53,28 +53,46 @@ __device__ void draw_each(Stored* out, const Task& task, Draw draw) {
     out[i] = cast<Stored>(draw(i, Attempts{start.first + i, start.seed}));
 }
 
+// A gamma number of a concentration that is finite and above 0; of one below 1, that of it plus 1.
+__device__ double unscaled_gamma(double concentration, const Attempts& attempts) {
+    const double d = (concentration < 1.0 ? concentration + 1.0 : concentration) - 1.0 / 3.0;
+    for (Word attempt = 0;; ++attempt) {
+        const Block block = attempts.of(attempt);
+        // cos of half turns: that of radians keeps an array for huge angles, in memory.
+        const double radius = ::sqrt(-2.0 * ::log((double(block.word[0]) + 0.5) * 0x1p-32));
+        const double x = radius * ::cospi(0x1p-31 * double(block.word[1]));
+        const double root = 1.0 + x / ::sqrt(9.0 * d), v = root * root * root;
+        if (v > 0.0) {
+            const double bound = 0.5 * x * x + d * (1.0 - v + ::log(v));
+            if (::log(fraction(block, 1)) < bound) return d * v;
+        }
+    }
+}
+
+// The uniform number whose power scales gamma numbers of concentrations below 1.
+__device__ double scaling(const Attempts& attempts) {
+    return fraction(attempts.of(1u << 31), 0);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 draw_gamma(const Stored* concentration, Stored* out, Task task) {
     draw_each(out, task, [&](long long i, const Attempts& attempts) {
         const double given = cast<double>(concentration[i]);
         if (!(given > 0.0)) return is_nan(given) ? given : 0.0;
         if (given > LARGEST) return given;
-        const bool is_small = given < 1.0;
-        const double d = (is_small ? given + 1.0 : given) - 1.0 / 3.0;
-        double found = 0.0;
-        for (Word attempt = 0;; ++attempt) {
-            const Block block = attempts.of(attempt);
-            // cos of half turns: that of radians keeps an array for huge angles, in memory.
-            const double radius = ::sqrt(-2.0 * ::log((double(block.word[0]) + 0.5) * 0x1p-32));
-            const double x = radius * ::cospi(0x1p-31 * double(block.word[1]));
-            const double root = 1.0 + x / ::sqrt(9.0 * d), v = root * root * root;
-            found = d * v;
-            if (v > 0.0) {
-                const double bound = 0.5 * x * x + d * (1.0 - v + ::log(v));
-                if (::log(fraction(block, 1)) < bound) break;
-            }
-        }
-        return is_small ? found * ::pow(fraction(attempts.of(1u << 31), 0), 1.0 / given) : found;
+        const double found = unscaled_gamma(given, attempts);
+        return given < 1.0 ? found * ::pow(scaling(attempts), 1.0 / given) : found;
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+draw_log_gamma(const Stored* concentration, Stored* out, Task task) {
+    draw_each(out, task, [&](long long i, const Attempts& attempts) {
+        const double given = cast<double>(concentration[i]);
+        if (!(given > 0.0)) return is_nan(given) ? given : ::log(0.0);
+        if (given > LARGEST) return given;
+        const double found = ::log(unscaled_gamma(given, attempts));
+        return given < 1.0 ? found + ::log(scaling(attempts)) / given : found;
     });
 }
 

@@ -27,6 +27,11 @@ def gamma(concentration: Any, out: Any, seed: Any, first: int) -> None:
     launch(plan_tried("gamma", (concentration,), out, seed, first))
 
 
+def log_gamma(concentration: Any, out: Any, seed: Any, first: int) -> None:
+    """Write the logarithms of gamma numbers of scale 1 into out; -inf for a concentration of 0."""
+    launch(plan_tried("log_gamma", (concentration,), out, seed, first))
+
+
 def poisson(rate: Any, out: Any, seed: Any, first: int) -> None:
     """Write into out how many events of a rate occur; NaN for what is no rate."""
     launch(plan_tried("poisson", (rate,), out, seed, first))
@@ -38,7 +43,7 @@ def binomial(count: Any, prob: Any, out: Any, seed: Any, first: int) -> None:
 
 
 def plan_tried(name: str, given: tuple[Any, ...], out: Any, seed: Any, first: int) -> list[Launch]:
-    """Return the launch of gamma, poisson or binomial; none if out is empty."""
+    """Return the launch of gamma, log_gamma, poisson or binomial; none if out is empty."""
     if not out.size:
         return []
     grid = (-(-out.size // THREADS), 1)

@@ -407,6 +407,7 @@ SPECIAL = [
     Row("gamma_slope", (POSITIVE, POSITIVE), slope, differentiable=False, tolerance=1e-5),
     Row("valued", (POSITIVE, POSITIVE), lambda x, y: y + 0 * x, differentiable=False),
     Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
+    Row("log_gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
 ]
 ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY, *SPECIAL)}
 

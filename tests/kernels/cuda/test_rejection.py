@@ -55,6 +55,16 @@ def values(count: int, low: float, high: float, dtype: Any) -> np.ndarray[Any, A
 
 
 @pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_logarithms_of_gamma_numbers_are_the_same_but_for_roundings(count: int, dtype: Any) -> None:
+    for part in STREAMS:
+        given = (values(count, 1e-5, 1e4, dtype),)
+        found = drawn("log_gamma", given, *part).astype(np.float64)
+        wanted = expected("log_gamma", given, *part).astype(np.float64)
+        np.testing.assert_allclose(found, wanted, 1e-6 if dtype == "float32" else 1e-12, 1e-6)
+
+
+@pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", bfloat16.numpy])
 def test_gamma_numbers_are_the_same_but_for_roundings(count: int, dtype: Any) -> None:
     for part in STREAMS:

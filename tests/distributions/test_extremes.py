@@ -1,0 +1,136 @@
+"""Samples at extreme parameters lie inside the support, where the density has a finite logarithm.
+
+Each class that `fastdist.distributions` exports has rows in extremes.py. The daily run draws 400
+samples of each row and dtype; `--slow` draws 50,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastdist
+from fastdist import distributions as d
+
+from .extremes import EXTREMES, IN_HALVES
+
+FEW, MANY = 400, 50_000
+WIDE = (fastdist.float32, fastdist.float64)
+HALVES = (fastdist.float16, fastdist.bfloat16)
+
+
+def family(text: str, dtype: Any, leaves: list[Any] | None = None) -> Any:
+    def t(values: Any) -> Any:
+        made = fastdist.tensor(values, dtype=dtype, requires_grad=leaves is not None)
+        if leaves is not None:
+            leaves.append(made)
+        return made
+
+    return eval(text, {"d": d, "t": t})
+
+
+def faults(text: str, dtype: Any, count: int) -> list[str]:
+    """Return what is wrong with samples of a distribution."""
+    fastdist.manual_seed(7)
+    plain, leaves = family(text, dtype), list[Any]()
+    kinds: dict[str, tuple[Any, Callable[[Any], Any]]] = {"sample": (plain, plain.sample)}
+    if plain.has_rsample:
+        with_gradients = family(text, dtype, leaves)
+        kinds["rsample"] = with_gradients, with_gradients.rsample
+    found = []
+    for kind, (one, draw) in kinds.items():
+        drawn = draw((count,))
+        where = f"{kind} of {text} in {dtype.name}"
+        outside = int((~one.support.check(drawn.detach())).sum())
+        no_logs = int((~one.log_prob(drawn.detach()).isfinite()).sum())
+        if outside or no_logs:
+            found.append(f"{where}: {outside} outside the support, {no_logs} without a finite log")
+        if kind == "rsample":
+            # Of a bounded function: samples may reach the ends of the dtype, where the slope of
+            # the sample itself is larger than that.
+            (drawn / (1 + drawn.abs())).sum().backward()
+            found += [
+                f"{where}: a gradient is not finite"
+                for leaf in leaves
+                if leaf.grad is not None and not bool(leaf.grad.isfinite().all())
+            ]
+    return found
+
+
+def all_faults(rows: dict[str, tuple[str, ...]], dtypes: tuple[Any, ...], count: int) -> list[str]:
+    texts = [text for texts in rows.values() for text in texts]
+    return [fault for text in texts for dtype in dtypes for fault in faults(text, dtype, count)]
+
+
+def test_each_distribution_has_a_row() -> None:
+    exported = [getattr(d, name) for name in d.__all__]
+    classes = {
+        one.__name__
+        for one in exported
+        if isinstance(one, type) and issubclass(one, d.Distribution)
+    }
+    assert classes - {"Distribution", "ExponentialFamily"} == set(EXTREMES)
+
+
+def test_samples_at_extreme_parameters_have_finite_densities_and_gradients() -> None:
+    assert all_faults(EXTREMES, WIDE, FEW) == []
+
+
+def test_samples_in_half_types_have_finite_densities() -> None:
+    assert all_faults({"halves": IN_HALVES}, HALVES, FEW) == []
+
+
+@pytest.mark.slow
+def test_50_000_samples_at_extreme_parameters_have_finite_densities_and_gradients() -> None:
+    assert all_faults(EXTREMES, WIDE, MANY) == []
+    assert all_faults({"halves": IN_HALVES}, HALVES, MANY) == []
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_beta_of_tiny_concentrations_keeps_its_law(dtype: Any) -> None:
+    """The share of samples below x is that of the density; most lie near 0 or near 1."""
+    fastdist.manual_seed(3)
+    drawn = d.Beta(fastdist.tensor(0.02, dtype=dtype), fastdist.tensor(0.04, dtype=dtype))
+    x = drawn.sample((4000,)).double().numpy()
+    # Near 0 the share below x is x**a * b / (a + b), but for one part in a thousand.
+    for point in (1e-30, 1e-10, 1e-3):
+        share = point**0.02 * 0.04 / 0.06
+        assert np.mean(x < point) == pytest.approx(share, abs=0.03)
+    assert np.mean((x > 0.1) & (x < 0.9)) == pytest.approx(0.058, abs=0.02)
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, fastdist.float32])
+@pytest.mark.parametrize(("low", "high"), [(3.0, 4.0), (-1.0, 0.0), (0.1, 0.2), (1e4, 1.2e4)])
+def test_uniform_numbers_stay_below_the_upper_bound(dtype: Any, low: float, high: float) -> None:
+    fastdist.manual_seed(1)
+    drawn = fastdist.empty(20_000, dtype=dtype).uniform_(low, high).double()
+    assert float(drawn.min()) >= low
+    assert float(drawn.max()) < high
+    assert float(drawn.mean()) == pytest.approx((low + high) / 2, abs=0.02 * (high - low))
+
+
+@pytest.mark.parametrize("dtype", [*HALVES, *WIDE])
+def test_fills_of_extreme_parameters_are_positive_and_finite(dtype: Any) -> None:
+    fastdist.manual_seed(1)
+    x = fastdist.empty(4000, dtype=dtype)
+    for fill in (
+        lambda: x.exponential_(1e6),
+        lambda: x.exponential_(1e-6),
+        lambda: x.log_normal_(0, 60),
+        lambda: x.log_normal_(-300, 3),
+        lambda: x.geometric_(1e-7),
+        lambda: x.cauchy_(0, 1e5).abs_().add_(1.0).clamp_(max=fastdist.finfo(dtype).max),
+    ):
+        fill()
+        assert bool((x > 0).all())
+        assert bool(x.isfinite().all())
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_integers_of_half_types_stay_below_the_upper_bound(dtype: Any) -> None:
+    fastdist.manual_seed(1)
+    assert float(fastdist.randint(0, 4000, (8000,), dtype=dtype).max()) < 4000
+    assert float(fastdist.empty(8000, dtype=dtype).random_(0, 4000).max()) < 4000
