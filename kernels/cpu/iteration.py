@@ -23,7 +23,8 @@ _SHORT: Final = 16
 # Note [Reading array objects]
 # NumPy's ABI fixes an array object as: header, data, nd, dimensions, strides; CPython's tuple ends
 # in its items. id() is the address in CPython, the only Python that Numba runs on. The arrays are
-# arguments of the caller, so they live until the launch returns, and nobody resizes them.
+# arguments of the caller, so they live until the launch returns, and nobody resizes them. That they
+# are arrays is checked first: see Note [Addresses of arrays alone].
 HEADER: Final = object.__basicsize__
 ITEMS: Final = tuple.__basicsize__
 _MAX_NDIM: Final = 64

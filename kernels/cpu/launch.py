@@ -24,6 +24,7 @@ from numba.np.ufunc import parallel as _parallel
 
 from fastdist.core.errors import ShapeError
 
+from .array_objects import ARRAY, require_arrays
 from .compiler import Loop, entry_point
 from .held_interrupt import interrupt_held
 from .iteration import OVERLAP
@@ -99,12 +100,13 @@ def launcher(loop: Loop) -> Callable[[tuple[Array, ...]], None]:
     run = _runner()
     # Bound to names of the closure: looked up one by one they cost half of a short launch.
     address, sizes, share = loop.address, loop.sizes_address, loop.elements_per_thread
-    two_shares, array_type, pool = 2 * share, np.ndarray, _Pool
+    two_shares, array_type, pool = 2 * share, ARRAY, _Pool
 
     def launch(operands: tuple[Array, ...]) -> None:
         for operand in operands:
             # A NumPy scalar has a dtype and a shape as well, but not an array's memory.
-            assert operand.__class__ is array_type or isinstance(operand, array_type), operand
+            if type(operand) is not array_type:
+                require_arrays(operand)
         size = operand.size
         # Addresses instead of arrays: see Note [Reading array objects]. The tuple lives in this
         # frame until the call is over, the loop as long as this function.
@@ -133,9 +135,12 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     """
     run = _row_runner()
     address, share, pool = loop.address, loop.elements_per_thread, _Pool
-    two_shares = 2 * share
+    two_shares, array_type = 2 * share, ARRAY
 
     def launch(operands: tuple[Array, ...], rows: int, n: int, a: float, b: float) -> None:
+        for operand in operands:
+            if type(operand) is not array_type:
+                require_arrays(operand)
         by_address(id(operands), rows, n, a, b)
 
     def by_address(operands: int, rows: int, n: int, a: float, b: float) -> None:
@@ -150,6 +155,7 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     def told(rows: int, n: int, a: float, b: float) -> tuple[Callable[[int, int], None], Array]:
         """Return a function that runs over so many rows, and what it is told: it is given the
         addresses of that and of the tuple of operands. It looks for threads only if they may pay.
+        The caller has checked that the operands are arrays.
         """
         words = np.array([address, rows, n, 0, 0])
         words[3:].view(np.float64)[:] = a, b
@@ -164,6 +170,9 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
     launch.told = told  # type: ignore[attr-defined]
 
     def alone(operands: tuple[Array, ...], rows: int, n: int) -> None:
+        for operand in operands:
+            if type(operand) is not array_type:
+                require_arrays(operand)
         if n:  # by which loops divide
             run(address, id(operands), rows, n, 0.0, 0.0, 1, 0)
 

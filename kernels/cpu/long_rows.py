@@ -19,6 +19,7 @@ import numpy as np
 from fastdist.core.blas import read_cpu
 
 from . import numpy_rows
+from .array_objects import ARRAY, require_arrays
 from .memory import maker_of
 from .row_steps import PAIRED
 from .silence import silent
@@ -93,7 +94,9 @@ def _compiled(name: str, dtype: Any) -> Launch:
 
 
 def _bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
-    """Return the function that runs a loop over operands of so many rows of n elements."""
+    """Return the function that runs a loop over operands of so many rows of n elements. Its caller
+    has checked that they are arrays.
+    """
     loop = _compiled_or_none(name, dtype)
     if loop is None:
         later = loop_of(name, dtype)
@@ -111,12 +114,14 @@ def result_by(name: str, final: Any, dtype: Any, rows: int, n: int, a: float = 0
     Note    nothing of Python's stands between it and the loop, where each call is a tenth of the
             time: the sum of 1e4 float32 takes 1.2 us, of which the loop 0.5 (AMD EPYC, Zen 4)
     """
-    empty = maker_of(final, dtype)
+    empty, array_type = maker_of(final, dtype), ARRAY
     run: Callable[..., None] | None = None
     told, kept = 0, []
 
     def make(x: Array) -> Array:
         nonlocal run, told
+        if type(x) is not array_type:
+            require_arrays(x)
         operands = x, empty(final, dtype)
         if run is None:
             loop = _compiled_or_none(name, dtype)
@@ -223,7 +228,7 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
     count, whole, loop = parts + (rest > 0), parts * _PART, _apart(facts, "sum")
     # When a loop has emptied the nearer caches, np.add.reduce takes 1.5 us and this 0.6.
     add = ones(count, wide).dot if count <= TERMS else np.add.reduce
-    empty, array = np.empty, np.array
+    empty, array, array_type = np.empty, np.array, ARRAY
     along: Launch | None = None
     behind: Launch | None = None
 
@@ -232,6 +237,8 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
         if along is None or behind is None:
             behind = _bound(loop, dtype, 1, rest)
             along = _bound(loop, dtype, parts, _PART)
+        if type(x) is not array_type:
+            require_arrays(x)
         x, totals = x.reshape(-1), empty(count, wide)
         along((x, totals))
         if rest:
@@ -327,6 +334,9 @@ def reduction_gradient(facts: Facts, name: str, a: float = 0.0) -> tuple[Run | N
 
     def by_input(g: Array, *others: Array) -> Array:
         made = empty(shape, dtype)
+        for one in (g, *others):
+            if type(one) is not ARRAY:
+                require_arrays(one)
         run((gapless(g), *map(gapless, others), made), rows, n, a)
         return made
 
@@ -364,6 +374,9 @@ def _mapped_of_several(facts: Facts, name: str) -> Run | None:
 
     def many_rows(*arrays: Array) -> Array:
         made = empty(shape, dtype)
+        for one in arrays:
+            if type(one) is not ARRAY:
+                require_arrays(one)
         run((*map(gapless, arrays), made), *rows)
         return made
 
@@ -379,14 +392,26 @@ def layer_norm(facts: Facts) -> Run | None:
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
     column, small_empty, empty, launch = (shape[0], 1), np.empty, maker_of(shape, dtype), None
+    array_type = ARRAY
     loop = _paired("layer_norm", shape[0], shape[1], dtype, far=True)
 
     def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
         nonlocal launch
         out, mean = empty(shape, dtype), small_empty(column, dtype)
         deviation = small_empty(column, dtype)
-        weight = gapless(weight) if weight_given else one
-        bias = gapless(bias) if bias_given else nothing
+        weight = weight if weight_given else one
+        bias = bias if bias_given else nothing
+        # Not in a loop, whose turns cost more than the checks.
+        if (
+            type(x) is not array_type
+            or type(weight) is not array_type
+            or type(bias) is not array_type
+        ):
+            require_arrays(x, weight, bias)
+        if weight_given:
+            weight = gapless(weight)
+        if bias_given:
+            bias = gapless(bias)
         if launch is None:
             launch = _bound(loop, dtype, shape[0], shape[1], eps)
         launch((gapless(x), weight, bias, out, mean, deviation))
@@ -409,10 +434,15 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
     def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
-        given, made = (gapless(g), gapless(x), *map(gapless, others)), None
+        given, made = (g, x, *others), None
+        weight = one if weight is None else weight
+        for each in (*given, weight):
+            if type(each) is not ARRAY:
+                require_arrays(each)
+        given = (*map(gapless, given),)
         if wanted[0]:
             made = empty((rows, n), dtype)
-            given = (*given, one if weight is None else gapless(weight), made)
+            given = (*given, gapless(weight), made)
         if wanted[1] or wanted[2]:
             return made, *with_parameters(given)
         alone(given, rows, n)
@@ -471,7 +501,11 @@ def rms_norm(facts: Facts) -> Run | None:
 
     def many_rows(x: Array, weight: Any) -> tuple[Array, Array]:
         out, scale = empty(shape, dtype), np.empty(column, dtype)
-        run((gapless(x), one if weight is None else gapless(weight), out, scale), *shape, eps)
+        weight = one if weight is None else weight
+        for each in (x, weight):
+            if type(each) is not ARRAY:
+                require_arrays(each)
+        run((gapless(x), gapless(weight), out, scale), *shape, eps)
         return out, scale
 
     return many_rows
@@ -487,12 +521,18 @@ def rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
     def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
         made, (scale,) = empty(shape, dtype), others
-        weight = one if weight is None else gapless(weight)
-        along((gapless(g), gapless(x), weight, gapless(scale), made), *shape)
+        given = g, x, one if weight is None else weight, scale
+        for each in given:
+            if type(each) is not ARRAY:
+                require_arrays(each)
+        along((*map(gapless, given), made), *shape)
         return made
 
     def by_weight(g: Array, others: Any, x: Array) -> Array:
         total, (scale,) = np.empty(shape[1], dtype), others
+        for each in (g, x, scale):
+            if type(each) is not ARRAY:
+                require_arrays(each)
         down((gapless(g), gapless(x), gapless(scale), total), *shape, 1.0)
         return total
 
@@ -515,6 +555,8 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
         nonlocal launch
         losses = empty(rows, dtype)
         kept = () if is_alone else (large((rows, classes), dtype), empty(rows, dtype))
+        if type(x) is not ARRAY or type(target) is not ARRAY:
+            require_arrays(x, target)
         if not in_order:
             x, target = gapless(x), gapless(target)
         if launch is None:
@@ -536,6 +578,9 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
     def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
         made, (weights, totals) = empty((rows, classes), dtype), others
+        for one in (target, weights, totals):
+            if type(one) is not ARRAY:
+                require_arrays(one)
         g = gapless(np.broadcast_to(g, (rows,)))
         run((g, gapless(target), gapless(weights), gapless(totals), made), rows, classes, scale)
         return made

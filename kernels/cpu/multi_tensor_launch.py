@@ -16,6 +16,7 @@ from fastdist.core.program import Program
 from fastdist.core.scalar import Name, Node
 
 from . import launch
+from .array_objects import ARRAY, require_arrays
 from .compiler import Loop, compiled, entry_point
 from .iteration import HEADER, ITEMS
 from .machine import LOAD, STORE, call_loop, load_int, on_threads, stack_words
@@ -44,7 +45,7 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
     width, constants, size = len(program.arrays), len(program.numbers), dtype.itemsize
     what = f"{len(results)} results over many tensors of {dtype.name}"
     loop = Loop(load_generated(source, "multi_tensor").loop, [size], _SHARE, what)
-    read, walk = _reader(), _walker()
+    read, walk, array_type = _reader(), _walker(), id(ARRAY)
 
     # Tables of the last steps, whose arrays lay apart: those of the next ones are mostly among
     # them, for a program serves all groups whose options say the same.
@@ -62,7 +63,10 @@ def launcher(program: Program, results: Mapping[str, Node], dtype: Any) -> Calla
         table = array("q", bytes(8 * rows * (width + 1)))
         where, _ = table.buffer_info()
         # Addresses instead of arrays: see Note [Reading array objects].
-        total = read(id(arrays), rows, width, where)
+        total = read(id(arrays), rows, width, where, array_type)
+        if total < 0:  # among them is an array of a derived class, or something else
+            require_arrays(*arrays)
+            total = read(id(arrays), rows, width, where, 0)
         if table not in apart:
             if not _lie_apart(np.frombuffer(table, np.int64).reshape(rows, width + 1), size):
                 return False
@@ -93,7 +97,7 @@ def _lie_apart(table: Array, size: int) -> bool:
 
 @functools.cache
 def _reader() -> Callable[..., int]:
-    return entry_point(_read, (_WORD,) * 4)
+    return entry_point(_read, (_WORD,) * 5)
 
 
 @functools.cache
@@ -102,14 +106,19 @@ def _walker() -> Callable[..., None]:
 
 
 @compiled()
-def _read(operands: Any, rows: Any, width: Any, table: Any) -> Any:
-    """Fill a table from a tuple of arrays; return how many elements all rows have."""
+def _read(operands: Any, rows: Any, width: Any, table: Any, array_type: Any) -> Any:
+    """Fill a table from a tuple of arrays; return how many elements all rows have, or -1 if an
+    object is not of the type at this address. 0 stands for any type.
+    """
     total = np.int64(0)
     for row in range(rows):
         at = table + 8 * row * (width + 1)
         length = np.int64(1)
         for i in range(width):
             one = _get(operands + ITEMS, i * rows + row)
+            # The type ends the header.
+            if array_type != 0 and _get(one + HEADER, -1) != array_type:
+                return np.int64(-1)
             _put(at, i, _get(one + HEADER, 0))
             if i == 0:
                 dims = _get(one + HEADER, 2)

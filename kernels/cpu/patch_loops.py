@@ -16,6 +16,7 @@ from typing import Any
 
 import numba
 
+from .array_objects import require_arrays
 from .compiler import compiled, entry_point
 from .iteration import HEADER
 from .machine import LOAD, STORE, copy_bytes
@@ -36,6 +37,7 @@ def loop(name: str, dtype: str) -> Callable[[Array, Array, Array], None]:
 
     def lay(padded: Array, columns: Array, words: Array) -> None:
         # See Note [Reading array objects] in iteration.py.
+        require_arrays(padded, columns, words)
         run(id(padded), id(columns), id(words))
 
     return lay

@@ -10,6 +10,7 @@ import numpy as np
 
 from fastdist.core.blas import read_cpu
 
+from .array_objects import require_arrays
 from .background import is_numpys_turn
 from .silence import silent
 
@@ -47,7 +48,12 @@ def multiplier(n: int, k: int, m: int, dtype: Any) -> Callable[[Array, Array, Ar
     if not _is_for_us(n, k, m, dtype, "multiplier"):
         return np.dot
     run = _compiled("multiplier", "float32")
-    return lambda a, b, to: run(id(a), id(b), id(to), False)
+
+    def multiply(a: Array, b: Array, to: Array) -> None:
+        require_arrays(a, b, to)
+        run(id(a), id(b), id(to), False)
+
+    return multiply
 
 
 def _is_for_us(n: int, k: int, m: int, dtype: Any, kernel: str) -> bool:
@@ -79,6 +85,7 @@ def _launch() -> Any:
 
 def multiply(a: Array, b: Array, to: Array) -> None:
     """Write a @ b of matrices of one dtype into `to`."""
+    require_arrays(a, b, to)
     (n, k), m = a.shape, b.shape[1]
     kernel = "multiplier" if n < MANY_ROWS else "panel_multiplier"
     if not (_is_for_us(n, k, m, a.dtype, kernel) and _has_gapless_rows(b, to)):
@@ -91,6 +98,7 @@ def multiply(a: Array, b: Array, to: Array) -> None:
 
 def multiply_turned(a: Array, b: Array, to: Array) -> None:
     """Write a @ b.T of matrices of one dtype into `to`."""
+    require_arrays(a, b, to)
     (n, k), m = a.shape, len(b)
     fits = n >= _FEWEST_ROWS and k % _LANES == 0 and _has_gapless_rows(b, to)
     if fits and _is_for_us(n, k, m, a.dtype, "panel_multiplier"):
@@ -117,6 +125,7 @@ def multiply_alone(a: Array, b: Array, to: Array, *, adds: bool = False) -> None
     """Write a @ b of matrices of float32 or float64 into `to`, or add it to what is there, on this
     thread, with the same bits for any number of others. Rows of `to` are gapless.
     """
+    require_arrays(a, b, to)
     panels = _panels()
     (n, k), m = a.shape, b.shape[1]
     if not k:
@@ -154,6 +163,7 @@ class Laid(NamedTuple):
 
 def lay(b: Array, *, turned: bool = False) -> Laid:
     """Return b, or b.T if turned, laid together once, for many products."""
+    require_arrays(b)
     panels, dtype = _panels(), _NAMES[b.dtype.char]
     k, m = b.shape[::-1] if turned else b.shape
     lanes = panels.tiling(dtype).lanes
@@ -174,6 +184,7 @@ def multiply_laid_alone(a: Array, laid: Laid, to: Array) -> None:
     """Write a @ the first rows and columns of what was laid together into `to`, as multiply_alone
     does.
     """
+    require_arrays(a, laid.panels, to)
     panels, b = _panels(), laid.panels
     n, m = to.shape
     if not len(b):

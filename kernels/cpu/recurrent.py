@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .array_objects import require_arrays
 from .background import is_numpys_turn
 from .numpy_cells import BACKWARD, FORWARD
 from .product import multiplier
@@ -68,6 +69,8 @@ def sequence(
     (rows, ...), are for the gradient. A step takes the first rows of the batch. All inputs have
     the dtype of saved, which the results are rounded from.
     """
+    # Those of which parts are read by their addresses below; the others are copies.
+    require_arrays(weight, saved, before)
     h = np.array(hx, order="C")
     c = h if cx is None else np.array(cx, order="C")
     gates, transposed = np.ascontiguousarray(gates), weight.T
@@ -118,6 +121,7 @@ def sequence_gradient(
     g, last_h and last_c are the gradients of sequence's results, None for zeros; d_cx has no rows
     but for lstm; over has saved's dtype.
     """
+    require_arrays(saved, before, out, over)
     rows, batch = len(saved), len(d_hx)
     weight = np.ascontiguousarray(weight)
     g = np.zeros((rows, hx.shape[1]), saved.dtype) if g is None else np.ascontiguousarray(g)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .array_objects import require_arrays
 from .background import is_numpys_turn
 from .places import as_bits
 
@@ -73,6 +74,7 @@ def largest(x: Array, out: Array, places: Array, windows: Windows) -> None:
         return
     words = np.array([planes.shape, outs[0].shape, *three], np.int64)
     run = _compiled("entry", *kind)
+    require_arrays(planes, *outs)
     run(id(planes), *map(id, outs), id(words), x.dtype.type(low))
 
 
