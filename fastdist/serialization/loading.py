@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..core.device import CPU
-from ..tensor.typed_storage import TypedStorage, UntypedStorage
 from .archive_reader import Archive
-from .budget import Budget, brief
+from .budget import Budget
+from .legacy_reader import LegacyRecords, is_legacy
 from .locations import restorer
+from .records import Records
 from .safe_globals import UnsupportedGlobalError
 from .safe_unpickler import SafeUnpickler
+from .tar_reader import TarRecords, is_tar
 from .torch_names import find, own
 
 _ZIP: Final = b"PK\x03\x04"
@@ -33,8 +34,8 @@ _FOREIGN: Final = (
     (b"\xfd7zXZ", "packed by xz: unpack it first"),
     (b"version https://git-lfs", "a pointer of Git LFS, not the file itself: run `git lfs pull`"),
 )
-# The first value of PyTorch's format of before 1.6, as pickle writes it.
-_LEGACY: Final = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+# A header of a tar archive.
+_HEAD_BYTES: Final = 512
 
 
 def load(
@@ -73,21 +74,74 @@ def load(
             "io.BytesIO and try to load from it instead."
         )
     called = f"the file {os.fspath(f)!r}" if is_path else f"the {type(f).__name__}"
-    restore = restorer(map_location)
+    restorer(map_location)  # what cannot be one is told before the file is opened
     with _opened(f) as file:
-        _require_archive(file, called)
-        mapped = _mapped(file) if mmap else None
+        with _said_of(called, is_safe=is_safe):
+            records = _records_of(file, called, restorer(map_location), is_path, bool(mmap))
+        if is_safe:
+            encoding = pickle_load_args.get("encoding", "utf-8")
+            with _said_of(called, is_safe=True):
+                budget = Budget(len(records.pickled), records.nbytes)
+                found = SafeUnpickler(records.pickled, records.load, budget, encoding).load()
+        else:
+            found = _load_all(records, pickle_module or pickle, pickle_load_args)
+        if isinstance(records, LegacyRecords):
+            # Another value may follow, as torch.save() leaves them one after the other.
+            file.seek(records.end)
+        return found
+
+
+def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: bool) -> Any:
+    """Return the storages of a file, and in `pickled` the pickle that names them."""
+    head = _head_of(file, called)
+    if head.startswith(_ZIP):
+        mapped = _mapped(file) if is_mapped else None
         archive = Archive(file, called, mapped)
         if "constants.pkl" in archive:
             raise RuntimeError(
                 f"{called} is a TorchScript archive, which holds code; save a state_dict() with "
                 "PyTorch instead"
             )
-        records = _Records(archive, restore)
-        pickled = archive.read("data.pkl").tobytes()
-        if is_safe:
-            return _load_safely(pickled, records, called)
-        return _load_all(pickled, records, pickle_module or pickle, pickle_load_args)
+        return _ArchiveRecords(archive, restore)
+    is_old = is_legacy(head)
+    if not is_old and not is_tar(head):
+        raise pickle.UnpicklingError(f"{called} is no file of save(): it is {_kind_of(head)}")
+    if is_mapped:
+        raise RuntimeError(
+            "mmap can only be used with files saved with "
+            "`_use_new_zipfile_serialization=True`, and "
+            f"{called} is in the format before 1.6: load it without mmap, and save it again"
+        )
+    if not is_old:
+        return TarRecords(file, restore)
+    records = LegacyRecords(file, restore)
+    if is_path and records.end != file.seek(0, 2):
+        raise RuntimeError(
+            f"{file.seek(0, 2) - records.end} bytes follow the last storage of {called}: it was "
+            "changed on its way, or is several files in one"
+        )
+    return records
+
+
+@contextmanager
+def _said_of(called: str, *, is_safe: bool) -> Iterator[None]:
+    """Let errors of reading say which file it is, and what can be done."""
+    begin = "Weights only load failed. " if is_safe else ""
+    try:
+        yield
+    except UnsupportedGlobalError as error:
+        raise pickle.UnpicklingError(
+            f"{begin}{called} needs more than tensors and plain values: "
+            f"WeightsUnpickler error: {error}. With weights_only=False it may load, and can run "
+            "any code then: do that only if you trust who made the file"
+        ) from error
+    except pickle.UnpicklingError as error:
+        if str(error).startswith(called):
+            raise
+        by = "WeightsUnpickler error: " if is_safe else ""
+        raise pickle.UnpicklingError(
+            f"{begin}{called} is damaged, or no save() made it: {by}{error}"
+        ) from error
 
 
 @contextmanager
@@ -104,107 +158,62 @@ def _mapped(file: Any) -> _mmap.mmap:
     return _mmap.mmap(file.fileno(), 0, access=_mmap.ACCESS_COPY)
 
 
-def _require_archive(file: Any, called: str) -> None:
-    """Raise with what the file seems to be, unless it begins as an archive does."""
+def _head_of(file: Any, called: str) -> bytes:
+    """Return the first bytes of a file, which stays where it is.
+
+    Raises  TypeError for text, EOFError for nothing
+    """
     start = file.tell()
-    head = file.read(64)
+    head = file.read(_HEAD_BYTES)
     file.seek(start)
     if not isinstance(head, bytes):
         raise TypeError(f"{called} gives text; open it in binary mode ('rb')")
-    if head.startswith(_ZIP):
-        return
     if not head:
         raise EOFError(f"Ran out of input: {called} is empty")
+    return head
+
+
+def _kind_of(head: bytes) -> str:
+    """Return words for what a file seems to be that begins so."""
     for magic, what in _FOREIGN:
         if head.startswith(magic):
-            raise pickle.UnpicklingError(f"{called} is no file of save(): it is {what}")
-    if head[2:].startswith(_LEGACY) or head.startswith(_LEGACY):
-        raise pickle.UnpicklingError(
-            f"{called} is in PyTorch's format of before 1.6, which fastdist does not read; load it "
-            "with PyTorch and save it again, without _use_new_zipfile_serialization=False"
-        )
+            return what
     if head.startswith(b"\x80"):
-        what = "a plain pickle: pickle.load reads it, and runs what it says"
-    elif len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
-        what = "a safetensors file: fastdist.utils.safetensors.load_file reads it"
-    elif all(byte in b"\t\n\r\f\x1b" or byte >= 32 for byte in head):
-        what = f"text that begins with {head[:24].decode('utf-8', 'replace')!r}"
-    else:
-        what = f"something that begins with the bytes {head[:8].hex(' ')}"
-    raise pickle.UnpicklingError(f"{called} is no file of save(): it is {what}")
+        return (
+            "a pickle, which is code: neither load() nor anything else should read it unless you "
+            "trust who made it"
+        )
+    if len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
+        return "a safetensors file: fastdist.utils.safetensors.load_file reads it"
+    if all(byte in b"\t\n\r\f\x1b" or byte >= 32 for byte in head[:64]):
+        return f"text that begins with {head[:24].decode('utf-8', 'replace')!r}"
+    return f"something that begins with the bytes {head[:8].hex(' ')}"
 
 
-class _Records:
-    """The storages of one archive, each read once, when something first speaks of it."""
+class _ArchiveRecords(Records):
+    """The storages of a zip archive."""
 
     def __init__(self, archive: Archive, restore: Any) -> None:
+        super().__init__(restore)
         self._archive = archive
-        self._restore = restore
-        self._known: dict[str, UntypedStorage] = {}
         self.nbytes = archive.nbytes
         order = archive.text("byteorder") if "byteorder" in archive else "little"
         if order not in ("little", "big"):
             raise ValueError(f"Unknown endianness type: {order}")
         self._is_swapped = order != sys.byteorder
+        self.pickled = archive.read("data.pkl").tobytes()
 
-    def load(self, saved_id: Any) -> Any:
-        """Return the storage that a pickle's persistent id stands for."""
-        if type(saved_id) is not tuple or len(saved_id) != 5 or saved_id[0] != "storage":
-            raise pickle.UnpicklingError(f"a storage is not written as {brief(saved_id)}")
-        _, kind, key, location, numel = saved_id
-        dtype = kind.dtype if isinstance(kind, type(TypedStorage)) else None
-        is_sound = dtype is not None or kind is UntypedStorage
-        if not (is_sound and type(numel) is int and type(key) is str):
-            raise pickle.UnpicklingError(f"a storage is not written as {brief(saved_id)}")
-        size = numel * (1 if dtype is None else dtype.itemsize)
-        storage = self._known.get(key)
-        if storage is None:
-            if type(location) is not str:
-                raise pickle.UnpicklingError(f"a storage is not written as {brief(saved_id)}")
-            storage = self._known[key] = self._read(key, size, location, dtype)
-        if storage.nbytes() != size:
-            raise RuntimeError(
-                f"the storage {key!r} should hold {size} bytes, and its record in the file has "
-                f"{storage.nbytes()}: the file is damaged"
-            )
-        if dtype is None:
-            return storage
-        return TypedStorage(wrap_storage=storage, dtype=dtype)
+    def _size(self, key: str) -> int:
+        return self._archive.size(f"data/{key}")
 
-    def _read(self, key: str, size: int, location: str, dtype: Any) -> UntypedStorage:
-        record = f"data/{key}"
-        found = self._archive.size(record)
-        if found != size:
-            raise RuntimeError(
-                f"the storage {key!r} should hold {size} bytes, and its record in the file has "
-                f"{found}: the file is damaged"
-            )
-        data = self._archive.read(record)
+    def _bytes(self, key: str, dtype: Any) -> Any:
+        data = self._archive.read(f"data/{key}")
         if self._is_swapped and dtype is not None and dtype.itemsize > 1:
-            data = data.view(dtype.numpy).byteswap().view(np.uint8)
-        storage = UntypedStorage.around(data, CPU)
-        restored: UntypedStorage = self._restore(storage, location)
-        return restored
+            return data.view(dtype.numpy).byteswap().view(np.uint8)
+        return data
 
 
-def _load_safely(pickled: bytes, records: _Records, called: str) -> Any:
-    try:
-        budget = Budget(len(pickled), records.nbytes)
-        return SafeUnpickler(pickled, records.load, budget).load()
-    except UnsupportedGlobalError as error:
-        raise pickle.UnpicklingError(
-            f"Weights only load failed. {called} needs more than tensors and plain values: "
-            f"WeightsUnpickler error: {error}. With weights_only=False it may load, and can run "
-            "any code then: do that only if you trust who made the file"
-        ) from error
-    except pickle.UnpicklingError as error:
-        raise pickle.UnpicklingError(
-            f"Weights only load failed. {called} is damaged, or no save() made it: "
-            f"WeightsUnpickler error: {error}"
-        ) from error
-
-
-def _load_all(pickled: bytes, records: _Records, pickle_module: Any, more: dict[str, Any]) -> Any:
+def _load_all(records: Any, pickle_module: Any, more: dict[str, Any]) -> Any:
     class Unpickler(pickle_module.Unpickler):  # type: ignore[misc]
         def persistent_load(self, saved_id: Any) -> Any:
             return records.load(saved_id)
@@ -217,4 +226,4 @@ def _load_all(pickled: bytes, records: _Records, pickle_module: Any, more: dict[
                 return find(module, name)
             return super().find_class(module, name)
 
-    return Unpickler(io.BytesIO(pickled), **more).load()
+    return Unpickler(io.BytesIO(records.pickled), **more).load()

@@ -31,11 +31,18 @@ class SafeUnpickler:
     persistent_load makes a value of what stands for a storage; the budget is that of the file
     """
 
-    def __init__(self, data: bytes, persistent_load: Callable[[Any], Any], budget: Budget) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        persistent_load: Callable[[Any], Any],
+        budget: Budget,
+        encoding: str = "utf-8",
+    ) -> None:
         self.at = 0
         self._data = data
         self._persistent_load = persistent_load
         self._budget = budget
+        self._encoding = encoding
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
@@ -62,6 +69,10 @@ class SafeUnpickler:
             raise UnpicklingError("the pickle takes more than it holds, or is cut off") from error
         require_shallow(value)
         return value
+
+    def find(self, module: str, name: str) -> Any:
+        """Return the class or function that the pickle names."""
+        return find_safe(module, name)
 
     def _take(self, size: int) -> bytes:
         start, self.at = self.at, self.at + size
@@ -107,6 +118,14 @@ class SafeUnpickler:
 
     def _text(self, size: int) -> None:
         self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
+
+    def _binstring(self, size: int) -> None:
+        """Push a text of Python 2, which is bytes there, in the encoding that was asked for."""
+        data = self._take(self._number(size))
+        if self._encoding == "bytes":
+            self._stack.append(data)
+        else:
+            self._stack.append(data.decode(self._encoding))
 
     def _binbytes(self, size: int) -> None:
         self._stack.append(self._take(self._number(size)))
@@ -189,13 +208,13 @@ class SafeUnpickler:
 
     def _global(self) -> None:
         module, name = self._line(), self._line()
-        self._stack.append(find_safe(module, name))
+        self._stack.append(self.find(module, name))
 
     def _stack_global(self) -> None:
         name, module = self._stack.pop(), self._stack.pop()
         if type(module) is not str or type(name) is not str:
             raise UnpicklingError(f"{brief(module)} and {brief(name)} are not names")
-        self._stack.append(find_safe(module, name))
+        self._stack.append(self.find(module, name))
 
     def _binpersid(self) -> None:
         self._stack.append(self._persistent_load(self._stack.pop()))
@@ -288,6 +307,8 @@ def _actions() -> list[Callable[[SafeUnpickler], None] | None]:
     enter(b"G", one._binfloat)
     for codes, size in ((b"\x8c", 1), (b"X", 4), (b"\x8d", 8)):
         enter(codes, one._text, size)
+    for codes, size in ((b"U", 1), (b"T", 4)):
+        enter(codes, one._binstring, size)
     for codes, size in ((b"C", 1), (b"B", 4), (b"\x8e", 8)):
         enter(codes, one._binbytes, size)
     for codes, count in ((b"\x85", 1), (b"\x86", 2), (b"\x87", 3)):

@@ -27,6 +27,7 @@ from ..tensor.tensor import Size, Tensor
 from ..tensor.typed_storage import TYPED_STORAGES, TypedStorage, UntypedStorage
 from . import rebuilding
 from .archive_writer import ArchiveWriter
+from .legacy_writer import write_legacy
 from .torch_names import TO_TORCH
 from .zip_format import ALIGNMENT
 
@@ -45,29 +46,32 @@ def save(
 
     f is a path or a file object with write(). What a path held stays until all of the new file is
     on the disk; permissions, and links to it, stay as they were. What shares memory still does when
-    it is loaded. `torch.load` reads it, and so does `fastdist.load`.
+    it is loaded. `torch.load` reads it, and so does `fastdist.load`. With
+    _use_new_zipfile_serialization=False it is in the format before 1.6, without checksums.
 
     Raises  RuntimeError if the folder does not exist, PermissionError, IsADirectoryError, OSError
             if the disk is full; the old file is untouched then. What pickle raises
     Note    a pickle_module other than pickle may write fastdist's names, which PyTorch cannot read
     """
-    if not _use_new_zipfile_serialization:
-        raise NotImplementedError(
-            "_use_new_zipfile_serialization=False is PyTorch's format of before 1.6, which is not "
-            "written here; leave it out"
-        )
+    is_legacy, with_order = not _use_new_zipfile_serialization, not _disable_byteorder_record
     if isinstance(f, str | os.PathLike):
         path = os.fspath(f)
         parent = os.path.dirname(os.path.realpath(path))
         if not os.path.isdir(parent):
             raise MissingFolderError(f"Parent directory {parent} does not exist.")
         name = os.path.splitext(os.path.basename(path))[0] or "archive"
-        content = _content(obj, pickle_module, pickle_protocol)
+        pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
         with atomic_file(path) as file:
-            _write(file.write, name, content, with_order=not _disable_byteorder_record)
+            if is_legacy:
+                write_legacy(file.write, pickled, memories, pickle_protocol)
+            else:
+                _write(file.write, name, pickled, memories, with_order=with_order)
     elif hasattr(f, "write"):
-        content = _content(obj, pickle_module, pickle_protocol)
-        _write(f.write, "archive", content, with_order=not _disable_byteorder_record)
+        pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
+        if is_legacy:
+            write_legacy(f.write, pickled, memories, pickle_protocol)
+        else:
+            _write(f.write, "archive", pickled, memories, with_order=with_order)
     else:
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute, got "
@@ -75,26 +79,28 @@ def save(
         )
 
 
-def _content(obj: object, pickle_module: Any, protocol: int) -> tuple[bytes, list[Any]]:
+def _content(
+    obj: object, pickle_module: Any, protocol: int, *, is_legacy: bool
+) -> tuple[bytes, list[Any]]:
     """Return the pickle, and the storages that it speaks of."""
     stream = io.BytesIO()
     if pickle_module is pickle:
         pickler: Any = _TorchPickler(stream, protocol)
     else:
         pickler = _pickler_of(pickle_module)(stream, protocol)
+    pickler.storages.is_legacy = is_legacy
     pickler.dump(obj)
     return stream.getvalue(), pickler.storages.memories
 
 
-def _write(write: Any, name: str, content: tuple[bytes, list[Any]], *, with_order: bool) -> None:
-    pickled, memories = content
+def _write(write: Any, name: str, pickled: bytes, memories: list[Any], *, with_order: bool) -> None:
     archive = ArchiveWriter(write, name)
     archive.add("data.pkl", pickled)
     archive.add(".format_version", b"1")
     archive.add(".storage_alignment", str(ALIGNMENT).encode())
     if with_order:
         archive.add("byteorder", sys.byteorder.encode())
-    for number, (flat, device) in enumerate(memories):
+    for number, (flat, device, _) in enumerate(memories):
         values: np.ndarray[Any, Any] = backend_of(device.type).to_numpy(flat)
         archive.add(f"data/{number}", values.view(np.uint8))
     archive.add("version", b"3\n")
@@ -105,7 +111,8 @@ class _Storages:
     """The memories that a pickle speaks of, each once."""
 
     def __init__(self) -> None:
-        self.memories: list[tuple[Any, Device]] = []
+        self.is_legacy = False
+        self.memories: list[tuple[Any, Device, DType | None]] = []
         self._numbers: dict[tuple[Device, int, int], tuple[int, DType | None]] = {}
         # Kept until all is written: memory that is freed before might be somebody else's by then.
         self._alive: list[Any] = []
@@ -134,13 +141,13 @@ class _Storages:
             (device, address, nbytes), (len(self.memories), dtype)
         )
         if number == len(self.memories):
-            self.memories.append((flat, device))
+            self.memories.append((flat, device, dtype))
         elif known is not dtype:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as different "
                 f"types: {known} and {dtype}; save one of them, or a clone()"
             )
-        return _StorageOf(number, str(device), nbytes, dtype)
+        return _StorageOf(number, str(device), nbytes, dtype, is_legacy=self.is_legacy)
 
 
 # The class that stands for the storages of a dtype.
@@ -152,10 +159,14 @@ class _StorageOf:
 
     __slots__ = ("id",)
 
-    def __init__(self, number: int, location: str, nbytes: int, dtype: DType | None) -> None:
+    def __init__(
+        self, number: int, location: str, nbytes: int, dtype: DType | None, *, is_legacy: bool
+    ) -> None:
         kind = UntypedStorage if dtype is None else _KINDS[dtype]
         numel = nbytes if dtype is None else nbytes // dtype.itemsize
-        self.id = ("storage", kind, str(number), location, numel)
+        # The last is for a part of a storage, which nothing writes any more.
+        self.id: tuple[Any, ...] = ("storage", kind, str(number), location, numel)
+        self.id += (None,) * is_legacy
 
 
 class _Reducing:
@@ -329,10 +340,10 @@ class _TorchPickler(pickle._Pickler):
         self.memoize(obj)  # type: ignore[attr-defined]
 
     def _storage_bytes(self, storage: _StorageOf) -> bytes:
-        word, kind, key, location, numel = storage.id
+        word, kind, key, location, numel, *part = storage.id
         parts = (
             pickle.MARK, self._named(word), self._named(kind), _text(key), self._named(location),
-            _written(numel), pickle.TUPLE + pickle.BINPERSID,
+            _written(numel), pickle.NONE * len(part), pickle.TUPLE + pickle.BINPERSID,
         )  # fmt: skip
         return b"".join(parts)
 

@@ -19,7 +19,7 @@ import numpy as np
 from fastdist.core.blas import read_cpu
 
 from . import numpy_rows
-from .array_objects import ARRAY, require_arrays
+from .array_objects import ARRAY, gapless, require_arrays
 from .memory import maker_of
 from .row_steps import PAIRED
 from .silence import silent
@@ -328,16 +328,12 @@ def reduction_gradient(facts: Facts, name: str, a: float = 0.0) -> tuple[Run | N
     if found is None:
         return None
     rows, n = found
-    dtype, gapless = facts.dtype, np.ascontiguousarray
-    shape: Any = facts.shapes[0]
+    dtype, shape = facts.dtype, facts.shapes[0] or ()
     run, empty = loop_of(name, dtype), maker_of(shape, dtype)
 
     def by_input(g: Array, *others: Array) -> Array:
         made = empty(shape, dtype)
-        for one in (g, *others):
-            if type(one) is not ARRAY:
-                require_arrays(one)
-        run((gapless(g), *map(gapless, others), made), rows, n, a)
+        run((*gapless(g, *others), made), rows, n, a)
         return made
 
     return (by_input,)
@@ -369,15 +365,12 @@ def _mapped_of_several(facts: Facts, name: str) -> Run | None:
     rows = _rows(facts)
     if rows is None:
         return None
-    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    shape, dtype = facts.shape, facts.dtype
     run, empty = loop_of(name, dtype), maker_of(shape, dtype)
 
     def many_rows(*arrays: Array) -> Array:
         made = empty(shape, dtype)
-        for one in arrays:
-            if type(one) is not ARRAY:
-                require_arrays(one)
-        run((*map(gapless, arrays), made), *rows)
+        run((*gapless(*arrays), made), *rows)
         return made
 
     return many_rows
@@ -387,7 +380,7 @@ def layer_norm(facts: Facts) -> Run | None:
     """Return layer norm of a matrix: the result, the rows' means and their deviations."""
     if not _is_layer_norm(facts):
         return None
-    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    shape, dtype, in_order = facts.shape, facts.dtype, np.ascontiguousarray
     eps = float(facts.numbers[0])
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
@@ -408,13 +401,11 @@ def layer_norm(facts: Facts) -> Run | None:
             or type(bias) is not array_type
         ):
             require_arrays(x, weight, bias)
-        if weight_given:
-            weight = gapless(weight)
-        if bias_given:
-            bias = gapless(bias)
+        weight = in_order(weight) if weight_given else weight
+        bias = in_order(bias) if bias_given else bias
         if launch is None:
             launch = _bound(loop, dtype, shape[0], shape[1], eps)
-        launch((gapless(x), weight, bias, out, mean, deviation))
+        launch((in_order(x), weight, bias, out, mean, deviation))
         return out, mean, deviation
 
     return many_rows
@@ -424,7 +415,7 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     """Return the gradients of layer norm by its input, weight and bias, made together."""
     if not _is_layer_norm(facts):
         return None
-    (rows, n), dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    (rows, n), dtype = facts.shape, facts.dtype
     one, empty = np.ones(n, dtype), maker_of((rows, n), dtype)
     alone = loop_of(_paired("layer_norm_gradient", rows, n, dtype), dtype)
     # Of short rows, which are not read two at a time, one pass for all gradients is less: with the
@@ -434,15 +425,10 @@ def layer_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     with_parameters = (_added_in_bands if in_one_pass else _added_in_columns)(rows, n, dtype)
 
     def by_all(g: Array, others: Any, x: Array, weight: Any, wanted: Any) -> tuple[Any, Any, Any]:
-        given, made = (g, x, *others), None
-        weight = one if weight is None else weight
-        for each in (*given, weight):
-            if type(each) is not ARRAY:
-                require_arrays(each)
-        given = (*map(gapless, given),)
+        given, made = (*gapless(g, x, *others),), None
         if wanted[0]:
             made = empty((rows, n), dtype)
-            given = (*given, gapless(weight), made)
+            given = (*given, *gapless(one if weight is None else weight), made)
         if wanted[1] or wanted[2]:
             return made, *with_parameters(given)
         alone(given, rows, n)
@@ -495,17 +481,13 @@ def rms_norm(facts: Facts) -> Run | None:
     """Return RMS norm of a matrix: the result, and by what the rows were multiplied."""
     if not _is_layer_norm(facts):
         return None
-    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    shape, dtype = facts.shape, facts.dtype
     eps, run, column = float(facts.numbers[0]), loop_of("rms_norm", dtype), (shape[0], 1)
     one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
 
     def many_rows(x: Array, weight: Any) -> tuple[Array, Array]:
         out, scale = empty(shape, dtype), np.empty(column, dtype)
-        weight = one if weight is None else weight
-        for each in (x, weight):
-            if type(each) is not ARRAY:
-                require_arrays(each)
-        run((gapless(x), gapless(weight), out, scale), *shape, eps)
+        run((*gapless(x, one if weight is None else weight), out, scale), *shape, eps)
         return out, scale
 
     return many_rows
@@ -515,25 +497,18 @@ def rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     """Return the gradients of RMS norm by its input and weight."""
     if not _is_layer_norm(facts):
         return None
-    shape, dtype, gapless = facts.shape, facts.dtype, np.ascontiguousarray
+    shape, dtype = facts.shape, facts.dtype
     along, down = loop_of("rms_norm_gradient", dtype), loop_of("scaled_columns", dtype)
     one, empty = np.ones(shape[1], dtype), maker_of(shape, dtype)
 
     def by_input(g: Array, others: Any, x: Array, weight: Any) -> Array:
         made, (scale,) = empty(shape, dtype), others
-        given = g, x, one if weight is None else weight, scale
-        for each in given:
-            if type(each) is not ARRAY:
-                require_arrays(each)
-        along((*map(gapless, given), made), *shape)
+        along((*gapless(g, x, one if weight is None else weight, scale), made), *shape)
         return made
 
     def by_weight(g: Array, others: Any, x: Array) -> Array:
         total, (scale,) = np.empty(shape[1], dtype), others
-        for each in (g, x, scale):
-            if type(each) is not ARRAY:
-                require_arrays(each)
-        down((gapless(g), gapless(x), gapless(scale), total), *shape, 1.0)
+        down((*gapless(g, x, scale), total), *shape, 1.0)
         return total
 
     return by_input, by_weight
@@ -546,7 +521,7 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    in_order, gapless, empty = all(facts.contiguous), np.ascontiguousarray, np.empty
+    in_order, empty = all(facts.contiguous), np.empty
     large, launch = maker_of((rows, classes), dtype), None
     loop = "cross_entropy_losses" if is_alone else "cross_entropy"
     add = result_by("sum_of_rows", (), dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
@@ -558,7 +533,7 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
         if type(x) is not ARRAY or type(target) is not ARRAY:
             require_arrays(x, target)
         if not in_order:
-            x, target = gapless(x), gapless(target)
+            x, target = gapless(x, target)
         if launch is None:
             launch = _bound(loop, dtype, rows, classes)
         launch((x, target, losses, *kept))
@@ -573,16 +548,13 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    run, gapless = loop_of("cross_entropy_gradient", dtype), np.ascontiguousarray
+    run = loop_of("cross_entropy_gradient", dtype)
     scale, empty = 1.0 / rows if reduction == 1 else 1.0, maker_of((rows, classes), dtype)
 
     def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
         made, (weights, totals) = empty((rows, classes), dtype), others
-        for one in (target, weights, totals):
-            if type(one) is not ARRAY:
-                require_arrays(one)
-        g = gapless(np.broadcast_to(g, (rows,)))
-        run((g, gapless(target), gapless(weights), gapless(totals), made), rows, classes, scale)
+        given = gapless(np.broadcast_to(g, (rows,)), target, weights, totals)
+        run((*given, made), rows, classes, scale)
         return made
 
     return by_input, None

@@ -97,8 +97,6 @@ def test_places_that_cannot_be_written_are_told(tmp_path: Path) -> None:
         fastdist.save(1, tmp_path)
     with pytest.raises(AttributeError, match="expected 'f' to be string, path, or a file-like obj"):
         fastdist.save(1, 3)
-    with pytest.raises(NotImplementedError, match=r"before 1\.6"):
-        fastdist.save(1, tmp_path / "x.pt", _use_new_zipfile_serialization=False)
 
 
 def test_a_pickle_module_of_the_users_knows_tensors(tmp_path: Path) -> None:
