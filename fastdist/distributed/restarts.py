@@ -10,6 +10,13 @@ from .store.environment import may_workers_return, restart_count
 
 __all__ = ["may_workers_return", "on_restart", "restart_count", "run_restart_hooks"]
 
+# Keys of a launcher's store, under no prefix of a round or group. The first holds a line for each
+# worker that another has declared lost, the second is set once the launcher starts nobody again,
+# and the third, with a rank behind it, once that worker has ended.
+DECLARED_LOST = "fastdist/declared_lost"
+NO_RESTARTS = "fastdist/no_restarts"
+ENDED = "fastdist/ended/"
+
 # An rpc.WorkerInfo, which this room is too low to know.
 Hook = Callable[[Any], object]
 

@@ -13,8 +13,10 @@
     gpus.py           which GPUs each worker may see
     job_folder.py     one private folder a job, gone at its end
     rounds.py         the workers' rounds: all start, and all again when one has failed
-    job.py            the loop of one round: workers, signals and the deadlines of an end
+    job.py            the loop of one round: workers, signals and failures
+    ending.py         the end of a round: signals, notices about those that still run, SIGKILL
     stopped.py        workers that lie stopped while others have ended
+    lost_workers.py   workers that others have declared lost, as the store tells
     worker_process.py one worker: its process, its group, its two pipes
     output.py         what the workers write, from their pipes to the screen
     lines.py          bytes of a pipe to lines, and to redrawn ones
@@ -28,10 +30,12 @@
 
 One thread, one selector. Signals arrive through a wake-up pipe, exits as SIGCHLD, so the loop
 sleeps until something happens; only when a worker has ended does it look each second whether one of
-the others lies stopped. Several nodes add one thread that talks with the store.
+the others lies stopped. Several nodes add a thread that talks with the store, --restart=worker adds
+one that reads there which workers were declared lost.
 
 Each worker leads a process group of its own. A Ctrl-C or Ctrl-Z therefore reaches the launcher
-alone, which passes it on; what a worker started (a DataLoader's processes) goes with its group. A
+alone, which passes it on. An ending signal goes to each worker and not to its group: a forked child
+has its handler, too. The rest of the group (a DataLoader's processes) is killed after the worker. A
 launcher that is killed leaves nobody to do this: the watcher sees its pipe close, and kills the
 groups.
 """

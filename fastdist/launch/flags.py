@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from fastdist.launch.command_parser import CommandParser
+from fastdist.launch.ending import CTRL_C_S, SHUTDOWN_S
 from fastdist.launch.torchrun_flags import INSTEAD
 
 # How long nodes wait for each other.
@@ -37,6 +38,7 @@ def make_parser(prog: str) -> CommandParser:
     _add_places(parser)
     _add_gpus(parser)
     _add_restarts(parser)
+    _add_shutdown(parser)
     _add_logs(parser)
     parser.add_argument(
         "--standalone", action="store_true", help="insist on one node: what is done by default"
@@ -88,6 +90,18 @@ def _add_places(parser: CommandParser) -> None:
         metavar="S",
         help="how long nodes, and then workers, wait for each other in seconds, 0 without limit "
         f"(default FASTDIST_INIT_TIMEOUT, else {NODES_WAIT_S:g} for nodes and 60 for workers)",
+    )
+
+
+def _add_shutdown(parser: CommandParser) -> None:
+    _add(
+        parser,
+        ("--shutdown-timeout",),
+        metavar="S",
+        help="how many seconds workers have to end, for example to write a checkpoint, after "
+        "SIGTERM or SIGHUP to this command, another worker's failure or another node's end; then "
+        "they are killed, and at once by a second signal (default FASTDIST_SHUTDOWN_TIMEOUT, else "
+        f"{SHUTDOWN_S:g}, and {CTRL_C_S:g} after Ctrl-C)",
     )
 
 

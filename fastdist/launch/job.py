@@ -6,12 +6,15 @@ import errno
 import math
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from selectors import EVENT_READ, BaseSelector
 
+from fastdist.launch.ending import Ending, grace_s
 from fastdist.launch.failure_text import lost_ranks
 from fastdist.launch.guard import Guard
+from fastdist.launch.lost_workers import LostWorker
 from fastdist.launch.output import Output
 from fastdist.launch.report import Failure, first_of, signal_name, worker_failure
 from fastdist.launch.screen import Screen
@@ -19,11 +22,13 @@ from fastdist.launch.signals import SignalPipe, is_ending, is_passed_on, suspend
 from fastdist.launch.stopped import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
-# Ctrl-C ends everything within 2 s, a failed worker within 5 s: grace, kill and report fit in.
-INTERRUPT_GRACE_S = 1.0
-FAILURE_GRACE_S = 3.0
-# Who has begun a traceback when another has failed may end with it, before it is asked to.
+# When another worker has failed, a program that does not handle SIGTERM gets this long first: its
+# call to the failed one ends with an error, which it can report or act on.
+NOTICES_S = 0.3
+# A worker that has begun a traceback by then may end with it, before it gets a signal.
 SPARED_S = 2.0
+# A shell and the kernel both send SIGHUP when a terminal closes: that is one request.
+_HANGUPS_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
 
 
@@ -35,6 +40,11 @@ def _do_nothing(*said: object) -> None:
     """Be told, and leave it at that."""
 
 
+def _have_ended(rank: int) -> bool:
+    """Say that no other node has workers."""
+    return True
+
+
 @dataclass(frozen=True)
 class Comebacks:
     """What becomes of a worker that fails while the others live on: by default they end as well."""
@@ -43,7 +53,21 @@ class Comebacks:
     most: int = 0
     # Told of each failure, how often the worker has been back then, and how often it may be.
     tell: Callable[[Failure, int, int], None] = _do_nothing
+    # Whether all workers but that of a rank have ended, on all nodes.
+    others_have_ended: Callable[[int], bool] = _have_ended
     counts: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Endings:
+    """How a round ends: how long workers have, and which functions are called."""
+
+    # --shutdown-timeout, None where it is not given.
+    timeout_s: float | None = None
+    # Shows a line of the launcher's own.
+    say: Callable[[str], None] = _do_nothing
+    # Called with the first failure as soon as the workers of this node are signalled.
+    begins: Callable[[Failure], None] = _do_nothing
 
 
 class Job:
@@ -63,6 +87,7 @@ class Job:
         where: str = "",
         has_ended_well: Callable[[int], object] = _do_nothing,
         comebacks: Comebacks | None = None,
+        endings: Endings | None = None,
     ) -> None:
         self.failure: Failure | None = None
         self.also_failed: list[Failure] = []
@@ -80,14 +105,15 @@ class Job:
         self._starts: Mapping[int, Start] = {}
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
-        # Why a worker was killed that lay stopped, by its pid.
+        # Why a worker was killed that was frozen, by its pid.
         self._given_up: dict[int, Failure] = {}
-        # When the others were asked to end; who had begun a traceback by then was not.
-        self._ends_since = math.inf
-        self._kill_at: float | None = None
-        self._ask_rest_at: float | None = None
-        self._asked: set[int] = set()
-        self._is_asked_twice = False
+        # Those among them that are not started again: no other worker is left.
+        self._barred: set[int] = set()
+        self._endings = Endings() if endings is None else endings
+        self._ending = Ending(self._endings.say)
+        self._interrupted_at = -math.inf
+        # Whether a second signal came.
+        self.is_asked_twice = False
         self._has_lost_output = False
         selector.register(signals.fileno(), EVENT_READ, self._take_signals)
 
@@ -108,8 +134,34 @@ class Job:
                 self._workers.append(worker)
         # One may have ended before its SIGCHLD had a number to be looked up by.
         self._take_exits()
-        self.turn_until(lambda: all(worker.status is not None for worker in self._workers))
+        self.turn_until(lambda: self._has_ended)
         self.settle()
+
+    @property
+    def _has_ended(self) -> bool:
+        if self.failure is not None and self._ending.is_over:
+            return True
+        return all(worker.status is not None for worker in self._workers)
+
+    @property
+    def was_stopped_well(self) -> bool:
+        """Whether a scheduler's signal ended the job, and all workers here have exited with 0."""
+        asked = self.failure is not None and self.failure.may_end_well
+        statuses = [worker.status for worker in self._workers]
+        return asked and len(statuses) == len(self._starts) > 0 and not any(statuses)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether nothing is waited for: after Ctrl-C, or once the output has lost its reader."""
+        asked = [one for one in (self.failure, self.interrupt) if one is not None and one.was_asked]
+        return self.is_asked_twice or any(
+            not (one.may_end_well or one.is_from_afar) for one in asked
+        )
+
+    @property
+    def left_s(self) -> float:
+        """How long the workers still have, on this node and about as long on the others."""
+        return self._ending.left_s()
 
     def _start(self, rank: int, restart_count: int) -> WorkerProcess | None:
         try:
@@ -135,41 +187,58 @@ class Job:
             self._meet_deadlines()
             if self._screen.error is not None and not self._has_lost_output:
                 self._has_lost_output = True
-                self.stop(_lost_output(self._screen.error), signal.SIGTERM, INTERRUPT_GRACE_S)
+                self.stop(_lost_output(self._screen.error), signal.SIGTERM)
 
-    def stop(self, failure: Failure, number: signal.Signals, grace_s: float) -> None:
-        """Ask all workers to end, and kill after grace_s who has not; the first call decides."""
+    def stop(self, failure: Failure, number: signal.Signals) -> None:
+        """Ask all workers to end, and kill those that do not in time; the first call decides."""
         self.is_last = self.is_last or failure.is_final or failure.was_asked
         if self.failure is not None:
-            if not (self.failure.was_asked or failure.was_asked or failure.is_hearsay):
-                self.also_failed.append(failure)
+            self._also(failure)
             return
         self.failure = failure
-        self._kill_at = time.monotonic() + grace_s
-        if failure.was_asked:
-            self._end(self._workers, number)
-            return
-        self._output.read_errors()
-        self._ends_since = time.monotonic()
-        self._ask_rest_at = self._ends_since + SPARED_S
-        self._end([w for w in self._workers if not self._output.holds_text_of(w)], number)
+        ask_after_s = {} if failure.was_asked else self._head_starts()
+        timeout_s = grace_s(number, self._endings.timeout_s)
+        is_own = failure.was_asked and not failure.is_from_afar
+        because = f"{signal_name(number)} came" if is_own else failure.sentence
+        self._ending.begin(self._workers, number, timeout_s, because, ask_after_s)
+        self._endings.begins(failure)
 
-    def _end(self, workers: Sequence[WorkerProcess], number: signal.Signals) -> None:
-        for worker in workers:
-            if worker.status is None:
-                self._asked.add(worker.rank)
-                worker.send(number)
+    def _also(self, failure: Failure) -> None:
+        """Keep a later failure, or one that another node has reported before in fewer words.
+
+        After a Ctrl-C, or once the reader of the output has gone, it is dropped.
+        """
+        assert self.failure is not None
+        known = [self.failure, *self.also_failed]
+        for index, former in enumerate(known):
+            if failure.source and former.source == failure.source:
+                known[index] = replace(failure, began=former.began)
+                self.failure, *self.also_failed = known
+                return
+        if not (failure.was_asked or failure.is_hearsay or self.is_hurried):
+            self.also_failed.append(failure)
+
+    def _head_starts(self) -> dict[int, float]:
+        """Return by rank how much later some workers get SIGTERM where another one has failed."""
+        self._output.read_errors()
+        after_s = {}
+        for worker in self._workers:
+            if self._output.holds_text_of(worker):
+                after_s[worker.rank] = SPARED_S
+            elif worker.speaks_by_sockets() and not worker.catches(signal.SIGTERM):
+                after_s[worker.rank] = NOTICES_S
+        return after_s
 
     def stop_because(self, failure: Failure) -> None:
         """Stop as for a worker that failed."""
-        self.stop(failure, signal.SIGTERM, FAILURE_GRACE_S)
+        self.stop(failure, signal.SIGTERM)
 
     def finish(self) -> None:
         """Write out what is still to be shown: all of it, but only for a moment after a Ctrl-C."""
         until = None
         if self.interrupt is not None or (self.failure is not None and self.failure.was_asked):
             until = time.monotonic() + _HURRIED_OUTPUT_S
-        while not self._screen.is_empty and not self._is_asked_twice:
+        while not self._screen.is_empty and not self.is_asked_twice:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return
@@ -177,23 +246,35 @@ class Job:
                 key.data()
 
     def _take_signals(self) -> None:
-        for number in self._signals.take():
+        pending = deque(dict.fromkeys(self._signals.take()))
+        while pending:
+            number = pending.popleft()
             if number is signal.SIGTSTP:
                 self._suspend()
             if is_passed_on(number):
                 for worker in self._workers:
                     worker.pass_on(number)
-            if not is_ending(number):
-                continue
-            if self.failure is not None:
-                # No more grace.
-                self._kill_at = time.monotonic()
-            # No more waiting for a slow reader.
-            self._is_asked_twice = self.interrupt is not None
-            failure = Failure(f"ended by {signal_name(number)}", 128 + number, was_asked=True)
-            self.interrupt = self.interrupt or failure
-            self.stop(failure, number, INTERRUPT_GRACE_S)
+            if is_ending(number):
+                self._take_ending(number)
+                # Sent twice at once it is one request: `timeout` sends it to a child and its group.
+                pending.extend(other for other in self._signals.take() if other is not number)
         self._take_exits()
+
+    def _take_ending(self, number: signal.Signals) -> None:
+        """End the job; a second signal leaves the workers no more time, nor does a late Ctrl-C."""
+        failure = Failure(
+            f"ended by {signal_name(number)}", 128 + number, was_asked=True, asked_by=number
+        )
+        now, former = time.monotonic(), self.interrupt
+        if former is None:
+            self.interrupt, self._interrupted_at = failure, now
+            if self.failure is not None and number is signal.SIGINT:
+                self._ending.hurry()
+        elif number is not signal.SIGHUP or now - self._interrupted_at > _HANGUPS_S:
+            # Nor is a slow reader of the output waited for.
+            self.is_asked_twice = True
+            self._ending.hurry()
+        self.stop(failure, number)
 
     def _suspend(self) -> None:
         # A Ctrl-Z reaches the launcher alone: its workers would run on, and miss their store.
@@ -209,7 +290,7 @@ class Job:
         for worker in sorted(ended, key=lambda worker: worker.status or 0):
             self._guard.discard(worker.pid)
             text, began = self._output.last_words(worker)
-            was_ended = worker.rank in self._asked
+            was_ended = worker.rank in self._ending.asked
             if worker.status == 0:
                 self._has_ended_well(worker.rank)
                 continue
@@ -224,9 +305,9 @@ class Job:
 
     def _starts_again(self, lost: WorkerProcess, failure: Failure) -> bool:
         """Start a lost worker anew while the others live on; return False where it may not be."""
-        if not self._may_come_back(lost):
-            return False
         counts = self._comebacks.counts
+        if lost.pid in self._barred or counts.get(lost.rank, 0) >= self._comebacks.most:
+            return False
         counts[lost.rank] = count = counts.get(lost.rank, 0) + 1
         self._comebacks.tell(failure, count, self._comebacks.most)
         self._output.forget(lost)
@@ -235,17 +316,31 @@ class Job:
             self._workers[self._workers.index(lost)] = worker
         return True
 
-    def _may_come_back(self, worker: WorkerProcess) -> bool:
-        return self._comebacks.counts.get(worker.rank, 0) < self._comebacks.most
-
-    def _give_up(self, frozen: Failure) -> None:
-        """Kill a worker that lies stopped where it may come back; else the job ends for it."""
+    def end_lost(self, lost: LostWorker) -> None:
+        """Kill a worker that another has declared lost, unless it has ended, and the job does."""
         for worker in self._workers:
-            if worker.rank == frozen.rank and self._may_come_back(worker):
-                self._given_up[worker.pid] = frozen
-                worker.send(signal.SIGKILL)
-                return
-        self.stop_because(frozen)
+            if worker.rank == lost.rank and worker.leads(lost.pid) and self.failure is None:
+                sentence = (
+                    f"rank {worker.rank} (pid {worker.pid}) was declared lost by {lost.by}: "
+                    f"{lost.why}; it has been killed"
+                )
+                self._give_up(worker, Failure(sentence, 1, rank=worker.rank))
+
+    def _give_up(self, worker: WorkerProcess, frozen: Failure) -> None:
+        """Kill a frozen worker, which comes back if it may; but not where all others have ended."""
+        others = [other for other in self._workers if other is not worker]
+        if all(other.status is not None for other in others) and (
+            self._comebacks.others_have_ended(worker.rank)
+        ):
+            self._barred.add(worker.pid)
+        self._given_up[worker.pid] = frozen
+        worker.send(signal.SIGKILL)
+
+    def _end_stopped(self, now: float) -> None:
+        frozen = self._stopped.look(self._workers, now)
+        for worker in self._workers:
+            if frozen is not None and worker.rank == frozen.rank:
+                self._give_up(worker, frozen)
 
     def settle(self) -> None:
         """Find which failure was the first, now that all are known; the first to end may not be.
@@ -260,7 +355,7 @@ class Job:
         for failure in failures:
             if failure is self.failure:
                 continue
-            outlived = failure.was_ended and failure.began <= self._ends_since
+            outlived = failure.was_ended and failure.began <= self._ending.began
             if outlived and failure.rank is not None and not lost_ranks(failure.text):
                 # It was spared, and went on after its traceback: it had caught that error.
                 self._output.print_held(failure.rank, failure.text)
@@ -270,7 +365,7 @@ class Job:
     def _next_deadline(self) -> float:
         if self.failure is not None:
             # Once the job ends, held text waits for its worker's end.
-            return min(at for at in (self._ask_rest_at, self._kill_at, math.inf) if at is not None)
+            return self._ending.next_deadline()
         release = self._output.next_release()
         look = self._stopped.next_look(self._workers)
         return look if release is None else min(look, release)
@@ -280,16 +375,13 @@ class Job:
         if self.failure is None:
             self._output.release_held(now)
             if now >= self._stopped.next_look(self._workers):
-                frozen = self._stopped.look(self._workers, now)
-                if frozen is not None:
-                    self._give_up(frozen)
+                self._end_stopped(now)
             return
-        if self._ask_rest_at is not None and now >= self._ask_rest_at:
-            self._ask_rest_at = None
-            self._end([w for w in self._workers if w.rank not in self._asked], signal.SIGTERM)
-        if self._kill_at is not None and now >= self._kill_at:
-            self._kill_at = None
-            self._end(self._workers, signal.SIGKILL)
+        for worker in self._ending.due(now):
+            # Its error came meanwhile.
+            if self._output.holds_text_of(worker) and now < self._ending.began + SPARED_S:
+                self._ending.put_off(worker, SPARED_S)
+        self._ending.meet_deadlines(now)
 
 
 def _lost_output(error: OSError) -> Failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from selectors import PollSelector
@@ -16,11 +16,12 @@ from fastdist.launch.environment import (
     ALLOW_RESTART,
     INIT_TIMEOUT,
     MAX_RESTARTS,
+    SHUTDOWN_TIMEOUT,
     Place,
     worker_environment,
 )
 from fastdist.launch.guard import Guard
-from fastdist.launch.job import Comebacks, Job, Start
+from fastdist.launch.job import Comebacks, Endings, Job, Start
 from fastdist.launch.job_folder import VARIABLE as FOLDER_VARIABLE
 from fastdist.launch.job_folder import JobFolder
 from fastdist.launch.log_files import LogFolder
@@ -65,12 +66,19 @@ def launch(options: LaunchOptions, secret: JobSecret | None, prog: str = "fastdi
         selector = stack.enter_context(PollSelector())
         screen = Screen(selector)
 
-        logs = _log_folder(options, prog, screen)
+        def say(line: str) -> None:
+            screen.print(os.fsencode(f"{prog}: {line}"), to_stderr=True)
 
-        def make_job() -> Job:
+        def make_job(number: int) -> Job:
             where = f" on node {options.node_rank}" if options.nodes > 1 else ""
-            comebacks = Comebacks(options.comebacks, partial(_tell_of_comeback, prog, screen))
-            return Job(screen, selector, signals, guard, where, meeting.tell_ended, comebacks)
+            tell = partial(_tell_of_comeback, prog, screen)
+            comebacks = Comebacks(options.comebacks, tell, meeting.others_have_ended)
+            begins = partial(meeting.tell_begin_of_end, number)
+            endings = Endings(options.shutdown_timeout_s, say, begins)
+            told = (where, meeting.tell_ended, comebacks, endings)
+            return Job(screen, selector, signals, guard, *told)
+
+        logs = _log_folder(options, say)
 
         def starts() -> Mapping[int, Start]:
             assert meeting.place is not None
@@ -89,6 +97,8 @@ def _job_variables(options: LaunchOptions) -> dict[str, str]:
         told[ALLOW_RESTART] = options.restart
     if options.workers_wait is not None:
         told[INIT_TIMEOUT] = options.workers_wait
+    if options.shutdown_timeout_s is not None:
+        told[SHUTDOWN_TIMEOUT] = f"{options.shutdown_timeout_s:g}"
     return told | (as_torch(os.environ) if options.as_torch else {})
 
 
@@ -115,13 +125,9 @@ def _open_standard_files() -> None:
     os.close(fd)
 
 
-def _log_folder(options: LaunchOptions, prog: str, screen: Screen) -> LogFolder | None:
+def _log_folder(options: LaunchOptions, say: Callable[[str], None]) -> LogFolder | None:
     if options.logs is None:
         return None
-
-    def say(line: str) -> None:
-        screen.print(os.fsencode(f"{prog}: {line}"), to_stderr=True)
-
     logs = LogFolder(options.logs, say)
     say(f"what the workers write is kept in {logs.path}")
     return logs

@@ -13,14 +13,17 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
+from typing import TypeAlias
 
 from fastdist.core.errors import FastdistError, RendezvousError, StoreError
+from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
 from fastdist.distributed.store import Change, Store, TCPStore, Watch, host_store
 from fastdist.distributed.store.waiting_line import WaitingLine
 from fastdist.launch.environment import Place
 from fastdist.launch.gathering import Card, card_key, gather
+from fastdist.launch.lost_workers import LostWorker, LostWorkers
 from fastdist.launch.options import LaunchOptions
 from fastdist.launch.report import Failure
 from fastdist.launch.way_to_store import ASK_S, WayToStore
@@ -32,6 +35,8 @@ BEAT_S = 0.5
 LOST_S = FROZEN_S
 _CLOSE_S = 2.0
 _PREFIX = "fastdist/launch/node/"
+# What went wrong on another node, a worker that was declared lost, or a line to be shown.
+News: TypeAlias = Failure | LostWorker | str
 _THREAD_NAME = "fastdist-launch-nodes"
 
 
@@ -48,6 +53,7 @@ class End:
     hearsay: bool
     is_last: bool
     is_hurried: bool
+    asked_by: int = 0
 
 
 class Meeting:
@@ -68,7 +74,7 @@ class Meeting:
         self._store: TCPStore | None = None
         self._port = options.master_port or 0
         # Appended by other threads, taken by the main one; a deque is safe for that by itself.
-        self._news: deque[tuple[int, Failure | str]] = deque()
+        self._news: deque[tuple[int, News]] = deque()
         self._read_fd, self._write_fd = os.pipe()
         os.set_blocking(self._read_fd, False)
         if options.node_rank == 0:
@@ -78,12 +84,19 @@ class Meeting:
         self._lost_s = _patience_s()
         # By round; the main thread adds to it.
         self._own_ends: list[tuple[int, End]] = []
+        # What the other nodes are told as soon as workers here are asked to end; likewise.
+        self._begun_ends: list[tuple[int, End]] = []
+        # By node and round; the other thread adds to it.
+        self._ends_elsewhere: dict[int, dict[int, End]] = {}
         self._host_has_ended = False
         self._closing = threading.Event()
         self._way = WayToStore(options.master_address, self._port, secret, self._closing)
         self._is_over = threading.Event()
         self._cards: list[Card] = []
         self._thread: threading.Thread | None = None
+        self._lost_workers: LostWorkers | None = None
+        if options.comebacks:
+            self._lost_workers = LostWorkers(lambda: self._store, self._post)
         if options.nodes == 1:
             self.place = self._place_among([options.workers_per_node])
             self._is_over.set()
@@ -114,7 +127,7 @@ class Meeting:
         """Readable while something has happened."""
         return self._read_fd
 
-    def take(self) -> list[Failure | str]:
+    def take(self) -> list[News]:
         """Return what has gone wrong on other nodes since the last call, and lines to be shown.
 
         What belongs to a round that has not begun here waits for it, unless it ends the job.
@@ -124,7 +137,7 @@ class Meeting:
         except BlockingIOError:
             return []
         waiting = [self._news.popleft() for _ in range(len(self._news))]
-        taken: list[Failure | str] = []
+        taken: list[News] = []
         for number, news in waiting:
             is_final = isinstance(news, Failure) and news.is_final
             if number <= self._begun or is_final:
@@ -155,20 +168,48 @@ class Meeting:
         assert store is not None and place is not None
         while self._ended_ranks:
             store.tell_ended(self._ended_ranks[0], place.world_size)
+            if self._options.comebacks:
+                store.set(f"{ENDED}{self._ended_ranks[0]}", b"")
             self._ended_ranks.popleft()
 
-    def tell_end(self, number: int, failure: Failure | None, *, is_last: bool) -> None:
+    def others_have_ended(self, rank: int) -> bool:
+        """Say whether the workers of all other ranks have ended well, as far as the store tells."""
+        store, place = self._store, self.place
+        assert store is not None and place is not None
+        others = [f"{ENDED}{other}" for other in range(place.world_size) if other != rank]
+        try:
+            return store.check(others)
+        except StoreError:
+            return False
+
+    def tell_begin_of_end(self, number: int, failure: Failure) -> None:
+        """Let the other nodes end their workers at the same time as those here, in BEAT_S."""
+        if self._thread is None:
+            self._tell_no_restarts()
+        if not failure.is_from_afar:
+            is_last = failure.is_final or failure.was_asked
+            self._begun_ends.append((number, _end_of(failure, is_last=is_last)))
+
+    def _tell_no_restarts(self) -> None:
+        """Let no worker wait in its shutdown for a lost one to come back: the job ends."""
+        if self._options.comebacks and self._store is not None:
+            with suppress(StoreError):  # then they wait as long as they would anyway
+                self._store.set(NO_RESTARTS, b"")
+
+    def tell_end(
+        self, number: int, failure: Failure | None, *, is_last: bool, is_hurried: bool
+    ) -> None:
         """Let the other nodes know how a round has ended here; they get it within BEAT_S."""
-        end = End(
-            status=0 if failure is None else failure.exit_status,
-            sentence="" if failure is None else failure.sentence,
-            hearsay=failure is not None and failure.is_from_afar,
-            is_last=is_last,
-            is_hurried=failure is not None and failure.was_asked,
-        )
+        end = _end_of(failure, is_last=is_last, is_hurried=is_hurried)
         self._own_ends.append((number, end))
         if self._thread is None and self._may_follow(number, [end]):
             self._begin_round(number + 1)
+
+    def others_ended_well(self, number: int) -> bool:
+        """Say whether the workers of each other node have ended a round, or a later one, with 0."""
+        others = set(range(self._options.nodes)) - {self._options.node_rank}
+        ends = {node: _from(number, self._ends_elsewhere.get(node, {})) for node in others}
+        return all(ended and not any(end.status for end in ended) for ended in ends.values())
 
     def _may_follow(self, number: int, ends: Collection[End]) -> bool:
         """Say whether a round follows one that has ended so on all nodes."""
@@ -184,6 +225,8 @@ class Meeting:
     def close(self) -> None:
         """End the thread, and the store where it is hosted here."""
         self._closing.set()
+        if self._lost_workers is not None:
+            self._lost_workers.close()
         store = self._store
         if store is not None:
             store.close()
@@ -207,7 +250,7 @@ class Meeting:
             local_address=local_address,
         )
 
-    def _post(self, news: Failure | str | None, number: int = 0) -> None:
+    def _post(self, news: News | None, number: int = 0) -> None:
         if news is not None:
             self._news.append((number, news))
         os.write(self._write_fd, b"!")
@@ -264,6 +307,17 @@ class Meeting:
         self._store = self._way.find_again(mine, lost, until)
 
 
+def _end_of(failure: Failure | None, *, is_last: bool, is_hurried: bool = False) -> End:
+    return End(
+        status=0 if failure is None else failure.exit_status,
+        sentence="" if failure is None else failure.sentence,
+        hearsay=failure is not None and failure.is_from_afar,
+        is_last=is_last,
+        is_hurried=is_hurried,
+        asked_by=0 if failure is None else failure.asked_by,
+    )
+
+
 def _patience_s() -> float:
     """Return how long another node may be silent: as long as workers are told to wait for one."""
     try:
@@ -303,7 +357,8 @@ class _Roll:
         now = time.monotonic()
         self._heard = dict.fromkeys(self._others, now)
         # By node and round.
-        self._ends: dict[int, dict[int, End]] = {node: {} for node in self._others}
+        self._ends = meeting._ends_elsewhere
+        self._ends.update({node: {} for node in self._others})
         # Lost ones as well.
         self._left: set[int] = set()
         self._beat = 0
@@ -323,7 +378,7 @@ class _Roll:
                 self._meeting.connect_again(error, self._reached + self._lost_s)
 
     def _keep_by(self, store: Store, watch: Watch) -> None:
-        told = 0
+        told = told_begun = 0
         while not self._meeting._closing.is_set():
             self._beat += 1
             store.set(f"{_PREFIX}{self._me}/beat", str(self._beat))
@@ -331,6 +386,12 @@ class _Roll:
             # Taken first: the store hears of each rank that has ended before it does of the round.
             own = list(self._meeting._own_ends)
             self._meeting._pass_on_ends()
+            begun = list(self._meeting._begun_ends)
+            if begun[told_begun:]:
+                self._meeting._tell_no_restarts()
+            for number, end in begun[told_begun:]:
+                store.set(f"{_PREFIX}{self._me}/begins/{number}", json.dumps(asdict(end)))
+            told_begun = len(begun)
             for number, end in own[told:]:
                 store.set(f"{_PREFIX}{self._me}/end/{number}", json.dumps(asdict(end)))
             told = len(own)
@@ -375,6 +436,9 @@ class _Roll:
             self._left.add(node)
         elif what == "round":
             self._take_round(int(change.value))
+        elif what.startswith("begins/"):
+            number, end = int(what.removeprefix("begins/")), End(**json.loads(change.value))
+            self._post_failure(node, number, end)
         elif what.startswith("end/"):
             self._take_end(node, int(what.removeprefix("end/")), End(**json.loads(change.value)))
 
@@ -392,14 +456,20 @@ class _Roll:
             # Its store may go any time now, and that is no news.
             self._meeting._host_has_ended = True
         if end.status != 0:
-            failure = Failure(
-                f"{self._meeting.name(node)} ended: {end.sentence}",
-                end.status,
-                is_from_afar=True,
-                is_hearsay=end.hearsay,
-                is_final=end.is_last,
-            )
-            self._meeting._post(failure, number)
+            self._post_failure(node, number, end)
+
+    def _post_failure(self, node: int, number: int, end: End) -> None:
+        failure = Failure(
+            f"{self._meeting.name(node)} ended: {end.sentence}",
+            end.status,
+            was_asked=end.asked_by != 0,
+            asked_by=end.asked_by,
+            source=f"{node}/{number}",
+            is_from_afar=True,
+            is_hearsay=end.hearsay,
+            is_final=end.is_last,
+        )
+        self._meeting._post(failure, number)
 
     def _look_for_the_lost(self) -> None:
         now = time.monotonic()

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store.environment import as_seconds, init_timeout_s
 from fastdist.distributed.store.waiting_line import WITHOUT_LIMIT_S
+from fastdist.launch.environment import SHUTDOWN_TIMEOUT
 from fastdist.launch.flags import GROUP, NODES_WAIT_S, WORKER, make_parser
 from fastdist.launch.gpus import gpus_of_workers, visible_gpus
 from fastdist.launch.log_files import LogOptions, log_options
@@ -45,6 +46,8 @@ class LaunchOptions:
     # How often all workers of the job start again when one fails, or with `worker` that one alone.
     max_restarts: int
     restart: str
+    # How long workers have once they are asked to end, where that is given.
+    shutdown_timeout_s: float | None
     # By local rank, each worker's own; empty where all see the same.
     gpus: tuple[str, ...]
     logs: LogOptions | None
@@ -108,6 +111,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         logs=logs,
         init_timeout_s=_init_timeout_s(given.init_timeout),
         workers_wait=given.init_timeout,
+        shutdown_timeout_s=_shutdown_timeout_s(given.shutdown_timeout),
         as_torch=given.as_torch,
     )
 
@@ -123,6 +127,16 @@ def _local_address(given: str | None) -> str | None:
 def _init_timeout_s(given: str | None) -> float:
     told = init_timeout_s() if given is None else as_seconds("--init-timeout", given)
     return NODES_WAIT_S if told is None else told or WITHOUT_LIMIT_S
+
+
+def _shutdown_timeout_s(given: str | None) -> float | None:
+    name = SHUTDOWN_TIMEOUT if given is None else "--shutdown-timeout"
+    text = os.environ.get(name) if given is None else given
+    if given is None and not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]*)?", text or ""):
+        raise ValueError(f"{name} is {text!r}; expected seconds, such as 25 (0: kill at once)")
+    return float(text or 0)
 
 
 def _require_script(path: str) -> None:

@@ -19,8 +19,9 @@ NOTICED_S = 0.5
 class Failure:
     """The first thing that went wrong: a sentence, the exit status, and a worker's last words.
 
-    `was_asked` where nothing went wrong but somebody ended the job. No sentence: end without words.
-    `is_from_afar` where another node told of it, `is_hearsay` where it knew from yet another.
+    `was_asked` where nothing went wrong but somebody ended the job, `asked_by` with which signal.
+    No sentence: end without words. `is_from_afar` where another node told of it: `source` names the
+    node and the round. `is_hearsay` where that one knew it from yet another.
     `was_ended` where the launcher had asked that worker to end: it might have lived on. `is_final`
     where to start the workers again would not help: a node is lost, or the output.
     """
@@ -29,12 +30,19 @@ class Failure:
     exit_status: int
     text: tuple[bytes, ...] = ()
     was_asked: bool = False
+    asked_by: int = 0
+    source: str = ""
     rank: int | None = None
     is_from_afar: bool = False
     is_hearsay: bool = False
     was_ended: bool = False
     is_final: bool = False
     began: float = field(default_factory=time.monotonic, compare=False)
+
+    @property
+    def may_end_well(self) -> bool:
+        """Whether a scheduler asked for the end, to which workers that exit with 0 have agreed."""
+        return self.asked_by in (signal.SIGTERM, signal.SIGHUP)
 
 
 def write_report(

@@ -9,8 +9,9 @@ from selectors import EVENT_READ, BaseSelector
 from typing import TYPE_CHECKING
 
 from fastdist.launch.job import Job, Start
+from fastdist.launch.lost_workers import LostWorker
 from fastdist.launch.nodes import Meeting
-from fastdist.launch.report import Failure, write_report
+from fastdist.launch.report import Failure, signal_name, write_report
 from fastdist.launch.screen import Screen
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 # After a Ctrl-C the other nodes are told, but not waited for.
 _HURRIED_GOODBYE_S = 0.7
+# After SIGTERM they are waited for as long as their workers may take: they began a beat later, and
+# what they report takes another.
+_GOODBYE_S = 1.5
 
 
 class Rounds:
@@ -33,7 +37,7 @@ class Rounds:
         meeting: Meeting,
         screen: Screen,
         selector: BaseSelector,
-        make_job: Callable[[], Job],
+        make_job: Callable[[int], Job],
         starts: Callable[[], Mapping[int, Start]],
         *,
         prog: str,
@@ -51,10 +55,15 @@ class Rounds:
         """Run the rounds; return the exit status of the last one's first failure, or 0."""
         number = 0
         while True:
-            with closing(self._make_job()) as job, self._hearing_news(job):
+            with closing(self._make_job(number)) as job, self._hearing_news(job):
                 self._run_one(job, number)
                 self._part(job, number)
                 job.settle()
+                is_well = job.was_stopped_well and self._meeting.others_ended_well(number)
+                if is_well:
+                    self._say(_stopped_well(job))
+                    job.finish()
+                    return 0
                 write_report(self._screen, self._prog, job.failure, job.also_failed)
                 if self._meeting.round == number or job.interrupt is not None:
                     failure = self._what_ended_the_job(job, number)
@@ -77,6 +86,8 @@ class Rounds:
         for news in self._meeting.take():
             if isinstance(news, Failure):
                 job.stop_because(news)
+            elif isinstance(news, LostWorker):
+                job.end_lost(news)
             else:
                 self._screen.print(news.encode(), to_stderr=True)
 
@@ -90,14 +101,19 @@ class Rounds:
     def _part(self, job: Job, number: int) -> None:
         """Tell the other nodes how the round has ended, and wait until they know how it goes on."""
         meeting = self._meeting
-        meeting.tell_end(number, job.failure, is_last=job.is_last)
+        self._tell_end(job, number, job.failure)
         job.turn_until(
             lambda: meeting.is_over or meeting.round > number or job.interrupt is not None
         )
         if job.interrupt is not None:
             # It came late, perhaps after a failure had been told of: no other round shall begin.
-            meeting.tell_end(number + 1, job.interrupt, is_last=True)
-            job.turn_until(lambda: meeting.is_over, _HURRIED_GOODBYE_S)
+            self._tell_end(job, number + 1, job.interrupt)
+            left_s = _HURRIED_GOODBYE_S if job.is_hurried else job.left_s + _GOODBYE_S
+            job.turn_until(lambda: meeting.is_over or job.is_asked_twice, left_s)
+
+    def _tell_end(self, job: Job, number: int, failure: Failure | None) -> None:
+        failure = None if job.was_stopped_well else failure
+        self._meeting.tell_end(number, failure, is_last=job.is_last, is_hurried=job.is_hurried)
 
     def _what_ended_the_job(self, job: Job, number: int) -> Failure | None:
         if job.interrupt is None or job.interrupt is job.failure or number >= self._most:
@@ -108,3 +124,10 @@ class Rounds:
 
     def _say(self, text: str) -> None:
         self._screen.print(f"{self._prog}: {text}".encode(), to_stderr=True)
+
+
+def _stopped_well(job: Job) -> str:
+    assert job.failure is not None
+    failure = job.failure
+    why = failure.sentence if failure.is_from_afar else signal_name(failure.asked_by)
+    return f"stopped on request ({why}): all workers have exited with status 0"

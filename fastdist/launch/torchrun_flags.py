@@ -26,7 +26,5 @@ INSTEAD: Mapping[str, str] = {
     "--numa-binding": "start the command by numactl, or let the program call os.sched_setaffinity",
     "--signals-to-handle": "leave it out: INT, TERM and HUP end the job, USR1 and USR2 are passed "
     "on to the workers",
-    "--shutdown-timeout": "leave it out: workers that are asked to end have 3 s, and 1 s after a "
-    "Ctrl-C",
     "--virtual-local-rank": "use --gpus-per-worker 1: each worker then finds its GPU as cuda:0",
 }

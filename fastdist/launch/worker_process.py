@@ -77,6 +77,44 @@ class WorkerProcess:
             # macOS answers so for a group whose members have all ended but are not waited for.
             return
 
+    def ask_to_end(self, number: signal.Signals) -> None:
+        """Send an ending signal to the worker alone, and let a stopped worker run to handle it.
+
+        Note    forked children inherit the program's handler: sent to them too, each of them would
+                write the checkpoint. They are killed as soon as the worker has ended.
+        """
+        self.pass_on(number)
+        if self.is_stopped():
+            self.send(signal.SIGCONT)
+
+    def catches(self, number: signal.Signals) -> bool:
+        """Say whether the program handles or ignores a signal; False where that is not known."""
+        try:
+            with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as file:
+                masks = dict(line.split(":", 1) for line in file if line.startswith("Sig"))
+        except OSError:
+            return False
+        caught = int(masks.get("SigCgt", "0"), 16) | int(masks.get("SigIgn", "0"), 16)
+        return bool(caught >> (number - 1) & 1)
+
+    def leads(self, pid: int) -> bool:
+        """Say whether a process is this worker, or one that it started and that is in its group."""
+        try:
+            return self.status is None and os.getpgid(pid) == self.pid
+        except ProcessLookupError:
+            return False
+
+    def speaks_by_sockets(self) -> bool:
+        """Say whether ZeroMQ runs in the worker: it may be in a call to another one."""
+        try:
+            for thread in os.listdir(f"/proc/{self.pid}/task"):
+                with open(f"/proc/{self.pid}/task/{thread}/comm", "rb") as file:
+                    if file.read().startswith(b"ZMQbg"):
+                        return True
+        except OSError:
+            return False
+        return False
+
     def pass_on(self, number: signal.Signals) -> None:
         """Send a signal to the worker alone: what it started may not expect it, and would end."""
         if self.status is None:

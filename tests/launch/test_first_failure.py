@@ -52,7 +52,6 @@ def run_two(
     Its launcher, which is this process, leaves a worker all the time that it needs to end.
     """
     monkeypatch.setattr(job, "SPARED_S", 20.0)
-    monkeypatch.setattr(job, "FAILURE_GRACE_S", 20.0)
     monkeypatch.setattr(output, "HELD_TEXT_S", 20.0)
     monkeypatch.setenv("FOLDER", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(Path(fastdist.__file__).parents[1]))

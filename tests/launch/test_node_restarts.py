@@ -107,7 +107,7 @@ def test_a_ctrl_c_on_one_node_while_the_other_still_ends_lets_no_round_begin(
     while True:
         signal.pause()
     """
-    nodes = start_nodes(WORKER + text, "--max-restarts=5")
+    nodes = start_nodes(WORKER + text, "--max-restarts=5", "--shutdown-timeout=2")
     pids = _pids(nodes, 0)
     nodes[0].wait_for("ready 0"), nodes[0].wait_for("ready 1"), nodes[1].wait_for("ready 2")
     os.kill(pids[0 if node == 0 else 2], signal.SIGKILL)
@@ -156,13 +156,14 @@ def test_a_launcher_that_is_killed_while_the_other_node_still_ends_ends_the_job(
     while True:
         signal.pause()
     """
-    nodes = start_nodes(WORKER + text, "--max-restarts=1")
+    nodes = start_nodes(WORKER + text, "--max-restarts=1", "--shutdown-timeout=1")
     pid = _pids(nodes, 0)[2]
     nodes[0].wait_for("ready 0"), nodes[0].wait_for("ready 1")
     os.kill(pid, signal.SIGKILL)
     nodes[0].wait_for("is asked to end")
     nodes[1].process.kill()
-    assert nodes[0].end(2 * _LOST_BOUND_S) == 1
+    # It may have reported before that all its workers have ended, or only that one has failed.
+    assert nodes[0].end(2 * _LOST_BOUND_S) in (1, 137)
     assert b"node 1 (127.0.0.2) was lost" in nodes[0].err
 
 

@@ -229,6 +229,7 @@ def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace(
         """,
         "-n",
         "2",
+        "--shutdown-timeout=1",
     )
     stubborn, other = (run.number_after(f"pid of {rank} is") for rank in (0, 1))
     watched = watch(stubborn)

@@ -85,15 +85,83 @@ def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
     assert run.out.count(b"start") == 3
 
 
-def test_a_worker_that_lies_stopped_while_others_have_ended_comes_back(start_run: Any) -> None:
+def test_a_worker_that_lies_stopped_while_all_others_have_ended_ends_the_job(
+    start_run: Any,
+) -> None:
     text = "    if rank and not count: os.kill(os.getpid(), signal.SIGSTOP)\n"
     flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
     run = start_run(WORKER + text, *flags, environment={"FASTDIST_FROZEN_S": "3"})
+    # Started again it would find nobody.
+    assert run.end() == 1
+    assert b"start 1 of 1 is" not in run.out
+    (told,) = run.err.decode().splitlines()
+    assert "has been stopped by a signal for 3 s while others have ended" in told
+
+
+# Rank 0 declares the other lost, as a worker does that has had no sign of life from it.
+_DECLARES = """
+    import json
+    from fastdist.distributed import restarts
+    from fastdist.distributed.rendezvous import rendezvous
+    from fastdist.distributed.rpc.workers.group import root_of
+    with rendezvous("env://").store as own:
+        store = root_of(own)
+        if rank:
+            store.set(f"here {count}", str(os.getpid()))
+            store.wait(["end"], 60)
+        else:
+            line = [1, 2, 1, int(store.get("here 0")), "worker0", "no sign of life for 10.0 s"]
+            store.append(restarts.DECLARED_LOST, "no line of ours\\n" + json.dumps(line) + "\\n")
+            store.wait(["here 1"], 60)
+            store.set("end", "")
+"""
+
+
+def test_a_worker_that_another_declares_lost_is_killed_and_comes_back(start_run: Any) -> None:
+    flags = ("-n", "2", "--max-restarts=1", "--restart=worker")
+    run = start_run(WORKER + _DECLARES, *flags)
+    pid = run.number_after("start 0 of 1 is")
+    assert run.end() == 0
+    told, again = run.err.decode().splitlines(keepends=True)
+    assert f"rank 1 (pid {pid}) was declared lost by worker0: no sign of life for 10.0 s" in told
+    assert again == _AGAIN.format(1, 1, 1)
+
+
+def test_a_worker_that_is_declared_lost_and_has_come_back_too_often_ends_the_job(
+    start_run: Any,
+) -> None:
+    text = "    if rank and not count: os.kill(os.getpid(), signal.SIGKILL)\n"
+    text += _DECLARES.replace('"here 0"', '"here 1"').replace('["here 1"]', '["here 2"]')
+    run = start_run(WORKER + text, "-n", "2", "--max-restarts=1", "--restart=worker")
+    assert run.end() == 1
+    assert b"was declared lost by worker0" in run.err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_a_frozen_worker_is_declared_lost_by_those_it_works_with_and_comes_back(
+    start_run: Any,
+) -> None:
+    text = """
+    import time
+    from fastdist.core.errors import FastdistError
+    from fastdist.distributed import rpc
+    rpc.init_rpc(f"worker{rank}")
+    if rank == 1 and count == 0:
+        rpc.rpc_sync("worker0", len, ("x",))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    while rank == 0:
+        try:
+            if rpc.rpc_sync("worker1", os.environ.get, ("FASTDIST_RESTART_COUNT",)) == "1":
+                break
+        except FastdistError:
+            time.sleep(0.1)
+    rpc.shutdown()
+    """
+    flags = ("-n", "3", "--max-restarts=1", "--restart=worker")
+    run = start_run(WORKER + text, *flags, environment={"FASTDIST_FROZEN_S": "3"})
     assert run.end() == 0
     assert b"start 1 of 1 is" in run.out
-    stopped, again = run.err.decode().splitlines(keepends=True)
-    assert "has been stopped by a signal for 3 s while others have ended" in stopped
-    assert again == _AGAIN.format(1, 1, 1)
+    assert b"was declared lost by worker0: no sign of life for 3." in run.err
 
 
 def test_a_ctrl_c_ends_a_job_whose_workers_come_back(start_run: Any) -> None:

@@ -49,6 +49,7 @@ from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants
 from .agent import RpcAgent
+from .calls.outgoing import waited_for_below
 from .handlers import Reply, register_handler, unregister_handler
 from .message.message import Message
 from .message.types import MessageType
@@ -130,6 +131,8 @@ class ShutdownBarrier:
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
+        # Whether it is asked now and then if lost ones are still started again.
+        self._is_looking = False
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
         self._lock = threading.Lock()
@@ -338,7 +341,23 @@ class ShutdownBarrier:
             elif self.awaits(worker):
                 members.append(worker)
                 self._workers.call_after(self._has_left_s(worker), self._answer_full_rounds)
+                self._look_soon()
         return members
+
+    def _look_soon(self) -> None:
+        """Ask soon whether lost workers are still started again, unless that is under way."""
+        with self._lock:
+            was_looking, self._is_looking = self._is_looking, True
+        if not was_looking:
+            self._workers.call_after(_ASK_WHO_S, self._look_whether_any_returns)
+
+    def _look_whether_any_returns(self) -> None:
+        if not self._workers.group.may_start_again():
+            # The job ends: its launcher was asked to, or gives up.
+            self._return_s = 0.0
+        with self._lock:
+            self._is_looking = False
+        self._answer_full_rounds()
 
     def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:
         return {worker.name: self._report_of(worker) for worker in members}
@@ -405,6 +424,9 @@ class Leaving:
         Raises  ShutdownIncomplete, GivenUpError
         """
         began = time.monotonic()
+        for call in waited_for_below():
+            # The handler of a signal leaves: the call that it interrupted can only end after it.
+            call.abandon()
         self._wait_for_all(Stage.COMING, timeout_s)
         began = began if timeout_s else time.monotonic()
         deadline = began + (timeout_s or constants.SHUTDOWN_TIMEOUT_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -326,6 +327,11 @@ class LaneCall(Call):
         # Not broken: what comes late is dropped.
         self._end(failed=True)
 
+    def abandon(self) -> None:
+        """End a call that is waited for by an outer frame of this thread, and so is its lane."""
+        self._is_broken = True
+        self._end(failed=True)
+
     def _receive(self, deadline: float | None) -> None:
         lent = lend_slot()
         try:
@@ -403,6 +409,20 @@ class LaneCall(Call):
         if self._is_sent and not self._size:
             self._client.give_up(self)
         self._settle(self._size, failed=failed)
+
+
+_WAITS: Final = (LaneCall.wait.__code__, LaneCall.has_come.__code__)
+
+
+def waited_for_below() -> list[LaneCall]:
+    """Return the calls for which outer frames of this thread wait: it runs a signal's handler."""
+    found = []
+    frame = sys._getframe().f_back
+    while frame is not None:
+        if frame.f_code in _WAITS:
+            found.append(frame.f_locals["self"])
+        frame = frame.f_back
+    return found
 
 
 def deadline_of(timeout_s: float) -> tuple[float | None, int]:

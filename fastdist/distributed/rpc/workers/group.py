@@ -8,7 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fastdist.core.errors import RpcError, StoreError
+from fastdist.distributed.restarts import DECLARED_LOST, NO_RESTARTS
 from fastdist.distributed.store import PrefixStore, Store
+from fastdist.distributed.store.environment import store_is_hosted
 
 from . import group_log
 from .group_log import view
@@ -98,8 +100,19 @@ class Group:
         try:
             given_up = view(GIVEN_UP, self._store, LOOK_S)
             given_up.set(str(gone.incarnation), f"by {self.me.name}: {why}")
+            if store_is_hosted():
+                # For the launcher, which can end it and start it again.
+                mine = (self.me.incarnation, gone.incarnation, gone.rank, gone.pid, self.me.name)
+                root_of(self._store).append(DECLARED_LOST, json.dumps([*mine, why]) + "\n")
         except StoreError as error:
             _logger.info("the store could not be told that %r was lost: %s", gone.name, error)
+
+    def may_start_again(self) -> bool:
+        """Return whether who starts workers may still start a lost one again, as far as known."""
+        try:
+            return not (store_is_hosted() and root_of(self._store).check([NO_RESTARTS]))
+        except StoreError:
+            return True
 
     def tell_shutdown(self) -> None:
         """Note in the store that this worker has come to its shutdown; waits for a second at most.
@@ -122,6 +135,13 @@ class Group:
 
     def _shutdown_store(self) -> PrefixStore:
         return view("shutdown", self._store, TELL_S)
+
+
+def root_of(store: Store) -> Store:
+    """Return the store whose keys have no prefix."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    return store
 
 
 def withdraw(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
