@@ -207,6 +207,10 @@ class RpcAgent(ABC):
         """
 
     @abstractmethod
+    def ends_at_exit(self, why: str) -> None:
+        """Let the others know, by the shutdown that follows, why this process ends without one."""
+
+    @abstractmethod
     def shutdown(self) -> None:
         """End all threads and close all sockets of this agent. A second time does nothing."""
 

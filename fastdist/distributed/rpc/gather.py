@@ -12,7 +12,7 @@ from fastdist.core.future import Future
 from . import agent as agents
 from . import constants
 from .agent import get_current_agent
-from .calls.serving import Later
+from .handlers import Later
 from .message import gate
 from .message.types import MessageType
 from .workers.record import in_words
@@ -121,7 +121,7 @@ def _take_part(which: str, name: str, obj: object, names: tuple[str, ...]) -> La
             del _gatherings[which]
     if is_whole:
         gathering.outcome.try_complete(gathering.gathered_objects)
-    return Later(gathering.outcome)
+    return Later(gathering.outcome, "_all_gather")
 
 
 def _worker_lost(worker: Worker) -> None:

@@ -36,8 +36,18 @@ class ValueReply(NamedTuple):
     value: Any
 
 
+class Later(NamedTuple):
+    """What a function or handler of this package returns to say that its Future is the answer.
+
+    `what` names the function that gave it, for messages.
+    """
+
+    future: Future[Any]
+    what: str = ""
+
+
 Answer: TypeAlias = "Reply | ValueReply | None"
-Handler: TypeAlias = Callable[[Message], "Answer | Future[Any]"]
+Handler: TypeAlias = Callable[[Message], "Answer | Later | Future[Any]"]
 
 # Entries come and go one at a time.
 _handlers: dict[int, Handler] = {}

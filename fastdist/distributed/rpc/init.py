@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import sys
 import threading
 import time
+import traceback
 from typing import Any
 
 from fastdist.core.errors import RpcError
@@ -18,9 +20,9 @@ from fastdist.distributed.store import Store
 from . import agent as agents
 from . import api, backend_registry
 from .devices import require_own_devices
-from .leaving import DRAIN_AT_EXIT_S
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .workers.group_log import find_number, keys_of_group
+from .workers.notices import CAUSE, ENDED, one_line
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 
@@ -155,9 +157,17 @@ def close_store() -> None:
 def _leave_at_exit() -> None:
     # A process that ends without shutdown: its peers shall hear it at once, not after a grace.
     if agents.is_current_agent_set():
-        agent: Any = agents.get_current_agent()
-        agent.drain_s = DRAIN_AT_EXIT_S
+        agents.get_current_agent().ends_at_exit(_why_it_ends())
         api.shutdown(graceful=False)
+
+
+def _why_it_ends() -> str:
+    # What ended the main thread was shown, and is kept there; of sys.exit nothing is.
+    error: BaseException | None = getattr(sys, "last_exc", getattr(sys, "last_value", None))
+    if error is None or hasattr(sys, "ps1"):  # an error of an interactive session ends nothing
+        return ENDED
+    shown = "".join(traceback.format_exception_only(error)).strip()
+    return one_line(f"{CAUSE}{shown}")
 
 
 def make_agent(

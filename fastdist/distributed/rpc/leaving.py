@@ -51,9 +51,11 @@ from . import constants
 from .agent import RpcAgent
 from .calls.outgoing import waited_for_below
 from .handlers import Reply, register_handler, unregister_handler
+from .lost_workers import find_lost, merge_lost
 from .message.message import Message
 from .message.types import MessageType
 from .message.words import filled, number, text
+from .workers.notices import ENDED
 from .workers.worker import Worker
 
 LEAST_S: Final = 1.0
@@ -103,6 +105,8 @@ class _Verdict(NamedTuple):
     busy: str
     somebody_gives_up: bool
     is_over: bool = False
+    # The workers that one of them has lost, each with how.
+    lost: tuple[str, ...] = ()
 
 
 class _Report(NamedTuple):
@@ -114,6 +118,10 @@ class _Report(NamedTuple):
     gives_up: bool = False
     # The lives that may be followed by others and have ended for sure, as it has seen.
     over: tuple[str, ...] = ()
+    # The functions that others called there whose Futures have no value yet.
+    without_value: str = ""
+    # The workers that were lost, as it has seen, each with how.
+    lost: tuple[str, ...] = ()
 
 
 class ShutdownBarrier:
@@ -133,6 +141,8 @@ class ShutdownBarrier:
         self._num_returned = 0
         # Whether it is asked now and then if lost ones are still started again.
         self._is_looking = False
+        # The workers that a member has lost, each with how.
+        self.lost: list[str] = []
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
         self._lock = threading.Lock()
@@ -202,7 +212,10 @@ class ShutdownBarrier:
             left_s = deadline - time.monotonic()
             under_way, begun = self._counts.activity()
             over = self._seen_over()
-            metadata = _Report(self._round, under_way, begun, left_s <= 0, over)._asdict()
+            waits_for = self._counts.without_value()
+            lost = tuple(self._workers.lost())
+            report = _Report(self._round, under_way, begun, left_s <= 0, over, waits_for, lost)
+            metadata = report._asdict()
             # The others may come to their last round a little later than this worker.
             patience_s = 0.0 if deadline == math.inf else max(0.0, left_s) + late_s
             try:
@@ -223,7 +236,9 @@ class ShutdownBarrier:
                 return _Verdict(0, 0, "", somebody_gives_up=False, is_over=True)
             if reply is _REPORT_AGAIN:
                 continue
-            return filled(_Verdict, reply.metadata, leader.id)
+            verdict = filled(_Verdict, reply.metadata, leader.id)
+            self.lost = merge_lost([*lost, *verdict.lost])
+            return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
         """Return the lives that have ended, which the leader may hear of later than this worker."""
@@ -321,6 +336,7 @@ class ShutdownBarrier:
             begun=sum(report.begun for report in reports.values()),
             busy=_busy(reports),
             somebody_gives_up=any(report.gives_up for report in reports.values()),
+            lost=_lost_to_all(reports),
         )
         for answer in answers:
             answer.try_complete(Reply([], verdict._asdict()))
@@ -376,8 +392,21 @@ def _life(worker: Worker) -> str:
 
 def _busy(reports: Mapping[str, _Report]) -> str:
     return ", ".join(
-        f"{report.under_way} at {name!r}" for name, report in reports.items() if report.under_way
+        f"{report.under_way} at {name!r}{_told_without_value(report.without_value)}"
+        for name, report in reports.items()
+        if report.under_way
     )
+
+
+def _told_without_value(functions: str) -> str:
+    return f", where the Future of {functions} has no value" if functions else ""
+
+
+def _lost_to_all(reports: Mapping[str, _Report]) -> tuple[str, ...]:
+    """Return who was lost to a member, and has not come here itself."""
+    lines = merge_lost(line for report in reports.values() for line in report.lost)
+    here = {repr(name) for name, report in reports.items() if report.round_number}
+    return tuple(line for line in lines if line.partition(" (rank ")[0] not in here)
 
 
 def _too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
@@ -416,12 +445,14 @@ class Leaving:
         workers.returned_callbacks.append(self.barrier.member_returned)
         self.stage = Stage.SERVING
         self._waits_since = 0.0  # when the wait under way began
+        self._lost: list[str] = []
 
     def leave(self, timeout_s: float) -> None:
         """Go in order, as far as PARTING. See Note [How a worker leaves].
 
         Units   timeout_s for all of the waiting; 0 waits in COMING as long as the others live
-        Raises  ShutdownIncomplete, GivenUpError
+        Raises  ShutdownIncomplete, also where all is done, but a worker of a group in which nobody
+                comes back has ended without its shutdown; GivenUpError
         """
         began = time.monotonic()
         for call in waited_for_below():
@@ -435,6 +466,12 @@ class Leaving:
         self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
         self.stage = Stage.PARTING
         self._workers.part(LINGER_S)
+        ended = [line for line in self._lost if ENDED in line]
+        if ended and not self._group.may_change:
+            raise ShutdownIncomplete(
+                f"worker {self._group.me.name!r} has shut down without {'; '.join(ended)}; what "
+                "that was to do may not be done"
+            )
 
     def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:
         """Wait until no call is under way anywhere in the group; in a dynamic one, here."""
@@ -455,13 +492,14 @@ class Leaving:
             self._waits_since = 0.0
             # Once the first wait is over others may be gone before they have said goodbye.
             if stage is Stage.COMING:
+                self._lost = find_lost(self._workers, self.barrier.lost)
                 self._tell_who_was_lost()
 
     def _wait_until_idle(self, timeout_s: float) -> None:
         if not self._counts.wait_until_idle(timeout_s):
             raise ShutdownIncomplete(
-                f"worker {self._group.me.name!r} has calls under way after {timeout_s:g} s: "
-                f"{self._agent.get_metrics()}"
+                f"worker {self._group.me.name!r} has calls under way after {timeout_s:g} s"
+                f"{_told_without_value(self._counts.without_value())}: {self._agent.get_metrics()}"
             )
 
     def absent(self) -> list[str]:
@@ -486,7 +524,8 @@ class Leaving:
             asked = [worker for worker in others if worker.pipe.is_waited_for()]
             return f"calls of its own have no answer yet, from {_named(asked)}"
         if self._counts.server_active:
-            return f"{self._counts.server_active} calls of others run here yet"
+            told = _told_without_value(self._counts.without_value())
+            return f"{self._counts.server_active} calls of others run here yet{told}"
         return "calls of others are under way yet"
 
     @property
@@ -510,7 +549,7 @@ class Leaving:
         self._workers.call_after(began + seconds - time.monotonic(), tell)
 
     def _tell_who_was_lost(self) -> None:
-        for lost in self._workers.lost():
+        for lost in self._lost:
             _logger.warning(
                 "worker %r shuts down without worker %s; what that was to do may not be done",
                 *(self._group.me.name, lost),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Final
+
+_MOST_NAMED: Final = 4
 
 
 class TimeSeriesMetricsTracker:
@@ -66,6 +69,8 @@ class CallCounts:
         self.client_active = 0
         self.server_active = 0
         self.server_active_async = 0
+        # Which calls those are, in words, by the request. Entries come and go one at a time.
+        self._without_value: dict[object, str] = {}
         self._served = AggregatedNetworkData()
         self._network: dict[str, AggregatedNetworkData] = {}
 
@@ -107,10 +112,21 @@ class CallCounts:
             if self._num_waiting and self.server_active == 0:
                 self._changed.notify_all()
 
-    def request_became_async(self) -> None:
-        """Count a received call whose function returned a Future."""
+    def request_became_async(self, request: object, what: str) -> None:
+        """Count a received call that returned a Future; `what` names function and caller."""
+        self._without_value[request] = what
         with self._lock:
             self.server_active_async += 1
+
+    def async_request_ended(self, request: object) -> None:
+        """Take note that the Future of a call's function is done."""
+        self._without_value.pop(request, None)
+
+    def without_value(self) -> str:
+        """Name the functions whose Futures are not done yet, and their callers; empty for none."""
+        names = list(self._without_value.values())
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return ", ".join(names[:_MOST_NAMED]) + more
 
     def wait_for_own_calls(self, timeout_s: float | None) -> bool:
         """Wait until every call issued here has ended; False if some have not within timeout_s."""

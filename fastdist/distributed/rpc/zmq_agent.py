@@ -8,6 +8,7 @@ import sys
 import time
 
 from fastdist.core.errors import RankTakenError, RpcNotRunningError
+from fastdist.core.future import Future
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
@@ -22,7 +23,7 @@ from .calls.outgoing import Call
 from .calls.serving import Server
 from .debug_log import debug_log
 from .devices import require_devices_of_maps
-from .leaving import DRAIN_S, LINGER_S, Leaving, Stage
+from .leaving import DRAIN_AT_EXIT_S, DRAIN_S, LINGER_S, Leaving, Stage
 from .message import gate
 from .metrics import CallCounts, NetworkSourceInfo, TimeSeriesMetricsTracker
 from .options import ARENA, CUDA_IPC, TensorPipeRpcBackendOptions, channels
@@ -51,6 +52,8 @@ class ZmqAgent(RpcAgent):
     options_class: type[TensorPipeRpcBackendOptions] = TensorPipeRpcBackendOptions
     # How long functions of others that still run hold up the end.
     drain_s = DRAIN_S
+    # Why this process ends without a shutdown of the user's, for the others.
+    _why_ended = ""
 
     def __init__(
         self,
@@ -169,6 +172,18 @@ class ZmqAgent(RpcAgent):
         if self.group.is_static:
             self.store.close()
 
+    def ends_at_exit(self, why: str) -> None:
+        self.drain_s, self._why_ended = DRAIN_AT_EXIT_S, why
+        noted: Future[None] = Future()
+
+        def note() -> None:
+            self.group.tell_ended(why)
+            noted.set_result(None)
+
+        # The store may be gone, and is not waited for long.
+        if self.group.is_static and self.submit_uncounted(note):
+            noted.wait_until_done(DRAIN_AT_EXIT_S)
+
     def shutdown(self) -> None:
         if not self.workers.close():
             return
@@ -183,7 +198,8 @@ class ZmqAgent(RpcAgent):
         self.group.take_out(self.me)
         self.progress.timeouts.close()
         for peer in peers:
-            self.progress.post(lambda peer=peer: peer.close(error, linger_s=LINGER_S))
+            end = functools.partial(peer.close, error, linger_s=LINGER_S, why=self._why_ended)
+            self.progress.post(end)
         self.progress.stop()
         self.client.end_resends(error)
         for name in self.pool.stop(self.drain_s):

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import RpcError, RpcTimeoutError, ShutdownIncomplete
+from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
 from fastdist.distributed.rpc import leaving
 from fastdist.distributed.rpc.workers import session, worker, workers
+from tests.distributed.members import init
 from tests.distributed.workers import run_group
 
 has_come = threading.Event()
@@ -155,3 +157,41 @@ def leave_with_calls_under_way() -> list[int]:
 def test_a_member_that_leaves_a_dynamic_group_waits_for_nobody_and_answers_every_call() -> None:
     answers, runs = run_group(leave_with_calls_under_way, 2)
     assert sorted(runs) == answers == list(range(NUM_CALLS))
+
+
+# ---- who is waited for by name -------------------------------------------------------------------
+
+never_done: list[Any] = []
+
+
+@rpc.functions.async_execution
+def never() -> Any:
+    never_done.append(Future())
+    return never_done[-1]
+
+
+class Owner:
+    @rpc.functions.async_execution
+    def never(self) -> Any:
+        return never()
+
+
+def leave_behind_what_never_ends() -> str:
+    if init() == 0:
+        kept = rpc.remote("w1", never)
+        with pytest.raises(RpcTimeoutError):
+            rpc.rpc_sync("w1", never, timeout=0.1)
+        with pytest.raises(RpcTimeoutError):
+            rpc.remote("w1", Owner).rpc_sync(timeout=0.1).never()
+        del kept
+    with pytest.raises(ShutdownIncomplete) as told:
+        rpc.shutdown(timeout=0.5)
+    return str(told.value)
+
+
+def test_a_shutdown_names_the_functions_whose_futures_are_never_done_and_their_callers() -> None:
+    for told in run_group(leave_behind_what_never_ends, 2):
+        assert "calls are still under way after 0.5 s: " in told
+        for name in ("never", "Owner.never"):
+            assert f"{name} (called by worker 'w0')" in told
+        assert "has no value" in told

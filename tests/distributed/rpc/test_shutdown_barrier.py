@@ -21,7 +21,7 @@ from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import leaving as shutdown_barrier
 from fastdist.distributed.rpc.handlers import Reply
-from fastdist.distributed.rpc.leaving import ShutdownBarrier
+from fastdist.distributed.rpc.leaving import ShutdownBarrier, _Report
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
@@ -67,10 +67,12 @@ class Member:
             all=self.members,
             reach=lambda worker: None,
             may_return=lambda worker: False,
+            lost=lambda: self.has_lost,
             call_after=lambda seconds, function: None,
         )
         self.dead = False
         self.num_sent = 0
+        self.has_lost: list[str] = []
         self.before_send: Callable[[], None] = lambda: None
         self.lives: dict[Member, Any] = {}
         self.barrier = ShutdownBarrier(self, list)  # type: ignore[arg-type]
@@ -444,8 +446,7 @@ def test_a_leader_that_was_lost_and_is_back_hears_again_from_those_who_wait() ->
 def report_to(leader: Member, member: Member, round_number: int = 1, *over: Member) -> Answer:
     """Let a member report a round in which it has nothing under way, and who is over, as it saw."""
     lives = tuple(f"{id(one):x}" for one in over)
-    quiet = {"under_way": 0, "begun": 0, "gives_up": False}
-    words = {"round_number": round_number, **quiet, "over": lives}
+    words = _Report(round_number, over=lives)._asdict()
     to = member.life_of(leader)
     return member.send(to, MessageType.SHUTDOWN_BARRIER_REQ, (), words, 0.0)
 
@@ -495,3 +496,15 @@ def test_who_reports_tells_which_lives_are_over_that_others_may_follow() -> None
     group[1].workers.may_return = lambda life: life.is_dead
     join(start(group[:2], 5.0))
     assert group[0].barrier._over == {f"{id(group[2]):x}"}
+
+
+def test_what_one_member_has_lost_is_known_to_all_with_the_best_reason() -> None:
+    group = make_group()
+    ended = "'w3' (rank 3): it ended without rpc.shutdown()"
+    group[0].has_lost = ["'w3' (rank 3): its process has ended"]
+    group[1].has_lost = [ended, "'w4' (rank 4): its process has ended"]
+    group[2].has_lost = [f"{ended}, by ValueError: mine", "'w0' (rank 0): no sign of life"]
+    join(start(group, 5.0))
+    known = [f"{ended}, by ValueError: mine", "'w4' (rank 4): its process has ended"]
+    # Who has come to the barrier is lost to nobody but the one who says so.
+    assert [member.barrier.lost for member in group[:2]] == [known, known]

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fastdist.core.device import Device
 from fastdist.core.errors import FastdistError, MessageError, RpcError, RpcTimeoutError
@@ -28,7 +28,7 @@ from fastdist.distributed.pipe.listener import Listener, Received, Route
 
 from .. import interceptors
 from ..debug_log import debug_log
-from ..handlers import Reply, ValueReply, handler_of
+from ..handlers import Later, Reply, ValueReply, handler_of
 from ..message.body import must_be_read
 from ..message.layout import INLINE_BYTES
 from ..message.message import Message, decode
@@ -47,18 +47,13 @@ from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
 from ..workers.inquiry import bytes_told, calls_asked_about, tell
 from ..workers.joining import refuse_twin
-from ..workers.worker import STUCK, Worker
+from ..workers.notices import STUCK, WHY
+from ..workers.worker import Worker
 from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
 
 _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
-
-
-class Later(NamedTuple):
-    """What a function of this package returns to say that its Future is the answer."""
-
-    future: Future[Any]
 
 
 class Incoming:
@@ -110,7 +105,7 @@ class Incoming:
         finally:
             serving.deadline = outer
         if result.__class__ is Later:
-            self._answer_later(result.future)
+            self._answer_later(result)
         else:
             self._answer(result)
 
@@ -156,18 +151,22 @@ class Incoming:
             result = handler(request)
             return Later(result) if isinstance(result, Future) else result
 
-    def _answer_later(self, future: Future[Any]) -> None:
+    def _answer_later(self, later: Later) -> None:
+        counts = self.server.counts
         if self.kind not in NOT_COUNTED:
-            self.server.counts.request_became_async()
+            name = later.what or f"a message of type {self.kind:#x}"
+            what = f"{name} (called by worker {self.caller.name!r})"
+            counts.request_became_async(self, what)
 
         def answer(done: Future[Any]) -> None:
+            counts.async_request_ended(self)
             error = done.exception()
             if error is None:
                 self._answer(done.value(), was_async=True)
             else:
                 self._answer_error(error, was_async=True)
 
-        future.add_done_callback(answer)
+        later.future.add_done_callback(answer)
 
     def _answer(self, result: Any, *, was_async: bool = False) -> None:
         """Send what a function returned, or what a handler did."""
@@ -256,7 +255,12 @@ def run_function(
             f"object, but got {type(result).__name__}: return what rpc_async or then gives, or do "
             "without @rpc.functions.async_execution"
         )
-    return Later(result)
+    return Later(result, name_of(function))
+
+
+def name_of(function: object) -> str:
+    """Return what messages call a function that a user gave."""
+    return getattr(function, "__qualname__", None) or str(function)
 
 
 # Note [Answers in batches]
@@ -433,7 +437,7 @@ class Server:
         if message.type == MessageType.PING:
             self._listener.reply(caller.route, _pong(self.num_stuck()))
         elif message.type == MessageType.BYE:
-            caller.caller.said_goodbye()
+            caller.caller.said_goodbye(str(words.get(WHY, "")))
         elif message.type == MessageType.FAREWELL:
             self._parted(caller.caller)
         elif message.type == MessageType.CANCEL:

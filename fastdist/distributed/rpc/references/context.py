@@ -37,8 +37,8 @@ from fastdist.core.errors import MessageError, OwnerLostError, RpcError
 from fastdist.core.future import Future
 
 from ..calls.client import Client
-from ..calls.serving import Later, run_function
-from ..handlers import Reply, ValueReply, register_handler
+from ..calls.serving import run_function
+from ..handlers import Later, Reply, ValueReply, register_handler
 from ..message.body import register_reducer
 from ..message.ids import RANK_SHIFT
 from ..message.message import Message, packing
@@ -318,7 +318,7 @@ class RRefContext:
 
     # ---- what others ask -----------------------------------------------------------------------
 
-    def _remote_call_came(self, request: Message) -> Future[None] | Reply | None:
+    def _remote_call_came(self, request: Message) -> Later | Reply | None:
         rref_id, fork_id = ids_of(request)
         owned = self.owned.get_or_create(rref_id, request.peer)
         owned.is_begun = True
@@ -344,7 +344,7 @@ class RRefContext:
             answer.set_result(None)
 
         result.future.add_done_callback(finish)
-        return answer
+        return Later(answer, result.what)
 
     def _without_frames(self, error: BaseException) -> BaseException:
         """Return an error like what a function has raised, which says where that was.

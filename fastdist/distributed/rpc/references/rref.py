@@ -14,7 +14,8 @@ from .. import constants
 from ..bindings import constructor, seconds
 from ..calls.client import Client
 from ..calls.outgoing import deadline_of
-from ..calls.serving import Later
+from ..calls.serving import name_of
+from ..handlers import Later
 from ..message import gate
 from ..message.error_parts import copy_error
 from ..message.ids import LOCAL, RANK_SHIFT, id_text
@@ -349,7 +350,9 @@ def invoke_on_owner(rref: Any, name: str, args: tuple[Any, ...], kwargs: dict[st
     method = getattr(_value_of(rref), name)
     gate.require_callable_by_others(method)
     result = method(*args, **kwargs)
-    return Later(result) if hasattr(method, "_wrapped_async_rpc_function") else result
+    return (
+        Later(result, name_of(method)) if hasattr(method, "_wrapped_async_rpc_function") else result
+    )
 
 
 @gate.export

@@ -22,6 +22,8 @@ TELL_S: Final = 1.0  # how long the store is waited for where it need not answer
 LOOK_S: Final = 5.0
 # Under this the members say whom they gave up, by incarnation: see joining.py.
 GIVEN_UP: Final = "given_up"
+# And under this why they ended, where that was without rpc.shutdown().
+_ENDED: Final = "ended"
 # What no key holds: to expect it of one reads it, and does not wait where a member has just left.
 _ABSENT: Final = b"\0absent"
 
@@ -113,6 +115,27 @@ class Group:
             return not (store_is_hosted() and root_of(self._store).check([NO_RESTARTS]))
         except StoreError:
             return True
+
+    def tell_ended(self, why: str) -> None:
+        """Note in the store why this worker ends without rpc.shutdown(); no matter if it
+        cannot.
+
+        Note    for members that it has not met, which get no goodbye of it
+        """
+        try:
+            view(_ENDED, self._store, TELL_S).set(str(self.me.incarnation), why)
+        except StoreError as error:
+            _logger.info("the store could not be told of the end: %s", error)
+
+    def why_ended(self, incarnation: int) -> str:
+        """Return what a life has noted of its end without rpc.shutdown(); empty if nothing."""
+        try:
+            ended = view(_ENDED, self._store, TELL_S)
+            noted = ended.compare_set(str(incarnation), _ABSENT, _ABSENT)
+        except StoreError as error:
+            _logger.info("the store does not tell why a worker has ended: %s", error)
+            return ""
+        return "" if noted == _ABSENT else noted.decode(errors="replace")
 
     def tell_shutdown(self) -> None:
         """Note in the store that this worker has come to its shutdown; waits for a second at most.

@@ -15,7 +15,8 @@
 # block, which have connections of their own. It is told that all was read (FAREWELL) when nobody
 # waits for it any more, or after settle_s, and closes its connections. It is dead when the one that
 # is watched has ended, and, as what came by another just before may be read a moment later, nobody
-# waits or settle_s has passed again. rpc/leaving.py tells the other end of this.
+# waits or settle_s has passed again. rpc/leaving.py tells the other end of this. A process that
+# ends without rpc.shutdown() says goodbye too, and why it ends: it is lost, with that reason.
 #
 # Knocks are answered by libzmq: a peer whose Python is stuck looks alive. So the agent asks as
 # well while it waits for answers, and who does not answer for `unresponsive_s` is told of, no more.
@@ -129,6 +130,8 @@ class Session:
         self._leaving_since = self._settling_since = math.inf
         self._looked_whether_read = -math.inf
         self._said_farewell = False
+        # Why it ended, as its goodbye says; empty where it left in order.
+        self._why_ended = ""
         # Whether a connection, or the attempt at one, has come to nothing since the last success.
         self._is_broken = False
         # What the attempts at a connection have found since.
@@ -149,8 +152,8 @@ class Session:
         is_waited_for: bool = False,
         woke_at: float = -math.inf,
     ) -> list[Action]:
-        """Take one event and return what to do; REJECTED and UNREACHED come with a reason. Then a
-        TICK is due at `next_look`.
+        """Take one event and return what to do; REJECTED and UNREACHED come with a reason, LEFT
+        with one if the peer ended without a shutdown. Then a TICK is due at `next_look`.
 
         `is_waited_for` says whether anybody here waits for the peer; only its end depends on that.
         `woke_at` is when this process last went on after it had stood still.
@@ -161,11 +164,12 @@ class Session:
         if event is Event.FENCED:
             return self._die("")
         if event is Event.REPLACED:
-            left = self.state in (State.LEAVING, State.SETTLING)
+            left = self.state in (State.LEAVING, State.SETTLING) and not self._why_ended
             return self._die("another life of its rank has come", left=left)
         if self.state is State.SETTLING:
             return self._settle(now, is_waited_for)
         if self.state is State.LEAVING or event is Event.LEFT:
+            self._why_ended = self._why_ended or (reason if event is Event.LEFT else "")
             return self._leave(event, now, is_waited_for)
         if event is Event.PROCESS_ENDED:
             return self._die("its process has ended", surely=True)
@@ -283,6 +287,8 @@ class Session:
     def _settle(self, now: float, is_waited_for: bool) -> list[Action]:
         if is_waited_for and now < self._settling_since + self._patience.settle_s:
             return []
+        if self._why_ended:
+            return self._die(self._why_ended, surely=True)
         return self._die("it has shut down", left=True)
 
     def _note_break(self, now: float) -> None:

@@ -33,20 +33,20 @@ from fastdist.distributed.sockets import Doorbell, monitor
 from ..debug_log import debug_log
 from ..message.layout import NO_CALL
 from ..message.message import Message, decode
+from ..message.metadata import Value
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
 from ..message.words import number
 from .inquiry import UNREAD_STEP_BYTES, Waiting, act_on_findings, ask_about, tell_read
+from .notices import CAUSE, STUCK, WHY, one_line
 from .progress import Progress
-from .record import Record, WorkerInfo, own_lanes_between
+from .record import Record, WorkerInfo, in_words, own_lanes_between
 from .session import Die, Do, Event, Patience, Session, State
 from .watching import Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
 BEAT_S = 5.0
-# The name of what a PONG says of threads that all wait.
-STUCK = "stuck"
 # How often a silent peer is looked at: often enough to notice when this process is who stood still.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
@@ -206,9 +206,16 @@ class Worker:
         """Tell the peer that this worker leaves and has answered everything."""
         self._progress.post(self._notify, MessageType.BYE)
 
-    def said_goodbye(self) -> None:
-        """Take note that the peer leaves: it closes its connections when we have read them."""
-        self._progress.post(self._step, Event.LEFT)
+    def said_goodbye(self, why: str = "") -> None:
+        """Take note that the peer leaves: it closes its connections when we have read them.
+
+        `why` is given by one that ends without rpc.shutdown().
+        """
+        if why:
+            why = one_line(why)
+            if CAUSE in why:
+                _logger.warning("%s: %s", in_words(self.info), why)
+        self._progress.post(self._step, Event.LEFT, why)
 
     def was_replaced(self) -> None:
         """Take note that another life of the peer has come: this one has ended."""
@@ -232,14 +239,17 @@ class Worker:
             self.pipe.fail_from_now_on(error)
         self._step(Event.FENCED)
 
-    def close(self, error: RpcError, *, linger_s: float = 0.0) -> None:
-        """End all waits with error, tell the peer, and close everything; on the progress thread."""
+    def close(self, error: RpcError, *, linger_s: float = 0.0, why: str = "") -> None:
+        """End all waits with error, tell the peer, and close everything; on the progress thread.
+
+        `why` is what the peer is told of the end of a process without rpc.shutdown().
+        """
         if not self.is_met:
             return
         self.pipe.break_off(error)
         self._unwatch()
         if not self.is_self:
-            self._notify(MessageType.BYE)
+            self._notify(MessageType.BYE, {WHY: why} if why else None)
         self.pipe.close(linger_s)
 
     def _refused(self, error: Exception) -> None:
@@ -247,11 +257,12 @@ class Worker:
             self._owner.were_given_up(self, error)
         self._step(Event.REJECTED, f"it refuses this worker: {error}")
 
-    def _notify(self, kind: MessageType) -> None:
+    def _notify(self, kind: MessageType, metadata: dict[str, Value] | None = None) -> None:
         if not self.is_met:
             return
-        me = self._me
-        self.pipe.notify(Message(kind, source=me.rank, incarnation=me.incarnation).encode())
+        source, incarnation = self._me.rank, self._me.incarnation
+        notice = Message(kind, source=source, incarnation=incarnation, metadata=metadata or {})
+        self.pipe.notify(notice.encode())
 
     def _connect(self, closed: Doorbell, number: int) -> Lane:
         address = self.record.addresses[self.transport]

@@ -51,6 +51,16 @@ def test_a_goodbye_is_an_end_without_loss_once_the_last_answers_are_read() -> No
     assert isinstance(action, Die) and action.left
 
 
+def test_a_goodbye_of_a_process_that_ends_without_a_shutdown_is_a_loss_with_its_reason() -> None:
+    peer, why = alive(), "it ended without rpc.shutdown(), by ValueError: mine"
+    assert peer.step(Event.LEFT, 5.0, why, is_waited_for=True) == []
+    peer.step(Event.LEFT, 5.0)
+    peer.step(Event.DISCONNECTED, 5.1, is_waited_for=True)
+    assert peer.is_over and peer.why_lost == ""
+    assert peer.step(Event.TICK, 5.2) == [Die(why)]
+    assert peer.why_lost == why and peer.is_surely_over
+
+
 def test_a_goodbye_whose_connection_never_ends_is_an_end_all_the_same() -> None:
     peer = alive()
     peer.step(Event.LEFT, 5.0)

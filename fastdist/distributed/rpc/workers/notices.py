@@ -1,0 +1,20 @@
+"""What workers say in short notices: that all threads wait, and why a process ends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The name under which a PONG has the number of threads, where all of them wait.
+STUCK: Final = "stuck"
+# The name under which a goodbye has its reason, where a process ends without rpc.shutdown(). The
+# reason begins with ENDED, and where an exception ended the process with CAUSE.
+WHY: Final = "why"
+ENDED: Final = "it ended without rpc.shutdown()"
+CAUSE: Final = f"{ENDED}, by "
+_MOST_LETTERS: Final = 300
+
+
+def one_line(text: str) -> str:
+    """Return what another process says as it may stand in one line of a log."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in text)
+    return " ".join(shown.split())[:_MOST_LETTERS]

@@ -1,0 +1,105 @@
+"""The claim: a process that ends without rpc.shutdown() is named to the others, with its reason."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+
+import pytest
+
+from fastdist.core.errors import ShutdownIncomplete
+from fastdist.distributed import rpc
+from fastdist.distributed.rpc import init as init_module
+from tests.distributed.members import init
+from tests.distributed.workers import Group
+
+ENDED = "'w2' (rank 2): it ended without rpc.shutdown()"
+
+
+class Heard(logging.Handler):
+    """The warnings of this process."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        logging.getLogger("fastdist").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+heard: list[Heard] = []
+
+
+def join() -> None:
+    heard.append(Heard())
+    init()
+
+
+def meet() -> None:
+    rpc.rpc_sync("w0", abs, (-1,))
+
+
+def die_of(error: Exception) -> None:
+    """Be as one whose main thread has died of an error, and is about to exit."""
+    sys.last_value = error
+
+
+def leave() -> tuple[str, list[str]]:
+    try:
+        rpc.shutdown()
+    except ShutdownIncomplete as error:
+        return str(error), heard[0].lines
+    return "", heard[0].lines
+
+
+@pytest.mark.parametrize("has_met", [False, True])
+@pytest.mark.parametrize("cause", ["ValueError: mine\n\x1b[1mforged", ""])
+def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, cause: str) -> None:
+    group = Group(__file__, 3)
+    try:
+        group.run_all(join)
+        if has_met:
+            group[2].run(meet)
+        if cause:
+            group[2].run(die_of, ValueError(cause.partition(": ")[2]))
+        assert group[2].end() == 0
+        why = f"{ENDED}, by ValueError: mine [1mforged" if cause else ENDED
+        for worker in group.workers[:2]:
+            worker.start(leave)
+        for worker in group.workers[:2]:
+            error, lines = worker.result()
+            assert error == (
+                f"worker 'w{worker.rank}' has shut down without {why}; what that was to do may "
+                "not be done"
+            )
+            assert f"worker 'w{worker.rank}' shuts down without worker {why}; what" in lines[-1]
+            assert worker.end() == 0
+    finally:
+        group.kill()
+
+
+def test_one_that_was_killed_is_named_to_all_and_is_no_error_of_their_shutdown() -> None:
+    group = Group(__file__, 3)
+    try:
+        group.run_all(join)
+        group[2].kill(signal.SIGKILL)
+        for worker in group.workers[:2]:
+            worker.start(leave)
+        for worker in group.workers[:2]:
+            error, lines = worker.result()
+            assert error == ""
+            assert "shuts down without worker 'w2' (rank 2): its process has ended" in lines[-1]
+            assert worker.end() == 0
+    finally:
+        group.kill()
+
+
+def test_an_error_of_an_interactive_session_is_not_why_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "last_value", ValueError("mine"), raising=False)
+    assert init_module._why_it_ends() == "it ended without rpc.shutdown(), by ValueError: mine"
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    assert init_module._why_it_ends() == "it ended without rpc.shutdown()"
