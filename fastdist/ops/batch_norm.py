@@ -170,6 +170,9 @@ def batch_norm(
             momentum towards them; else these are taken
     """
     shape = input.facts.shape
+    if shape == (0,):  # PyTorch takes it, and no other of one axis
+        known = (running_mean, running_var, weight, bias, training, momentum, eps)
+        return batch_norm(input.reshape(0, 0), *known).reshape(0)
     _require_channeled("batch_norm", input.facts, running_mean, running_var, weight, bias)
     if training:
         _require_several(shape)

@@ -252,7 +252,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     target = tuple(target)
     shape = input.facts.shape
     if shape == target:
-        return input
+        # PyTorch sums here as well, so that whole numbers become int64.
+        return input if shape or input.facts.dtype.may_have_gradient else input.sum()
     lead = len(shape) - len(target)
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
         raise ShapeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")

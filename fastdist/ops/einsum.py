@@ -249,6 +249,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         left = [normalize_axis("tensordot", d, n) for d in dims[0]]
         right = [normalize_axis("tensordot", d, m) for d in dims[1]]
+    a, b = _summed_to_fit(a, left, b, right)
     names = "abcdefghijklmnopqrstuvwxyz"
     a_letters, b_letters = names[:n], list(names[n : n + m])
     for i, j in zip(left, right, strict=True):
@@ -256,3 +257,16 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     kept = [x for i, x in enumerate(a_letters) if i not in left]
     kept += [x for j, x in enumerate(b_letters) if j not in right]
     return einsum(f"{a_letters},{''.join(b_letters)}->{''.join(kept)}", a, b)
+
+
+def _summed_to_fit(a: Any, left: list[int], b: Any, right: list[int]) -> tuple[Any, Any]:
+    """Return both with the axes summed that are longer than 1 where the other's are not; whole
+    numbers keep their dtype, unlike a sum's.
+    """
+    for i, j in zip(left, right, strict=True):
+        n, m = a.facts.shape[i], b.facts.shape[j]
+        if n != m and m == 1:
+            a = a.sum(i, True, dtype=a.facts.dtype)
+        elif n != m and n == 1:
+            b = b.sum(j, True, dtype=b.facts.dtype)
+    return a, b

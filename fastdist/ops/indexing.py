@@ -22,11 +22,14 @@ from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
 
 
-def require_index(name: str, index: Tensor) -> None:
-    """Raise unless index holds int64 or int32.
+def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> None:
+    """Raise unless index holds int64 or int32; an empty one may have any dtype if may_be_empty, as
+    in PyTorch's gather and scatter.
 
     Raises  RuntimeError
     """
+    if may_be_empty and not index.facts.numel:
+        return
     if index.facts.dtype is not int64 and index.facts.dtype is not int32:
         raise DTypeError(
             f"{name}(): Expected dtype int32/int64 for index, got {index.facts.dtype.name}; cast "
@@ -66,7 +69,7 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
 @gather.plan
 def _(input: Tensor, index: Tensor, dim: int) -> Plan:
     axis = normalize_axis("gather", dim, len(input.facts.shape))
-    require_index("gather", index)
+    require_index("gather", index, may_be_empty=True)
     require_within("gather", index, input.facts.shape, axis)
     return Plan(index.facts.shape, input.facts.dtype, (axis,))
 
@@ -105,7 +108,7 @@ def scatter_src(input: Tensor, index: Tensor, src: Tensor, dim: int) -> Tensor:
 
 def _scatter_plan(name: str, input: Tensor, index: Tensor, src: Tensor, dim: int) -> Plan:
     axis = normalize_axis(name, dim, len(input.facts.shape))
-    require_index(name, index)
+    require_index(name, index, may_be_empty=True)
     require_within(name, index, input.facts.shape, axis)
     # For scatter a src without axes is one number for all places.
     if src.facts.shape or name == "scatter_add":

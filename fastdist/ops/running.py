@@ -94,9 +94,17 @@ def _kept(out: Any, dim: int) -> Any:
     return OPS["where"].public(before == out, 0.0, before - out).exp()
 
 
+def _share(input: Any, out: Any) -> Any:
+    """Return the part that each element has of the sum at its place; 0 where that is log(0), as for
+    logsumexp.
+    """
+    nothing = -float("inf")
+    return OPS["where"].public(out == nothing, nothing, input - out).exp()
+
+
 @logcumsumexp.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
-    share = (input - out).exp()
+    share = _share(input, out)
     if not input.facts.shape:
         return g * share
     return recurrence.public(_kept(out, dim), g, dim, backwards=True) * share
@@ -104,7 +112,7 @@ def _(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 @logcumsumexp.jvp
 def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
-    parts = (input - out).exp() * input_t
+    parts = _share(input, out) * input_t
     if not input.facts.shape:
         return parts
     return recurrence.public(_kept(out, dim), parts, dim, backwards=False)

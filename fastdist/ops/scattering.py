@@ -149,7 +149,7 @@ def scatter_reduce(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}"
         )
     axis = normalize_axis("scatter_reduce", dim, len(input.facts.shape))
-    require_index("scatter_reduce", index)
+    require_index("scatter_reduce", index, may_be_empty=True)
     require_within("scatter_reduce", index, input.facts.shape, axis)
     if src.facts.dtype is not input.facts.dtype:
         raise DTypeError("scatter(): Expected self.dtype to be equal to src.dtype")

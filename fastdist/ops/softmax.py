@@ -36,6 +36,23 @@ def _floating(name: str, dtype: DType) -> DType:
     return dtype
 
 
+def _cast_first(op: Any) -> Any:
+    """Return what op does with complex numbers: none, unless dtype has it take their real parts."""
+
+    def of_complex(input: Any, dim: int, dtype: DType | None) -> Any:
+        if dtype is None or dtype.is_complex:
+            raise NoKernelError(
+                f'"{op.name}_lastdim_kernel_impl" not implemented for '
+                f"{WORDS[dtype or input.facts.dtype]!r}: give dtype=, such as fastdist.float32"
+            )
+        return op.public(input.to(dtype), dim)
+
+    return of_complex
+
+
+log_softmax.of_complex = _cast_first(log_softmax)
+
+
 @log_softmax.vjp("input")
 def _(g: Any, out: Any, dim: int) -> Tensor:
     return g - out.exp() * g.sum(dim, keepdim=True)  # type: ignore[no-any-return]
@@ -60,6 +77,9 @@ def _(input: Tensor, dim: int, dtype: DType | None) -> Plan:
     axis = normalize_axis("softmax", dim, len(layout.shape))
     compute = _floating("softmax", dtype or layout.dtype)
     return Plan(layout.shape, compute, (axis,), compute=compute)
+
+
+softmax.of_complex = _cast_first(softmax)
 
 
 @softmax.vjp("input")

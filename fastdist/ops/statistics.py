@@ -9,6 +9,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
+from ..listeners.batched_tensor import most_of_all_calls
 from ..tensor.axes import DimError, normalize_axis
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.promotion import get_default_dtype
@@ -50,6 +51,8 @@ def cov(
             given = given.to(promote(given.dtype, weights.dtype))
         weights = weights.to(given.dtype)
         total = weights.sum()
+        if most_of_all_calls((total.detach() == 0).long()):
+            raise ShapeError("cov(): weights sum to zero, can't be normalized")
         left = given - (given * weights).sum(1, True) / total
         right = left * weights
         norm = total - correction
