@@ -94,9 +94,7 @@ def _compiled(name: str, dtype: Any) -> Launch:
 
 
 def _bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
-    """Return the function that runs a loop over operands of so many rows of n elements. Its caller
-    has checked that they are arrays.
-    """
+    """Return the function that runs a loop over arrays of so many rows of n elements, unchecked."""
     loop = _compiled_or_none(name, dtype)
     if loop is None:
         later = loop_of(name, dtype)
@@ -381,31 +379,22 @@ def layer_norm(facts: Facts) -> Run | None:
     if not _is_layer_norm(facts):
         return None
     shape, dtype, in_order = facts.shape, facts.dtype, np.ascontiguousarray
-    eps = float(facts.numbers[0])
+    eps, array_type = float(facts.numbers[0]), ARRAY
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
     column, small_empty, empty, launch = (shape[0], 1), np.empty, maker_of(shape, dtype), None
-    array_type = ARRAY
     loop = _paired("layer_norm", shape[0], shape[1], dtype, far=True)
 
     def many_rows(x: Array, weight: Any, bias: Any) -> tuple[Array, Array, Array]:
         nonlocal launch
         out, mean = empty(shape, dtype), small_empty(column, dtype)
         deviation = small_empty(column, dtype)
-        weight = weight if weight_given else one
-        bias = bias if bias_given else nothing
-        # Not in a loop, whose turns cost more than the checks.
-        if (
-            type(x) is not array_type
-            or type(weight) is not array_type
-            or type(bias) is not array_type
-        ):
+        weight, bias = weight if weight_given else one, bias if bias_given else nothing
+        if not (type(x) is type(weight) is type(bias) is array_type):
             require_arrays(x, weight, bias)
-        weight = in_order(weight) if weight_given else weight
-        bias = in_order(bias) if bias_given else bias
         if launch is None:
             launch = _bound(loop, dtype, shape[0], shape[1], eps)
-        launch((in_order(x), weight, bias, out, mean, deviation))
+        launch((*map(in_order, (x, weight, bias)), out, mean, deviation))
         return out, mean, deviation
 
     return many_rows
@@ -521,7 +510,7 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    in_order, empty = all(facts.contiguous), np.empty
+    in_order, empty, array_type = all(facts.contiguous), np.empty, ARRAY
     large, launch = maker_of((rows, classes), dtype), None
     loop = "cross_entropy_losses" if is_alone else "cross_entropy"
     add = result_by("sum_of_rows", (), dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
@@ -530,7 +519,7 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
         nonlocal launch
         losses = empty(rows, dtype)
         kept = () if is_alone else (large((rows, classes), dtype), empty(rows, dtype))
-        if type(x) is not ARRAY or type(target) is not ARRAY:
+        if not (type(x) is type(target) is array_type):
             require_arrays(x, target)
         if not in_order:
             x, target = gapless(x, target)
@@ -548,8 +537,8 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     if not _is_cross_entropy(facts):
         return None
     (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    run = loop_of("cross_entropy_gradient", dtype)
-    scale, empty = 1.0 / rows if reduction == 1 else 1.0, maker_of((rows, classes), dtype)
+    run, empty = loop_of("cross_entropy_gradient", dtype), maker_of((rows, classes), dtype)
+    scale = 1.0 / rows if reduction == 1 else 1.0
 
     def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
         made, (weights, totals) = empty((rows, classes), dtype), others
