@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +21,19 @@ _BUFFER_BYTES: Final = 1 << 20
 _NO_NAMELESS: Final = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT))
 
 
+# The disk, the user's share of it, or what a file may have, is used up.
+_FULL: Final = frozenset((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)))
+
+
 @contextmanager
-def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterator[BinaryIO]:
     """Open a binary file for writing that becomes `path` when the block ends without an error.
 
-    Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError where the disk is full.
-            Whatever is raised, in the block too, the old file stays as it was
+    size is how many bytes are to be written, for the error of a full disk.
+
+    Raises  FileNotFoundError, IsADirectoryError, PermissionError; OSError where the disk is full,
+            with the path, the size and what is free. Whatever is raised, in the block too, the old
+            file stays as it was
     Note    permissions and owner of an old file are kept; a new one gets what open() would give. A
             link stays a link, its target is written. What is no regular file, such as a pipe, is
             written into as it is
@@ -40,10 +48,26 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     if old is not None and not os.access(target, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
-    with _Replacement(target, old) as replacement:
-        with os.fdopen(replacement.descriptor, "wb", _BUFFER_BYTES, closefd=False) as file:
-            yield file
-        replacement.finish()
+    try:
+        with _Replacement(target, old) as replacement:
+            with os.fdopen(replacement.descriptor, "wb", _BUFFER_BYTES, closefd=False) as file:
+                yield file
+            replacement.finish()
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        raise _no_room(error, target, size) from error
+
+
+def _no_room(error: OSError, path: str, size: int | None) -> OSError:
+    """Return the error of a disk that is full, which says for what."""
+    wanted = "a file" if size is None else f"a file of {size} bytes"
+    try:
+        free = f", and {shutil.disk_usage(os.path.dirname(path)).free} bytes are free there"
+    except OSError:
+        free = ""
+    number = error.errno or errno.ENOSPC
+    return OSError(number, f"{os.strerror(number)}: {wanted} was to be written{free}", path)
 
 
 def _stat(path: str) -> os.stat_result | None:

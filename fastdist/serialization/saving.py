@@ -61,7 +61,9 @@ def save(
             raise MissingFolderError(f"Parent directory {parent} does not exist.")
         name = os.path.splitext(os.path.basename(path))[0] or "archive"
         pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
-        with atomic_file(path) as file:
+        # Beside the numbers: heads, and the table of the archive.
+        size = len(pickled) + sum(flat.nbytes for flat, *_ in memories)
+        with atomic_file(path, size) as file:
             if is_legacy:
                 write_legacy(file.write, pickled, memories, pickle_protocol)
             else:

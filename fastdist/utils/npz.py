@@ -29,7 +29,8 @@ def save_file(
             )
     arrays: dict[str, Any] = {name: tensor.to_numpy() for name, tensor in tensors.items()}
     write = np.savez_compressed if compressed else np.savez
-    with atomic_file(filename) as file:
+    size = sum(array.nbytes for array in arrays.values())
+    with atomic_file(filename, None if compressed else size) as file:
         write(file, **arrays)
 
 

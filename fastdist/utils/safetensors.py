@@ -40,7 +40,7 @@ def save_file(
             without the package
     """
     data = save(tensors, metadata)
-    with atomic_file(filename) as file:
+    with atomic_file(filename, len(data)) as file:
         file.write(data)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import stat
 import subprocess
@@ -67,8 +68,27 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     path = tmp_path / "file"
     path.write_bytes(b"old")
     monkeypatch.setattr(atomic.os, step, full)
-    with pytest.raises(OSError, match="No space left"):
+    words = "No space left on device: a file was to be written, and [0-9]+ bytes are free there"
+    with pytest.raises(OSError, match=words) as caught:
         write(path)
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(path)
+    assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_file_that_is_too_large_says_how_large_it_would_be(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with (
+            pytest.raises(OSError, match="File too large: a file of 9000 bytes was to"),
+            atomic_file(path, 9000) as file,
+        ):
+            file.write(bytes(9000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["file"]
 
 

@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import pickletools
+import resource
 import subprocess
 import sys
 import weakref
@@ -191,3 +192,84 @@ def test_a_tensor_of_any_dtype_comes_back_as_it_was(dtype: fastdist.dtype, among
     assert back.dtype is dtype and fastdist.equal(back, x)
     if among:
         assert loaded[1].tolist() == x.tolist()[1:]
+
+
+WRITES = 40  # more than a file of state() takes
+
+
+def state() -> dict[str, Any]:
+    return {"x": fastdist.ones(3), "y": [fastdist.zeros(2, dtype=fastdist.int64), "text"]}
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, place: int, error: type[BaseException]) -> None:
+    """Let the write of this number, of all that a save makes, raise an error."""
+    count = 0
+    fdopen = os.fdopen
+
+    class Failing:
+        def __init__(self, file: Any) -> None:
+            self._file = file
+
+        def __enter__(self) -> Failing:
+            self._file.__enter__()
+            return self
+
+        def __exit__(self, *raised: object) -> None:
+            self._file.__exit__(*raised)
+
+        def write(self, data: Any) -> None:
+            nonlocal count
+            count += 1
+            if count == place:
+                raise error
+            self._file.write(data)
+
+    monkeypatch.setattr(os, "fdopen", lambda *a, **k: Failing(fdopen(*a, **k)))
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_error_at_any_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, error: type[BaseException], is_zip: bool
+) -> None:
+    path = tmp_path / "x.pt"
+    fastdist.save({"n": 1}, path)
+    before = path.read_bytes()
+    for place in range(1, WRITES):
+        with pytest.MonkeyPatch.context() as patch:
+            interrupted(patch, place, error)
+            try:
+                fastdist.save(state(), path, _use_new_zipfile_serialization=is_zip)
+            except error:
+                assert path.read_bytes() == before and os.listdir(tmp_path) == ["x.pt"]
+                continue
+        break
+    assert 5 < place < WRITES - 1
+    assert fastdist.load(path)["x"].tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_error_while_values_are_pickled_touches_nothing(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    class Fails:
+        def __reduce__(self) -> Any:
+            raise error
+
+    path = tmp_path / "x.pt"
+    fastdist.save({"n": 1}, path)
+    with pytest.raises(error):
+        fastdist.save([fastdist.ones(3), Fails()], path)
+    assert fastdist.load(path) == {"n": 1} and os.listdir(tmp_path) == ["x.pt"]
+
+
+def test_a_full_disk_is_told_with_the_path_and_the_size(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"a file of 40[0-9]{3} bytes was") as caught:
+            fastdist.save({"x": fastdist.ones(10_000)}, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.filename == str(path) and os.listdir(tmp_path) == []

@@ -10,6 +10,7 @@ from ...core.atomic_file import fsync_folder
 from .errors import CheckpointException
 from .manifest import NAME, is_half, read_manifest, saved_at
 from .metadata import Metadata, TensorStorageMetadata
+from .open_inside import require_inside
 from .part import is_part
 from .reading import Reader
 
@@ -54,7 +55,7 @@ def _is_whole(path: str, *, verify: bool) -> bool:
     try:
         metadata = read_manifest(path)
         for name, size in metadata.files.items():
-            if os.stat(os.path.join(path, name)).st_size != size:
+            if require_inside(path, name).st_size != size:
                 return False
         if verify:
             _read_all(path)

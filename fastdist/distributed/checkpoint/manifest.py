@@ -43,8 +43,9 @@ def write_manifest(folder: str, metadata: Metadata) -> None:
         "bytes": len(body),
         "crc32": zlib.crc32(body),
     }
-    with atomic_file(os.path.join(folder, NAME)) as file:
-        file.write(json.dumps(head).encode() + b"\n" + body + b"\n")
+    content_bytes = json.dumps(head).encode() + b"\n" + body + b"\n"
+    with atomic_file(os.path.join(folder, NAME), len(content_bytes)) as file:
+        file.write(content_bytes)
 
 
 def read_manifest(folder: str) -> Metadata:
@@ -65,7 +66,7 @@ def read_manifest(folder: str) -> Metadata:
     if len(body) != head["bytes"] + 1 or zlib.crc32(body[:-1]) != head["crc32"]:
         raise _damaged(path, "its checksum does not hold")
     try:
-        content = json.loads(body)
+        content = json.loads(body, object_pairs_hook=_once)
         coordinator, rows = content["coordinator"], content["files"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, "it does not say which files there are") from error
@@ -85,9 +86,19 @@ def saved_at(folder: str) -> int | None:
     return found
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of what JSON says, which may say each thing once: readers differ on which of
+    two is meant.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
 def _head(line: bytes, path: str) -> dict[str, Any]:
     try:
-        head = json.loads(line)
+        head = json.loads(line, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, "it does not begin as one") from error
     if not isinstance(head, dict) or head.get("format") != _FORMAT:

@@ -85,7 +85,12 @@ def _write(name: str, worker: str, folder: str, taken: Snapshot, written: Future
         taken.tensors.clear()
         row = taken.row(name, os.stat(path).st_size, worker, checksums)
     except BaseException as error:
-        error.add_note(f"while a checkpoint was written to {folder!r}, which is not there now")
+        note = f"while the worker {worker!r} wrote its part of the checkpoint {folder!r}"
+        if isinstance(error, OSError) and error.errno is not None and error.strerror:
+            # In the words themselves, which stand where notes are not shown.
+            said = type(error)(error.errno, f"{error.strerror}; {note}", error.filename)
+            error = said.with_traceback(error.__traceback__)
+        error.add_note(f"{note}, which is not there now")
         written.set_exception(error)
     else:
         written.set_result(row)

@@ -21,6 +21,7 @@ from ...serialization.archive_reader import Archive, ArchiveError
 from ...tensor.tensor import Tensor
 from .errors import CheckpointException
 from .metadata import ChunkStorageMetadata
+from .open_inside import require_inside
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -46,6 +47,7 @@ class ShardFile:
         self._path = os.path.join(folder, name)
         self._values: dict[str, Any] | None = None
         try:
+            require_inside(folder, name)
             self._file = open(self._path, "rb", buffering=0)  # noqa: SIM115 - closed in __exit__
         except FileNotFoundError:
             raise self._broken("it is missing") from None
