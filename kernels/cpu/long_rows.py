@@ -19,7 +19,7 @@ import numpy as np
 from fastdist.core.blas import read_cpu
 
 from . import numpy_rows
-from .array_objects import ARRAY, gapless, require_arrays
+from .array_objects import ARRAY, gapless, in_c_order, require_arrays
 from .memory import maker_of
 from .row_steps import PAIRED
 from .silence import silent
@@ -378,8 +378,7 @@ def layer_norm(facts: Facts) -> Run | None:
     """Return layer norm of a matrix: the result, the rows' means and their deviations."""
     if not _is_layer_norm(facts):
         return None
-    shape, dtype, in_order = facts.shape, facts.dtype, np.ascontiguousarray
-    eps, array_type = float(facts.numbers[0]), ARRAY
+    shape, dtype, eps, array_type = facts.shape, facts.dtype, float(facts.numbers[0]), ARRAY
     weight_given, bias_given = (one is not None for one in facts.shapes[1:])
     one, nothing = np.ones(shape[1], dtype), np.zeros(shape[1], dtype)
     column, small_empty, empty, launch = (shape[0], 1), np.empty, maker_of(shape, dtype), None
@@ -389,12 +388,13 @@ def layer_norm(facts: Facts) -> Run | None:
         nonlocal launch
         out, mean = empty(shape, dtype), small_empty(column, dtype)
         deviation = small_empty(column, dtype)
-        weight, bias = weight if weight_given else one, bias if bias_given else nothing
-        if not (type(x) is type(weight) is type(bias) is array_type):
-            require_arrays(x, weight, bias)
+        if type(x) is not array_type:
+            require_arrays(x)
+        weight = in_c_order(weight) if weight_given else one
+        bias = in_c_order(bias) if bias_given else nothing
         if launch is None:
             launch = _bound(loop, dtype, shape[0], shape[1], eps)
-        launch((*map(in_order, (x, weight, bias)), out, mean, deviation))
+        launch((np.ascontiguousarray(x), weight, bias, out, mean, deviation))
         return out, mean, deviation
 
     return many_rows

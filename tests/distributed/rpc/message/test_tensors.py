@@ -64,6 +64,15 @@ def test_dense_layouts_come_with_their_strides(name: str) -> None:
     assert round_trip(sent).facts is sent.facts
 
 
+def test_coordinates_of_a_sparse_tensor_share_no_memory_with_another() -> None:
+    indices = fastdist.tensor([[0, 2]])
+    sparse = fastdist.sparse_coo_tensor(indices, fastdist.ones(2), (3,))
+    indices.array = sparse.array.indices  # as a sender may say it
+    came, other = round_trip((indices, sparse))
+    came.fill_(1 << 40)
+    assert other.to_dense().tolist() == [1.0, 0.0, 1.0]
+
+
 @pytest.mark.parametrize("name", GAPS)
 def test_layouts_with_gaps_come_packed(name: str) -> None:
     sent = GAPS[name](fastdist.arange(120.0))
