@@ -21,7 +21,7 @@ _BUFFER_BYTES: Final = 1 << 20
 _NO_NAMELESS: Final = frozenset((errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT))
 
 
-# The disk, the user's share of it, or what a file may have, is used up.
+# The disk, the user's quota or the limit for one file is used up.
 _FULL: Final = frozenset((errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)))
 
 
@@ -60,7 +60,7 @@ def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterat
 
 
 def _no_room(error: OSError, path: str, size: int | None) -> OSError:
-    """Return the error of a disk that is full, which says for what."""
+    """Return the error of a full disk, with the path, the size and the free space."""
     wanted = "a file" if size is None else f"a file of {size} bytes"
     try:
         free = f", and {shutil.disk_usage(os.path.dirname(path)).free} bytes are free there"

@@ -65,7 +65,7 @@ class ByteStream:
         self.at += size
 
     def data(self, start: int, size: int) -> Bytes:
-        """Return bytes from anywhere in the file, in memory of their own."""
+        """Return a copy of bytes from anywhere in the file."""
         if not (start >= 0 and 0 <= size <= self.end - start):
             raise UnpicklingError(f"{size} bytes should lie at byte {start} of {self.end}")
         data = usual_pages(size)

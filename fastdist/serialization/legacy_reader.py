@@ -4,8 +4,8 @@
 # protocol; a dict on the machine; the value, which names storages by persistent ids; and the keys
 # of all storages. Then follows each storage in the order of the keys: how many elements it has, in
 # 8 bytes, and the elements, little-endian on any machine. Where the value is walked through first
-# (`pickle_walk.py`), each length is known, and held against the bytes that are there, before any
-# memory is asked for. Several such files may follow one another in one stream.
+# (`pickle_walk.py`), each length is known, and checked against the bytes that are there, before
+# memory is allocated. Several such files may follow one another in one stream.
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class LegacyRecords(Records):
         if protocol != PROTOCOL:
             raise RuntimeError(f"Invalid protocol version: {brief(protocol)}, expected {PROTOCOL}")
         # By key: bytes of an element, and elements.
-        self._told: dict[str, tuple[int, int]] = {}
+        self._lengths: dict[str, tuple[int, int]] = {}
         self.pickled = walk(stream, self._note)
         self._places = self._find(self._plain("list of storages"))
 
@@ -120,21 +120,22 @@ class LegacyRecords(Records):
             dtype = dtype_of_kind(_OUR_KINDS.get(named) or own(*named))
         if dtype is False or type(key) is not str or type(numel) is not int:
             raise UnpicklingError(f"a storage is not written as {brief(saved_id)}")
-        told = (1 if dtype is None else dtype.itemsize, numel)
-        if self._told.setdefault(key, told) != told:
+        length = (1 if dtype is None else dtype.itemsize, numel)
+        if self._lengths.setdefault(key, length) != length:
             raise UnpicklingError(f"the storage {brief(key)} has two lengths")
 
     def _find(self, keys: Any) -> dict[str, tuple[int, int]]:
         """Return where each storage lies, and how many bytes it has."""
         if type(keys) is not list or any(type(key) is not str for key in keys):
             raise UnpicklingError(f"keys of storages are a list of texts, not {brief(keys)}")
-        if len(set(keys)) != len(keys) or set(keys) != self._told.keys():
+        if len(set(keys)) != len(keys) or set(keys) != self._lengths.keys():
             raise UnpicklingError(
-                f"the file has {len(keys)} storages, and its value names {len(self._told)} others"
+                f"the file has {len(keys)} storages, and its value names {len(self._lengths)}, "
+                "or others"
             )
         places = {}
         for key in keys:
-            itemsize, numel = self._told[key]
+            itemsize, numel = self._lengths[key]
             found = int.from_bytes(self._stream.read(8), "little", signed=True)
             if found != numel:
                 raise damaged(key, numel * itemsize, found * itemsize)

@@ -42,7 +42,7 @@ def walk(stream: ByteStream, note: Callable[[Any], None]) -> bytes:
         _Walk(note).run(stream)
     except (ValueError, IndexError, KeyError, TypeError) as error:
         raise UnpicklingError(
-            f"there is no sound pickle at byte {start}, or it is cut off: {str(error)[:200]}"
+            f"the pickle at byte {start} is damaged, or cut off: {str(error)[:200]}"
         ) from error
     end, stream.at = stream.at, start
     return stream.read(end - start)
@@ -69,7 +69,7 @@ class _Walk:
         self._memo: dict[Any, Any] = {}
 
     def run(self, stream: ByteStream) -> None:
-        # 3 ms, which files of today need not wait for.
+        # The import takes 3 ms, which files of the present format need not.
         import pickletools
 
         for opcode, argument, _ in pickletools.genops(stream):  # type: ignore[arg-type]

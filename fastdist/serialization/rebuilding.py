@@ -181,7 +181,7 @@ def give_state(value: Any, state: Any) -> None:
 
     Raises  TypeError for attributes that a file may not set; what the class's __setstate__ raises
     """
-    set_state = None if isinstance(value, Tensor) else getattr(type(value), "__setstate__", None)
+    set_state = getattr(type(value), "__setstate__", None)
     if set_state is not None:
         set_state(value, state)
         return
@@ -236,11 +236,12 @@ def _is_taken(kind: type, name: str, *, slots_too: bool = True) -> bool:
     for base in kind.__mro__:
         if name not in vars(base):
             continue
-        if base.__module__.partition(".")[0] in _OURS or issubclass(base, dict):
+        is_ours = base.__module__.partition(".")[0] == _ROOT
+        if (is_ours and issubclass(kind, Tensor)) or issubclass(base, dict):
             return True
         found = vars(base)[name]
         if isinstance(found, MemberDescriptorType):
-            return slots_too
+            return slots_too or is_ours
         # A plain value is a default; a cached_property keeps what it has found in the __dict__.
         return isinstance(found, _METHODS) or hasattr(type(found), "__set__")
     return False
@@ -252,7 +253,7 @@ _METHODS: Final = (
     FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType,
     ClassMethodDescriptorType, classmethod, staticmethod,
 )  # fmt: skip
-_OURS: Final = (__package__.partition(".")[0], "builtins")
+_ROOT: Final = __package__.partition(".")[0]
 
 
 def _require_tensor(value: Any) -> None:

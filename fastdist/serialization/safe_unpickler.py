@@ -120,7 +120,7 @@ class SafeUnpickler:
         self._stack.append(self._take(self._number(size)).decode("utf-8", "surrogatepass"))
 
     def _binstring(self, size: int) -> None:
-        """Push a text of Python 2, which is bytes there, in the encoding that was asked for."""
+        """Push a str of Python 2, which is bytes, decoded as `encoding` says."""
         data = self._take(self._number(size))
         if self._encoding == "bytes":
             self._stack.append(data)

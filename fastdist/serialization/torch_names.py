@@ -36,7 +36,7 @@ _OWN: Final[dict[Name, Any]] = {
     ("torch.storage", "UntypedStorage"): UntypedStorage,
     ("torch", "UntypedStorage"): UntypedStorage,
     **{("torch", name): kind for name, kind in TYPED_STORAGES.items()},
-    # In files before 1.6: storages of a GPU had classes of their own.
+    # Files before 1.6 name classes for storages of a GPU.
     **{("torch.cuda", name): kind for name, kind in TYPED_STORAGES.items()},
 }
 # What PyTorch has and we do not: told by name, since a file with it is a sound one.

@@ -195,8 +195,8 @@ WHOLE = tensor(stored("Float", "a", 4), [4])
         (legacy(named("torch", "IntStorage") + b"Q", {}), "a storage is not written as"),
         (legacy(b"N", {}, version=1000), "Invalid protocol version: 1000, expected 1001"),
         (legacy(b"N", {}, version="x" * (1 << 17)), "the head of the file has"),
-        (legacy(b"N" + b"t", {}), "there is no sound pickle at byte"),
-        (legacy(b"\x8e" + b"\xff" * 8, {}), "bytes should follow|no sound pickle"),
+        (legacy(b"N" + b"t", {}), "the pickle at byte [0-9]+ is damaged"),
+        (legacy(b"\x8e" + b"\xff" * 8, {}), "bytes should follow|is damaged, or cut off"),
         (legacy(b"c" + b"a" * (1 << 17) + b"\nb\n", {}), "cut off, or far too long"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_file_that_is_cut_off_anywhere_is_an_error() -> None:
 
 @pytest.mark.parametrize("count", [400, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_any_flipped_bits_are_an_error_or_change_values_alone(count: int) -> None:
-    # There are no checksums: numbers may differ, but nothing lies outside of the file.
+    # Without checksums numbers may differ, but nothing lies outside of the file.
     numbers = random.Random(count)
     contents = [(FILES / f"legacy_{protocol}.pt").read_bytes() for protocol in PROTOCOLS]
     allowed = (

@@ -103,6 +103,19 @@ def test_classes_that_were_added_keep_their_attributes(weights_only: bool) -> No
     assert twin.tolist() == [1.0, 1.0]
 
 
+class Counted(fastdist.Tensor):
+    """A class of tensors that takes its state in its own way."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.count = state["count"] + 1
+
+
+def test_a_class_of_tensors_may_take_its_state_itself() -> None:
+    made = named(__name__, "Counted") + b")\x81" + table(count=number(2)) + b"b"
+    with safe_globals([Counted]):
+        assert load(made).count == 3
+
+
 def test_a_method_of_an_added_class_is_not_shadowed() -> None:
     made = named(__name__, "Plain") + b")\x81" + table(method=b"N") + b"b"
     with safe_globals([Plain]), pytest.raises(pickle.UnpicklingError, match="'method' of a Plain"):

@@ -80,7 +80,7 @@ def test_code_is_refused() -> None:
         ({"num_storages": 3}, "a storage is not written as"),
         ({"num_storages": "x"}, "'x' storages in"),
         ({"num_tensors": 1 << 40}, "tensors in"),
-        ({"num_tensors": 4}, "bytes should follow|no sound pickle"),
+        ({"num_tensors": 4}, "bytes should follow|is damaged, or cut off"),
         ({"axes": 1 << 30}, "a tensor of 1073741824 axes"),
         ({"axes": -1}, "a tensor of -1 axes"),
         ({"storages": [(10, "Float", 1 << 50, b"")]}, "and .* are left"),

@@ -1,4 +1,4 @@
-"""A manifest names ordinary files of its own folder, each once; others are refused in words."""
+"""A manifest names ordinary files in its folder, each once; others are refused in words."""
 
 from __future__ import annotations
 
