@@ -24,7 +24,6 @@ from fastdist.distributed.rendezvous import (
 )
 from fastdist.distributed.sockets import CurveSecurity, JobSecret, NoSecurity
 from fastdist.distributed.store import FileStore, HashStore, PrefixStore, TCPStore, host_store
-from fastdist.distributed.store.environment import expand_first_host
 from tests.distributed.certificates import make_certificates
 
 FASTDIST = {
@@ -184,18 +183,12 @@ def test_all_workers_of_a_slurm_job_agree_on_the_port_and_other_jobs_do_not() ->
     assert from_env(SLURM | {"SLURM_JOB_ID": "4712"}).store_port != ports[0]
 
 
-@pytest.mark.parametrize(
-    ("node_list", "first"),
-    [
-        ("node7", "node7"),
-        ("node7,node9", "node7"),
-        ("node[07-09,12],gpu3", "node07"),
-        ("gpu[3]", "gpu3"),
-        ("rack1-node[1,5]-ib", "rack1-node1-ib"),
-    ],
-)
-def test_the_first_host_of_a_node_list_is_found(node_list: str, first: str) -> None:
-    assert expand_first_host(node_list) == first
+@pytest.mark.parametrize("name", ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"])
+def test_the_store_of_a_slurm_job_is_on_the_first_host_of_its_list(name: str) -> None:
+    slurm = {key: value for key, value in SLURM.items() if key != "SLURM_JOB_NODELIST"}
+    assert from_env({**slurm, name: "rack[0-1]_blade[0-2]"}).store_host == "rack0_blade0"
+    with pytest.raises(RendezvousError, match=rf"{name} is 'n\[2-1\]': .* ends before it begins"):
+        from_env({**slurm, name: "n[2-1]"})
 
 
 @pytest.mark.parametrize(
@@ -214,6 +207,18 @@ def test_the_first_host_of_a_node_list_is_found(node_list: str, first: str) -> N
         (TORCHRUN | {"MASTER_PORT": "65535"}, r"MASTER_PORT is 65535, torchrun's own"),
         (FASTDIST | {"FASTDIST_STORE_HOSTED": "maybe"}, r"HOSTED is 'maybe'; expected 1 or 0"),
         (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, r"mpirun: -x MASTER_ADDR="),
+        (
+            {"PMI_RANK": "0", "PMI_SIZE": "2"},
+            r"MASTER_ADDR and MASTER_PORT are not set, .*-genv MASTER_ADDR ... -genv MASTER_PORT",
+        ),
+        (
+            SLURM | {"RANK": "0"},
+            r"WORLD_SIZE is not set.* RANK is set, .*Slurm says \(SLURM_PROCID, SLURM_NTASKS\) is",
+        ),
+        (
+            SLURM | {"RANK": "0", "WORLD_SIZE": "2"},
+            r"MASTER_ADDR and MASTER_PORT are not set, .*so that what Slurm says .* unset RANK",
+        ),
         (SLURM | {"SLURM_JOB_NODELIST": "[1-2"}, r"SLURM_JOB_NODELIST is .*a list of hosts"),
     ],
 )

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from fastdist.core.errors import RendezvousError
 
+from .host_list import expand_first_host
+
 # Where a launcher names no port, the job's id does: all its workers compute the same one.
 _FIRST_PORT, _PORT_COUNT = 20_000, 40_001
 _TRUE, _FALSE = ("1", "true"), ("", "0", "false")
@@ -53,6 +55,8 @@ class _Launcher:
     # The host and port of the store where MASTER_ADDR and MASTER_PORT do not say.
     host: Callable[[Mapping[str, str]], str | None]
     port: Callable[[Mapping[str, str]], int | None]
+    # How its command sets variables in all workers.
+    option: Callable[[list[str]], str] | None = None
 
     @property
     def says_not(self) -> str:
@@ -80,17 +84,18 @@ def from_env(
     if rank is None:
         rank = reader.number("FASTDIST_RANK", launcher.rank, what="the rank of this worker")
     if world_size is None:
-        world_size = reader.number(
-            "FASTDIST_WORLD_SIZE", *launcher.world_size, what="the number of workers"
-        )
+        names = ("FASTDIST_WORLD_SIZE", *launcher.world_size)
+        hides = reader.hides(launcher)
+        world_size = reader.number(*names, what="the number of workers", hides=hides)
     require_rank(rank, world_size)
+    store_host, store_port = _store_place(reader, launcher)
     return Assignment(
         launcher=launcher.name,
         rank=rank,
         world_size=world_size,
         local_rank=reader.number("FASTDIST_LOCAL_RANK", *launcher.local_rank, default=0),
-        store_host=_store_host(reader, launcher),
-        store_port=_store_port(reader, launcher),
+        store_host=store_host,
+        store_port=store_port,
         store_hosted=store_is_hosted(environment),
         run_id=reader.text("FASTDIST_RUN_ID", *launcher.run_id) or "none",
         incarnation=restart_count(environment),
@@ -174,7 +179,9 @@ class _Reader:
     def text(self, *names: str) -> str | None:
         return next((self.environment[name] for name in names if self.environment.get(name)), None)
 
-    def number(self, *names: str, default: int | None = None, what: str = "") -> int:
+    def number(
+        self, *names: str, default: int | None = None, what: str = "", hides: str = ""
+    ) -> int:
         for name in names:
             value = self.environment.get(name)
             if value:
@@ -186,7 +193,22 @@ class _Reader:
         raise RendezvousError(
             f"{what} is not known: {' or '.join(name for name in names if name)} is not set; start "
             "the worker by `fastdist run`, torchrun, srun or mpirun, set it, or give rank= and "
-            "world_size= as arguments"
+            f"world_size= as arguments{hides}"
+        )
+
+    def hides(self, launcher: _Launcher) -> str:
+        """Return, as a clause, which launchers' variables are ignored, as this one's rank is set.
+
+        A rank that was set by hand in a Slurm step hides all that Slurm says.
+        """
+        others = [one for one in _LAUNCHERS if one.rank != launcher.rank]
+        hidden = [one for one in others if self.environment.get(one.rank)]
+        if launcher is _NOBODY or not hidden:
+            return ""
+        names = ", ".join((hidden[0].rank, *hidden[0].world_size))
+        return (
+            f"; {launcher.rank} is set, so that what {hidden[0].name} says ({names}) is ignored: "
+            f"unset {launcher.rank} to use it"
         )
 
     def port(self, name: str) -> int | None:
@@ -204,49 +226,45 @@ class _Reader:
         return value in _TRUE
 
 
-def _store_host(reader: _Reader, launcher: _Launcher) -> str:
-    given = reader.text("FASTDIST_STORE_HOST", "MASTER_ADDR")
-    host = given or launcher.host(reader.environment)
-    if not host:
-        raise RendezvousError(
-            f"where the store is, is not known: MASTER_ADDR is not set, and {launcher.says_not}; "
-            "set it to the address of rank 0 on all workers (mpirun: -x MASTER_ADDR=...)"
-        )
-    return host
+def _store_place(reader: _Reader, launcher: _Launcher) -> tuple[str, int]:
+    """Return host and port of the store.
+
+    Raises  RendezvousError that names all that is missing
+    """
+    host = reader.text("FASTDIST_STORE_HOST", "MASTER_ADDR") or launcher.host(reader.environment)
+    port = _store_port(reader, launcher)
+    if host and port is not None:
+        return host, port
+    missing = [name for name, value in (("ADDR", host), ("PORT", port)) if not value]
+    names = [f"MASTER_{name}" for name in missing]
+    meaning = {"ADDR": "the address of rank 0", "PORT": "a free port of its machine"}
+    option = f" ({launcher.option(names)})" if launcher.option is not None else ""
+    raise RendezvousError(
+        f"cannot find the store: {' and '.join(names)} {'are' if names[1:] else 'is'} not set, and "
+        f"{launcher.says_not}; set {'them' if names[1:] else 'it'} on all workers, to "
+        f"{' and '.join(meaning[name] for name in missing)}{option}{reader.hides(launcher)}"
+    )
 
 
-def _store_port(reader: _Reader, launcher: _Launcher) -> int:
+def _store_port(reader: _Reader, launcher: _Launcher) -> int | None:
     own = reader.port("FASTDIST_STORE_PORT")
     if own is not None:
         return own
     master = reader.port("MASTER_PORT")
-    if master is not None:
-        # torchrun's agent serves its own store on MASTER_PORT: ours takes the next one.
-        is_taken = reader.flag("TORCHELASTIC_USE_AGENT_STORE")
-        if is_taken and master == 65_535:
-            raise RendezvousError("MASTER_PORT is 65535, torchrun's own; set FASTDIST_STORE_PORT")
-        return master + is_taken
-    port = launcher.port(reader.environment)
-    if port is None:
-        raise RendezvousError(
-            f"the store's port is not known: MASTER_PORT is not set, and {launcher.says_not}; "
-            "set it to the same free port on all workers"
-        )
-    return port
-
-
-def expand_first_host(node_list: str) -> str:
-    """Return the first host of a Slurm node list such as `node[07-09,12],gpu3`."""
-    first = re.match(r"([^,\[]*)(?:\[(\w+)[^\]]*\])?([^,\[]*)", node_list.strip())
-    host = "".join(part or "" for part in first.groups()) if first else ""
-    if not host:
-        raise RendezvousError(f"SLURM_JOB_NODELIST is {node_list!r}; expected a list of hosts")
-    return host
+    if master is None:
+        return launcher.port(reader.environment)
+    # torchrun's agent serves its own store on MASTER_PORT: ours takes the next one.
+    is_taken = reader.flag("TORCHELASTIC_USE_AGENT_STORE")
+    if is_taken and master == 65_535:
+        raise RendezvousError("MASTER_PORT is 65535, torchrun's own; set FASTDIST_STORE_PORT")
+    return master + is_taken
 
 
 def _slurm_host(environment: Mapping[str, str]) -> str | None:
-    nodes = environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST")
-    return expand_first_host(nodes) if nodes else None
+    for name in ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"):
+        if nodes := environment.get(name):
+            return expand_first_host(nodes, name)
+    return None
 
 
 def _host_of_lonely_mpi(environment: Mapping[str, str]) -> str | None:
@@ -265,6 +283,14 @@ def _port_from(*names: str) -> Callable[[Mapping[str, str]], int | None]:
         return _FIRST_PORT + zlib.crc32(job.encode()) % _PORT_COUNT
 
     return port
+
+
+def _by_x(names: list[str]) -> str:
+    return f"mpirun: {' '.join(f'-x {name}=...' for name in names)}"
+
+
+def _by_genv(names: list[str]) -> str:
+    return f"mpiexec of MPICH or Intel MPI: {' '.join(f'-genv {name} ...' for name in names)}"
 
 
 def _unknown(environment: Mapping[str, str]) -> None:
@@ -298,6 +324,7 @@ _LAUNCHERS = (
         run_id=("PMIX_NAMESPACE",),
         host=_host_of_lonely_mpi,
         port=_port_from("PMIX_NAMESPACE"),
+        option=_by_x,
     ),
     _Launcher(
         name="PMIx",
@@ -307,6 +334,7 @@ _LAUNCHERS = (
         run_id=("PMIX_NAMESPACE",),
         host=_unknown,
         port=_port_from("PMIX_NAMESPACE"),
+        option=_by_x,
     ),
     _Launcher(
         name="PMI",
@@ -316,6 +344,7 @@ _LAUNCHERS = (
         run_id=("PMI_ID",),
         host=_unknown,
         port=_unknown,
+        option=_by_genv,
     ),
     _Launcher(
         name="Kubernetes",
