@@ -6,9 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .store.environment import may_workers_return, restart_count
+from .store.environment import may_workers_return
+from .store.environment import restart_count as given_restart_count
 
-__all__ = ["may_workers_return", "on_restart", "restart_count", "run_restart_hooks"]
+__all__ = [
+    "may_workers_return",
+    "note_restarts",
+    "on_restart",
+    "restart_count",
+    "run_restart_hooks",
+]
 
 # Keys of a launcher's store, under no prefix of a round or group. The first holds a line for each
 # worker that another has declared lost, the second is set once the launcher starts nobody again,
@@ -20,9 +27,30 @@ ENDED = "fastdist/ended/"
 # An rpc.WorkerInfo, which this room is too low to know.
 Hook = Callable[[Any], object]
 
+# How often this worker was started again, as far as the store of its group has told.
+_counted = 0
+
 # Guards the list; no hook runs while it is held.
 _hooks_lock = threading.Lock()
 _hooks: list[Hook] = []
+
+
+def restart_count() -> int:
+    """Return how often this worker has been started again, with its group or alone; 0 at first.
+
+    A launcher gives the number (FASTDIST_RESTART_COUNT, torchrun's TORCHELASTIC_RESTART_COUNT).
+    Where none does, as in a Kubernetes Job, init_rpc finds it in the store of the group, if that
+    takes lost workers back; it is 0 before. The larger of the two numbers counts.
+
+    Raises  RendezvousError if a variable does not hold a number
+    """
+    return max(given_restart_count(), _counted)
+
+
+def note_restarts(count: int) -> None:
+    """Note how often this worker was started again, as the store of its group tells."""
+    global _counted
+    _counted = max(_counted, count)
 
 
 def on_restart(hook: Hook) -> Hook:

@@ -39,8 +39,8 @@ class LostWorkers:
     ) -> None:
         self._find_store, self._tell = find_store, tell
         self._closing = threading.Event()
-        # Lives that were declared lost. What they declare later is ignored: a worker that was cut
-        # off takes all others for lost.
+        # Lives that were declared lost. Later declarations of theirs are ignored: a worker that was
+        # cut off takes all others for lost.
         self._gone: set[int] = set()
         self._num_read = 0
         self._thread = threading.Thread(

@@ -14,6 +14,7 @@ from fastdist.distributed import restarts, rpc
 @pytest.fixture(autouse=True)
 def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restarts, "_hooks", [])
+    monkeypatch.setattr(restarts, "_counted", 0)
 
 
 @pytest.fixture
@@ -69,6 +70,16 @@ def test_init_rpc_runs_them_in_a_worker_that_was_started_again_with_rpc_at_hand(
         rpc.init_rpc("me", rank=0, world_size=1, rpc_backend_options=options)
         rpc.shutdown()
     assert answers == [8] * times
+
+
+@pytest.mark.parametrize(("told", "counted", "count"), [("1", 3, 3), ("4", 3, 4), ("", 3, 3)])
+def test_the_larger_count_holds_of_the_launcher_s_and_the_store_s(
+    told: str, counted: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FASTDIST_RESTART_COUNT", told)
+    restarts.note_restarts(counted)
+    restarts.note_restarts(1)
+    assert dist.restart_count() == count
 
 
 def test_a_worker_whose_hook_fails_does_not_join(

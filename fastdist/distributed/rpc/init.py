@@ -13,7 +13,7 @@ from typing import Any
 from fastdist.core.errors import RpcError
 from fastdist.devices.cpu import share_freed_memory
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
-from fastdist.distributed.restarts import restart_count, run_restart_hooks
+from fastdist.distributed.restarts import note_restarts, restart_count, run_restart_hooks
 from fastdist.distributed.sockets.addresses import require_own_address
 from fastdist.distributed.store import Store
 
@@ -22,6 +22,7 @@ from . import api, backend_registry
 from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .workers.group_log import find_number, keys_of_group
+from .workers.joining import count_former_lives
 from .workers.notices import CAUSE, ENDED, one_line
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
@@ -53,9 +54,9 @@ def init_rpc(
     with _init_lock:
         if agents.is_current_agent_set():
             raise RpcError("RPC is already initialized")
-        is_back = _init_counter == 0 and restart_count() > 0
+        is_first = _init_counter == 0
         _start(name, backend, rank, world_size, options)
-    if is_back:
+    if is_first and restart_count() > 0:
         _run_own_restart_hooks()
 
 
@@ -111,6 +112,9 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         if restarts or not met.world_size:
             is_static = met.world_size > 0
             number = find_number(met.store, number, met.rank, name, is_static=is_static)
+            if is_static and _init_counter == 0 < number:
+                before = keys_of_group(met.store, number - 1)
+                note_restarts(count_former_lives(before, met.rank))
         # A process may leave and join again: each time is a group of its own in the store.
         store = keys_of_group(met.store, number)
         store.set_timeout(left_s)
@@ -128,6 +132,8 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
         met.store.close()
         agents.run_stop_hooks()
         raise
+    if _init_counter == 0:
+        note_restarts(getattr(getattr(agent, "me", None), "restart_count", 0))
     _init_counter = number + 1
     _store = met.store
     agents.set_current_agent(agent)

@@ -66,7 +66,9 @@ def _first_number(ranges: str) -> str:
             low, high = box[1], box[2]
             is_empty = any(int(one, 36) > int(other, 36) for one, other in zip(low, high))
         else:
-            raise ValueError(f"[{ranges}] holds {one!r}, which is no number or range of numbers")
+            raise ValueError(
+                f"[{ranges}] holds {one!r}, which is not a number or a range of numbers"
+            )
         if is_empty:
             raise ValueError(f"[{ranges}] holds the range {one}, which ends before it begins")
     return re.split("[,x-]", ranges, maxsplit=1)[0]

@@ -39,6 +39,11 @@ def note_returns() -> None:
     distributed.on_restart(returned.append)
 
 
+def own_returns() -> tuple[list[str], int]:
+    """Return for which workers init_rpc has called the hooks here, and how often this one began."""
+    return [info.name for info in returned], distributed.restart_count()
+
+
 def returns() -> list[str]:
     deadline = time.monotonic() + 20
     while not returned:
@@ -143,7 +148,10 @@ def test_who_was_killed_comes_back_under_its_name_and_the_others_go_on(
         group[2].kill(signal.SIGKILL)
         assert group[2].end() == -signal.SIGKILL
         again = start_again(group, 2)
+        again.run(note_returns)
+        assert again.run(own_returns) == ([], 0)  # nothing in its environment counts
         init_s = again.run(join, world_size)
+        assert again.run(own_returns) == (["w2"], life + 1)
         # Nobody has called: it lets them know.
         assert [group[rank].run(returns) for rank in (0, 1)] == [["w2"]] * 2
         pids = [group[rank].run(call, "w2") for rank in (0, 1)]
@@ -210,12 +218,15 @@ def test_who_comes_back_finds_the_group_that_its_job_is_in_by_now(
     group[2].kill(signal.SIGKILL)
     assert group[2].end() == -signal.SIGKILL
     again = start_again(group, 2)
+    again.run(note_returns)
     again.run(join, world_size)
     pids = [group[rank].run(call, "w2") for rank in (0, 1)]
     assert pids == [("w2", again.process.pid)] * 2
     group.run_all(leave)
     # From there it counts as the others do.
     group.run_all(join, world_size)
+    assert again.run(own_returns) == (["w2"], 1)
+    assert group[0].run(own_returns) == ([], 0)
     assert again.run(call, "w1") == ("w1", group[1].process.pid)
     group.run_all(leave)
 
@@ -235,7 +246,9 @@ def test_who_was_killed_between_two_groups_comes_to_the_next(
     group[2].kill(signal.SIGKILL)
     assert group[2].end() == -signal.SIGKILL
     again = start_again(group, 2)
+    again.run(note_returns)
     again.run(join, 3)
+    assert again.run(own_returns) == (["w2"], 1)
     for rank in (0, 1):
         group[rank].result()
     assert group[0].run(call, "w2") == ("w2", again.process.pid)

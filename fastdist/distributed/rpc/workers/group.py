@@ -90,7 +90,8 @@ class Group:
                 # Before the rank and the name are free: after it, these may be another's.
                 for prefix, key in (("names", str(gone.rank)), ("addrs", gone.name)):
                     view(prefix, self._store, TELL_S).delete_key(key)
-                withdraw(self._store, gone.incarnation, was_lost=was_lost)
+                count = gone.restart_count
+                withdraw(self._store, gone.incarnation, was_lost=was_lost, restart_count=count)
         except StoreError as error:
             _logger.info("worker %r could not be taken out of the group: %s", gone.name, error)
 
@@ -167,20 +168,22 @@ def root_of(store: Store) -> Store:
     return store
 
 
-def withdraw(store: Store, incarnation: int, *, was_lost: bool = False) -> None:
+def withdraw(
+    store: Store, incarnation: int, *, was_lost: bool = False, restart_count: int = 0
+) -> None:
     """Free the name and rank that a worker has claimed, or may have, in a dynamic group.
 
     Raises  StoreError; a store that does not answer is not waited for
     """
-    group_log.leave(store, incarnation, TELL_S, was_lost=was_lost)
+    group_log.leave(store, incarnation, TELL_S, was_lost=was_lost, restart_count=restart_count)
     view("members", store, TELL_S).delete_key(str(incarnation))
 
 
 def take_place(
-    store: Store, me: Record, over: group_log.Entry | None = None
+    store: Store, me: Record, over: group_log.Entry | None = None, restart_count: int = 0
 ) -> group_log.Entry | None:
     """Enter as group_log.enter does; what a life that is over has told of itself goes."""
-    other = group_log.enter(store, entry_of(me), over)
+    other = group_log.enter(store, entry_of(me), over, restart_count)
     if over is not None:
         view("members", store, TELL_S).delete_key(str(over.incarnation))
     return other

@@ -45,15 +45,18 @@ def found(store: Store, members: Iterable[Entry]) -> None:
     PrefixStore(_PREFIX, store).compare_set(_LOG, "", "".join(map(_line_of, members)))
 
 
-def enter(store: Store, me: Entry, over: Entry | None = None) -> Entry | None:
+def enter(
+    store: Store, me: Entry, over: Entry | None = None, restart_count: int = 0
+) -> Entry | None:
     """Claim a name and a rank at once, in the place of a life that is over, if one is given; return
-    the member that has one of them, None if all is well.
+    the member that has one of them, None if all is well. `restart_count` is that of the life over.
 
     See Note [One line enters].
     """
     log = PrefixStore(_PREFIX, store)
     while True:
-        log.append(_LOG, ("" if over is None else f"{_LOST} {over.incarnation}\n") + _line_of(me))
+        lost = "" if over is None else _lost_line(over.incarnation, restart_count)
+        log.append(_LOG, lost + _line_of(me))
         present = read_present(store)
         if me in present:
             return None
@@ -67,10 +70,22 @@ def _line_of(entry: Entry) -> str:
     return f"{_ENTERS} {entry.incarnation} {entry.rank} {entry.name}\n"
 
 
-def leave(store: Store, incarnation: int, timeout_s: float, *, was_lost: bool = False) -> None:
+def _lost_line(incarnation: int, restart_count: int) -> str:
+    return f"{_LOST} {incarnation} {restart_count}\n"
+
+
+def leave(
+    store: Store,
+    incarnation: int,
+    timeout_s: float,
+    *,
+    was_lost: bool = False,
+    restart_count: int = 0,
+) -> None:
     """Free the name and the rank of a member, or of one that may have become one."""
     log = view(_PREFIX, store, timeout_s)
-    log.append(_LOG, f"{_LOST if was_lost else _LEAVES} {incarnation}\n")
+    left = f"{_LEAVES} {incarnation}\n"
+    log.append(_LOG, _lost_line(incarnation, restart_count) if was_lost else left)
 
 
 def knows(store: Store, me: Entry) -> bool:
@@ -78,21 +93,25 @@ def knows(store: Store, me: Entry) -> bool:
     return me in [entry for _, entry in _read_lines(store)]
 
 
-def note_lost(store: Store, gone: Entry) -> None:
+def note_lost(store: Store, gone: Entry, restart_count: int = 0) -> None:
     """Tell a log that knows nothing of a member that there was one, and that it was lost."""
     log = PrefixStore(_PREFIX, store)
-    log.append(_LOG, f"{_line_of(gone)}{_LOST} {gone.incarnation}\n")
+    log.append(_LOG, _line_of(gone) + _lost_line(gone.incarnation, restart_count))
 
 
-def is_back(store: Store, me: Entry) -> bool:
-    """Return whether an earlier life of the same rank and name was lost."""
+def count_restarts(store: Store, me: Entry) -> int:
+    """Return how often a rank and name was started again: 0 where no earlier life was lost.
+
+    Each line of a lost life holds the number of those before it.
+    """
     lives: dict[int, Entry] = {}
+    restarts = 0
     for kind, entry in _read_lines(store):
         if kind == _ENTERS:
             lives[entry.incarnation] = entry
         elif kind == _LOST and lives.get(entry.incarnation, me)[1:] == me[1:]:
-            return True
-    return False
+            restarts = max(restarts, entry.rank + 1)
+    return restarts
 
 
 def was_cut_short(store: Store, rank: int, name: str) -> bool:
@@ -134,6 +153,7 @@ def view(prefix: str, store: Store, timeout_s: float | None = None) -> PrefixSto
 
 
 def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str, Entry]]:
+    """Return kind and life of each line; that of a lost life has its restart count for a rank."""
     log = view(_PREFIX, store, timeout_s)
     lines = log.get(_LOG) if log.check([_LOG]) else b""
     return [_read_line(line) for line in lines.decode(errors="replace").splitlines()]
@@ -142,8 +162,11 @@ def _read_lines(store: Store, timeout_s: float | None = None) -> list[tuple[str,
 def _read_line(line: str) -> tuple[str, Entry]:
     try:
         kind, incarnation, *claim = line.split(" ")
-        if kind in (_LEAVES, _LOST) and not claim:
+        if kind == _LEAVES and not claim:
             return kind, Entry(int(incarnation), -1, "")
+        if kind == _LOST:
+            (restart_count,) = claim
+            return kind, Entry(int(incarnation), int(restart_count), "")
         rank, name = claim
         if kind == _ENTERS:
             return kind, Entry(int(incarnation), int(rank), name)

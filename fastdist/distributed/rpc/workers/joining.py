@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from fastdist.core.errors import (
@@ -41,6 +42,13 @@ from .group import (
 from .record import Record
 
 _GROUP_KIND: Final = "group_kind"
+# Under this a rank's latest life is noted before all have met, in a group that takes lives back.
+_CLAIMS: Final = "claims"
+_NO_CLAIM: Final = b"\0absent"
+_MAY_FOLLOW: Final = (
+    "if the first has ended, and the second was started in its place: a lost worker is taken back "
+    "where FASTDIST_ALLOW_RESTART=worker is set for all workers"
+)
 
 Answers: TypeAlias = Callable[[Record], bool]
 
@@ -73,9 +81,7 @@ def join_static(
         who = f"{me.name!r} (rank {me.rank})"
         if frozen_s is not None:
             write_record(store, me)
-            if restart_count() > 0:
-                # Its former life may have come, and ended before all had.
-                store.withdraw("rpc_members", me.rank, me.world_size)
+            me = _replace_claim(store, me, frozen_s)
         mine = ("rpc_members", me.rank, me.encode(), me.world_size, timeout_s)
         unless = group_log.LOG if frozen_s is not None else ""
         encoded = store.join(*mine, who=who, unless=unless)
@@ -88,7 +94,7 @@ def join_static(
             return _come_back_static(store, me, frozen_s, answers)
         if not _has_begun(store, me.rank):
             _wait_until_all_know(store, me)
-        raise RankTakenError(f"{error}: {_both(error)}", error.claims) from error
+        raise RankTakenError(f"{error}: {_both(error)}; {_MAY_FOLLOW}", error.claims) from error
     except (StoreTimeoutError, StoreLostError):
         raise  # those who did not come, or a store that is gone, can be told nothing
     except (RpcError, StoreError):
@@ -120,7 +126,8 @@ def join_dynamic(
         # See Note [One line enters].
         write_record(store, me)
         over: group_log.Entry | None = None
-        while (other := take_place(store, me, over)) is not None:
+        over_count = 0
+        while (other := take_place(store, me, over, over_count)) is not None:
             members = {entry_of(one): one for one in read_members(store)}
             # What of one that has just left is still in the store counts for nobody.
             if (record := members.get(other)) is not None:
@@ -131,8 +138,15 @@ def join_dynamic(
                         "and rank"
                     )
                 _logger.info("%s of rank %d is over, and leaves its place", other.name, other.rank)
+                over_count = record.restart_count
+                me = group.me = _follow(store, me, record)
             over = other
-        group.came_back = group_log.is_back(store, entry_of(me))
+        count = group_log.count_restarts(store, entry_of(me))
+        if count > me.restart_count:
+            # Another member had struck out the earlier life already.
+            me = group.me = replace(me, restart_count=count)
+            write_record(store, me)
+        group.came_back = count > 0
         group.publish()
     except BaseException:
         try:
@@ -166,7 +180,7 @@ def be_in_again(store: Store, group: Group, lost: Sequence[Record]) -> None:
         group_log.enter(store, entry_of(me), before)
     else:
         for one in lost:
-            group_log.note_lost(store, entry_of(one))
+            group_log.note_lost(store, entry_of(one), one.restart_count)
         group_log.enter(store, entry_of(me))
     group.publish()
 
@@ -198,11 +212,45 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
                 f"{me.whereabouts}",
                 claims,
             )
-        if take_place(store, me, entry_of(before)) is None:
+        me = _follow(store, me, before)
+        if take_place(store, me, entry_of(before), before.restart_count) is None:
             break
     group = Group(store, me, members, restarts=True, came_back=True)
     group.publish()
     return group
+
+
+def _follow(store: Store, me: Record, before: Record) -> Record:
+    """Return my record, written anew, as that of a worker that was started in another's place."""
+    count = before.restart_count + (not me.is_of_process_of(before))
+    if count > me.restart_count:
+        me = replace(me, restart_count=count)
+        write_record(store, me)
+    return me
+
+
+def count_former_lives(store: Store, rank: int) -> int:
+    """Return how often a rank was started again, as the store of a group that is over tells.
+
+    A process that first comes to a later group was started after an earlier one had been in it.
+    """
+    before = next((one for one in read_members(store) if one.rank == rank), None)
+    return 1 if before is None else before.restart_count + 1
+
+
+def _replace_claim(store: Store, me: Record, frozen_s: float) -> Record:
+    """Withdraw the claim of an earlier life that came and ended before all had met."""
+    claims = PrefixStore(_CLAIMS, store)
+    key = str(me.rank)
+    held = claims.compare_set(key, _NO_CLAIM, _NO_CLAIM)
+    before = None if held == _NO_CLAIM else Record.decode(held)
+    # A launcher that counts has seen its end.
+    if restart_count() > 0 or (before is not None and is_over(before, me, frozen_s)):
+        store.withdraw("rpc_members", me.rank, me.world_size)
+    if before is not None:
+        me = _follow(store, me, before)
+    claims.set(key, me.encode())
+    return me
 
 
 def _have_met(store: Store) -> bool:

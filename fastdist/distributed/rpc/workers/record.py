@@ -72,7 +72,8 @@ class Record:
     """What a member tells all others about itself.
 
     `incarnation` is new in each life of a rank, so that what an earlier life said is known as such.
-    `restarts` is whether it takes another life of a rank for a member, in a static group.
+    `restarts` is whether it takes another life of a rank for a member, in a static group;
+    `restart_count` says how many lives of its rank there were before.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Record:
     descriptors: int = field(default_factory=descriptor_limit)
     limits: Limits = DEFAULT
     restarts: bool = False
+    restart_count: int = 0
 
     @property
     def info(self) -> WorkerInfo:
@@ -130,6 +132,11 @@ class Record:
                 when the network between them does, as all else that the two do
         """
         return self.boot_id == other.boot_id and self.network_namespace == other.network_namespace
+
+    def is_of_process_of(self, other: Record) -> bool:
+        """Return whether both are lives of one process, which has joined again."""
+        same = (self.pid, self.process_start) == (other.pid, other.process_start)
+        return same and self.shares_processes_with(other)
 
     def shares_processes_with(self, other: Record) -> bool:
         """Return whether one's process id means the same to the other."""

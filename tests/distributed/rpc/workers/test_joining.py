@@ -83,6 +83,93 @@ def test_of_two_processes_of_both_kinds_the_later_is_refused() -> None:
     assert sorted(refused) == [False, True], told
 
 
+# ---- how often a worker was started again -------------------------------------------------------
+
+
+def over(record: Record) -> Record:
+    """Return the record as that of a process that has ended: this process began at another time."""
+    return replace(record, process_start=1)
+
+
+def test_who_follows_lost_lives_counts_them_in_a_static_group() -> None:
+    store = HashStore()
+    first = over(replace(member(0, 1), restarts=True))
+    counts = [join_static(store, first, 5.0, frozen_s=1.0).me.restart_count]
+    for life in (7, 8):
+        again = over(replace(first, incarnation=life))
+        group = join_static(store, replace(again, pid=again.pid + life), 5.0, frozen_s=1.0)
+        counts.append(group.me.restart_count)
+        assert group.came_back
+        assert Record.decode(store.get(f"members/{life}")) == group.me
+    assert counts == [0, 1, 2]
+
+
+@pytest.mark.parametrize("struck_out", [False, True])
+def test_who_follows_lost_lives_counts_them_in_a_dynamic_group(struck_out: bool) -> None:
+    store = HashStore()
+    counts = []
+    for life in (6, 7, 8):
+        mine = over(replace(member(1, 0), incarnation=life, pid=1 << 30 | life))
+        group = join_dynamic(store, mine)
+        counts.append(group.me.restart_count)
+        assert group.came_back == (life > 6)
+        assert Record.decode(store.get(f"members/{life}")) == group.me
+        if struck_out:
+            group.take_out(group.me, was_lost=True)
+    assert counts == [0, 1, 2]
+
+
+def test_who_leaves_a_dynamic_group_and_comes_again_was_not_started_again() -> None:
+    store = HashStore()
+    group = join_dynamic(store, member(1, 0))
+    group.take_out(group.me)
+    again = join_dynamic(store, replace(member(1, 0), incarnation=7))
+    assert again.me.restart_count == 0 and not again.came_back
+
+
+def test_a_process_that_was_given_up_and_joins_again_was_not_started_again() -> None:
+    store = HashStore()
+    first = replace(member(0, 1), restarts=True)
+    join_static(store, first, 5.0, frozen_s=1.0)
+    store.set(f"given_up/{first.incarnation}", "by w1")
+    again = replace(first, incarnation=7)
+    group = join_static(store, again, 5.0, frozen_s=1.0, answers=lambda earlier: False)
+    assert group.me.restart_count == 0 and group.came_back
+
+
+def test_a_store_with_another_host_learns_how_often_workers_were_started_again() -> None:
+    first = over(replace(member(0, 1), restarts=True, restart_count=3))
+    group = join_static(HashStore(), first, 5.0, 1.0)
+    be_in_again(store := HashStore(), group, [])
+    again = replace(member(0, 1), restarts=True, incarnation=7)
+    assert join_static(store, again, 5.0, 1.0).me.restart_count == 4
+
+    lost = over(replace(member(1, 0), restart_count=2))
+    group = join_dynamic(HashStore(), member(0, 0))
+    be_in_again(store := HashStore(), group, [lost])
+    assert join_dynamic(store, replace(member(1, 0), incarnation=7)).me.restart_count == 3
+
+
+def test_who_was_replaced_before_all_had_met_leaves_its_place() -> None:
+    store = HashStore()
+    first = over(replace(member(1, 2), restarts=True))
+    with pytest.raises(StoreTimeoutError):
+        join_static(store, first, 0.0, frozen_s=1.0)
+    with ThreadPoolExecutor(1) as pool:
+        again = replace(member(1, 2), restarts=True, incarnation=7)
+        waits = pool.submit(join_static, store, again, 20.0, 1.0)
+        other = join_static(store, replace(member(0, 2), restarts=True), 20.0, 1.0)
+        assert waits.result(20.0).me.restart_count == 1
+    assert [one.restart_count for one in other.members] == [0, 1]
+
+
+def test_a_second_worker_of_a_rank_is_refused_with_the_variable_that_takes_lost_ones_back() -> None:
+    store = HashStore()
+    join_static(store, member(0, 1), 5.0)
+    with pytest.raises(RankTakenError, match="where FASTDIST_ALLOW_RESTART=worker is set for all"):
+        join_static(store, replace(member(0, 1), incarnation=7), 5.0)
+
+
 # ---- what a store holds that none of ours wrote -------------------------------------------------
 
 
