@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 from .errors import FutureError
 from .thread_pool import hand_on_lead, lend_slot, take_slot_back
+from .unread_errors import Unread
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -32,6 +33,8 @@ class Future(Generic[T]):
     Thread  any; wait() blocks without the GIL, completing never blocks
     Note    callbacks run in `executor` if one is given, else in the thread that completes the
             Future; a callback added when the Future is done runs at once in the thread that adds it
+    Note    an error is logged as a warning if the Future is dropped before wait(), value() or
+            exception() has read it, or a callback was given the Future
     """
 
     __slots__ = (
@@ -42,8 +45,11 @@ class Future(Generic[T]):
         "_lock",
         "_outcome",
         "_state",
+        "_unread",
         "_waiters",
     )
+    # What messages call one whose error nobody has read; none where that is not told.
+    _told_as: str | None = "the work of a Future"
 
     def __init__(
         self, *, devices: Iterable[object] | None = None, executor: Executor | None = None
@@ -59,6 +65,8 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
         self._waiters: dict[threading.Lock, None] | None = None
         self._executor = executor
+        # Of an error that was not read yet. See Note [Errors that nobody reads].
+        self._unread: Unread | None = None
         # What a thread does before it takes the value: lets its streams wait for devices.
         self._follow: Callable[[], object] | None = None
 
@@ -99,6 +107,7 @@ class Future(Generic[T]):
             raise FutureError(
                 "value() of a Future that is not done: call wait() instead, or ask done() first"
             )
+        self.was_read()
         try:
             raise self._outcome
         finally:
@@ -106,7 +115,26 @@ class Future(Generic[T]):
 
     def exception(self) -> BaseException | None:
         """Return the error of a Future that is done; None if it has a value or is not done."""
+        if self._state != _ERROR:
+            return None
+        self.was_read()
+        return cast(BaseException, self._outcome)
+
+    def peek_error(self) -> BaseException | None:
+        """Return what exception() does, for one who does not tell anybody of it."""
         return cast(BaseException, self._outcome) if self._state == _ERROR else None
+
+    def was_read(self) -> None:
+        """Take note that somebody knows of the error, if there is one: it is not logged then."""
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            unread.error = None
+
+    def describe_failure(self, what: str) -> None:
+        """Say what has failed, for the case that nobody reads the error."""
+        unread = self._unread
+        if unread is not None:
+            unread.what = what
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
         """Return a Future of callback(self), which is called once this Future is done.
@@ -115,9 +143,14 @@ class Future(Generic[T]):
         """
         if not callable(callback):
             raise _not_callable("then", callback)
-        child: Future[S] = Future(executor=self._executor)
-        self._add(_Continuation(callback, child))
-        return child
+        # Nobody hears of the end of one that follows a Future of ours.
+        kind = Future if self._told_as is not None else InternalFuture
+        child: Future[S] = kind(executor=self._executor)
+        try:
+            self._add(_Continuation(callback, child))
+            return child
+        finally:
+            del child  # where the callback has failed by now its error holds this frame
 
     def add_done_callback(self, callback: Callable[[Future[T]], object]) -> None:
         """Call callback(self) once this Future is done; log what it raises.
@@ -131,7 +164,7 @@ class Future(Generic[T]):
     def when_done(self, callback: Callable[[Future[T]], object]) -> None:
         """Call callback(self) in the thread that completes this Future: it must be short, and ours.
 
-        Note    whatever the executor; log what it raises
+        Note    whatever the executor; log what it raises; it does not count as a reader
         """
         self._add(_AtOnce(callback))
 
@@ -186,12 +219,17 @@ class Future(Generic[T]):
         )
 
     def _complete(self, state: int, outcome: object) -> bool:
-        waiters = callbacks = None
+        waiters = callbacks = unread = None
+        if state == _ERROR and self._told_as is not None:
+            unread = Unread(cast(BaseException, outcome), self._told_as)
         try:
             with self._lock:
                 if self._state != _PENDING:
+                    if unread is not None:
+                        unread.error = None
                     return False
                 # The outcome first: done(), wait() and value() read the state without the lock.
+                self._unread = unread
                 self._outcome = outcome
                 self._state = state
                 waiters, self._waiters = self._waiters, None
@@ -252,6 +290,8 @@ class Future(Generic[T]):
             while callbacks:
                 callback = callbacks[0]
                 del callbacks[0]
+                if self._unread is not None and callback.__class__ is not _AtOnce:
+                    self.was_read()
                 if executor is None or callback.__class__ is _AtOnce:
                     try:
                         callback(self)  # not _call: Ctrl-C would come in on the way
@@ -263,7 +303,7 @@ class Future(Generic[T]):
                     _call(callback, self)
         except BaseException as error:
             # Ctrl-C or sys.exit() in one of them: the others are called all the same.
-            if isinstance(callback, _Continuation):
+            if isinstance(callback, _Continuation) and callback.child is not None:
                 callback.child.try_complete(error=error)
             self._run(callbacks)
             raise
@@ -276,8 +316,15 @@ _COMPLETED_TWICE = (
 )
 
 
+class InternalFuture(Future[T]):
+    """One that users never see: who reads its error, if anybody, is this package's affair."""
+
+    __slots__ = ()
+    _told_as = None
+
+
 class _AtOnce:
-    """A callback that needs no thread of its own."""
+    """A callback that needs no thread of its own, and does not count as a reader of an error."""
 
     __slots__ = ("_callback",)
 
@@ -308,18 +355,32 @@ class _Continuation(Generic[T, S]):
 
     def __init__(self, callback: Callable[[Future[T]], S], child: Future[S]) -> None:
         self.callback = callback
-        self.child = child
+        self.child: Future[S] | None = child
 
     def __call__(self, future: Future[T]) -> None:
+        child = self.child
+        assert child is not None, "a callback is called once"
         try:
             result = self.callback(future)
         except BaseException as error:
-            self.child.try_complete(error=error)
+            child.try_complete(error=error)
+            child.describe_failure(f"the callback {_name_of(self.callback)} of then()")
         else:
-            self.child.try_complete(result)
+            child.try_complete(result)
+        finally:
+            # The traceback of the error holds this frame, and those of its callers, which have this
+            # object. The child holds the error: it must not hold itself by that.
+            self.child = None
+            del child
+
+
+def _name_of(function: object) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
 
 
 def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> None:
+    if future._unread is not None and callback.__class__ is not _AtOnce:
+        future.was_read()
     try:
         callback(future)
     except Exception:

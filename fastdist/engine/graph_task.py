@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 from weakref import ref
 
-from ..core.future import Future
+from ..core.future import Future, InternalFuture
 from ..graph.forward_streams import after_pass
 from ..graph.modes import set_grad_mode, tls
 from ..graph.node import Node, node_of
@@ -84,7 +84,7 @@ class GraphTask:
         # Which Node raised the error, for those who tell of it.
         self.failed_in: ref[Node] | None = None
         self._post_processed = False
-        self.future: Future[list[Tensor | None]] = Future()
+        self.future: Future[list[Tensor | None]] = InternalFuture()
         self.final_callbacks: list[Callable[[], None]] = []
         # Returns what shall be open while a Node runs, wherever it runs, or None where it is so
         # already (distributed autograd: the current context).
@@ -119,7 +119,7 @@ class GraphTask:
         Its traceback holds frames that hold this: together they would keep the graph, and all that
         it saved, for the garbage collector.
         """
-        self.future = Future()
+        self.future = InternalFuture()
 
     def mark_completed_and_post_process(self) -> None:
         """Run the final callbacks and complete the future with what was captured; once, whoever

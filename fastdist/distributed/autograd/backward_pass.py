@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
-from ...core.future import Future
+from ...core.future import Future, InternalFuture
 from ...core.time_ranges import clock
 from ...engine.graph_task import GraphRoot, GraphTask
 from ...engine.ready_queue import ReadyQueue
@@ -111,7 +111,7 @@ class BackwardPass:
         self.requester = requester
         self.task: DistGraphTask | None = None
         # The end of this part, with the first error if there was one.
-        self.done: Future[None] = Future()
+        self.done: Future[None] = InternalFuture()
         # Gradients that came for sends which have not handed them on; None where nothing follows.
         self.came: dict[Node, tuple[Tensor | None, ...] | None] = {}
         # Of those that came on devices: what lets a thread's current streams wait for them.
@@ -193,7 +193,7 @@ class BackwardPass:
             self.record = None
         self.came.clear()
         self.follow.clear()
-        done, self.done = self.done, Future()
+        done, self.done = self.done, InternalFuture()
         return done
 
     def note_sent(self, message_id: int | None = None, *, is_unused: bool = False) -> bool:
@@ -262,7 +262,7 @@ class BackwardPass:
         left = len(outstanding)
         if left == 1:
             return outstanding[0]
-        result: Future[None] = Future()
+        result: Future[None] = InternalFuture()
         if not left:
             result.set_result(None)
             return result

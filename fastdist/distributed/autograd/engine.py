@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import ContextReleasedError
-from ...core.future import Future
+from ...core.future import Future, InternalFuture
 from ...engine.engine import engine as local_engine
 from ...engine.graph_task import GraphRoot, running
 from ...engine.input_buffer import InputBuffer
@@ -429,7 +429,7 @@ def _reached(context: Callable[[], DistAutogradContext | None]) -> set[Worker]:
 
 
 def _done() -> Future[None]:
-    done: Future[None] = Future()
+    done: Future[None] = InternalFuture()
     done.set_result(None)
     return done
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from ...core.device import CPU, Device
-from ...core.future import Future
+from ...core.future import Future, InternalFuture
 from ...devices.staging import HostCopies, wait_for
 from ...tensor.tensor import Tensor, layout_near, wrap
 from ..rpc.agent import get_current_agent
@@ -81,7 +81,7 @@ class Parcel:
     def __init__(self, to: Worker) -> None:
         self.to = to
         self.gradients: list[Gradients] = []
-        self.sent: Future[None] = Future()
+        self.sent: Future[None] = InternalFuture()
 
     def content(self) -> tuple[list[Tensor], dict[str, Value]]:
         """Return all tensors, one message after the other, and the words by which the other side

@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 
-from ...core.future import Future
+from ...core.future import Future, InternalFuture
 from .. import rpc
 from ..rpc.functions import async_execution
 from .contents import Thing, contents
@@ -57,7 +57,7 @@ def begin_part(
             _kept.clear()
         taken = snapshot(contents([thing.here() for thing in things]), copies=copies, kept=kept)
         worker_id, worker = own_name()
-        written: Future[FileRow] = Future()
+        written: Future[FileRow] = InternalFuture()
         with _parts_lock:
             while len(_writes) >= _MOST_FORGOTTEN:
                 del _writes[next(iter(_writes))]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import RpcTimeoutError
-from ...core.future import Future, outcomes
+from ...core.future import Future, InternalFuture, outcomes
 from .. import rpc
 from ..rpc.functions import async_execution
 from .errors import CheckpointException
@@ -41,7 +41,7 @@ def nobody_waits(key: str) -> None:
 
 def _promise(key: str) -> Future[Any]:
     with _told_lock:
-        return _told.setdefault(key, Future())
+        return _told.setdefault(key, InternalFuture())
 
 
 def require_group(names: Sequence[str]) -> tuple[str, ...]:

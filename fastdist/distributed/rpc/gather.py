@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
-from fastdist.core.future import Future
+from fastdist.core.future import Future, InternalFuture
 
 from . import agent as agents
 from . import constants
@@ -25,7 +25,7 @@ class AllGatherStates:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.missing = set(names)
         self.gathered_objects: dict[str, Any] = {}
-        self.outcome: Future[dict[str, Any]] = Future()
+        self.outcome: Future[dict[str, Any]] = InternalFuture()
         self.proceed_signal = signal = threading.Event()
         self.outcome.add_done_callback(lambda _: signal.set())
 

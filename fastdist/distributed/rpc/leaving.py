@@ -44,7 +44,7 @@ from fastdist.core.errors import (
     ShutdownIncomplete,
     WorkerLostError,
 )
-from fastdist.core.future import Future
+from fastdist.core.future import Future, InternalFuture
 from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants
@@ -291,7 +291,7 @@ class ShutdownBarrier:
                 # One that went unmet is no error of who reports; its next life is met by its rank.
                 with contextlib.suppress(WorkerLostError):
                     self._workers.reach(worker.id)
-        answer: Future[Reply] = Future()
+        answer: Future[Reply] = InternalFuture()
         with self._lock:
             # What was reported again, to whoever leads now, may come behind the round that follows.
             if report.round_number >= self._reported.get(request.peer, report).round_number:
@@ -549,6 +549,11 @@ class Leaving:
         self._workers.call_after(began + seconds - time.monotonic(), tell)
 
     def _tell_who_was_lost(self) -> None:
+        if functions := self._counts.without_value(given_up=True):
+            _logger.warning(
+                "worker %r shuts down, and the Future of %s has no value; its caller has given up",
+                *(self._group.me.name, functions),
+            )
         for lost in self._lost:
             _logger.warning(
                 "worker %r shuts down without worker %s; what that was to do may not be done",

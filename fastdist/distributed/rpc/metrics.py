@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 _MOST_NAMED: Final = 4
+_LOOK_S: Final = 0.2
+
+
+class Request(Protocol):
+    """A call that was received; `deadline` is until when its caller waits."""
+
+    deadline: float | None
 
 
 class TimeSeriesMetricsTracker:
@@ -70,7 +79,7 @@ class CallCounts:
         self.server_active = 0
         self.server_active_async = 0
         # Which calls those are, in words, by the request. Entries come and go one at a time.
-        self._without_value: dict[object, str] = {}
+        self._without_value: dict[Request, str] = {}
         self._served = AggregatedNetworkData()
         self._network: dict[str, AggregatedNetworkData] = {}
 
@@ -109,22 +118,35 @@ class CallCounts:
             self._served.total_sent_bytes += sent_bytes
             self.server_active -= 1
             self.server_active_async -= was_async
-            if self._num_waiting and self.server_active == 0:
+            if self._num_waiting:
                 self._changed.notify_all()
 
-    def request_became_async(self, request: object, what: str) -> None:
+    def request_became_async(self, request: Request, what: str) -> None:
         """Count a received call that returned a Future; `what` names function and caller."""
         self._without_value[request] = what
         with self._lock:
             self.server_active_async += 1
 
-    def async_request_ended(self, request: object) -> None:
+    def async_request_ended(self, request: Request) -> None:
         """Take note that the Future of a call's function is done."""
         self._without_value.pop(request, None)
 
-    def without_value(self) -> str:
-        """Name the functions whose Futures are not done yet, and their callers; empty for none."""
-        names = list(self._without_value.values())
+    def _given_up(self) -> dict[Request, str]:
+        """Return the calls whose Futures are not done yet, and whose callers wait no longer."""
+        if not self._without_value:
+            return {}
+        now, calls = time.monotonic(), list(self._without_value.items())
+        return {one: what for one, what in calls if one.deadline is not None and one.deadline < now}
+
+    def without_value(self, *, given_up: bool = False) -> str:
+        """Name the functions whose Futures are not done yet, and their callers; empty for none.
+
+        Those for which their callers still wait, or those that these have given up.
+        """
+        gone = self._given_up()
+        names = [
+            what for one, what in list(self._without_value.items()) if (one in gone) == given_up
+        ]
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         return ", ".join(names[:_MOST_NAMED]) + more
 
@@ -133,21 +155,36 @@ class CallCounts:
         return self._wait(lambda: self.client_active == 0, timeout_s)
 
     def wait_until_idle(self, timeout_s: float | None) -> bool:
-        """Wait until no call issued or received here is under way; False if some still are."""
-        return self._wait(lambda: self.client_active + self.server_active == 0, timeout_s)
+        """Wait until no call issued or received here is under way; False if some still are.
+
+        Calls that their callers have given up, and whose Futures are not done, do not count.
+        """
+        return self._wait(lambda: self._under_way() == 0, timeout_s)
 
     def _wait(self, is_over: Callable[[], bool], timeout_s: float | None) -> bool:
         with self._lock:
             self._num_waiting += 1
             try:
-                return self._changed.wait_for(is_over, timeout_s)
+                deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
+                while not is_over() and (left_s := deadline - time.monotonic()) > 0.0:
+                    # Nobody tells when the time of a caller is up.
+                    nap_s = min(left_s, _LOOK_S) if self._without_value else left_s
+                    self._changed.wait(None if nap_s == math.inf else nap_s)
+                return is_over()
             finally:
                 self._num_waiting -= 1
 
+    def _under_way(self) -> int:
+        return self.client_active + self.server_active - len(self._given_up())
+
     def activity(self) -> tuple[int, int]:
-        """Return the calls issued and received here that are under way, and all there ever were."""
+        """Return the calls issued and received here that are under way, and all there ever were.
+
+        Calls that their callers have given up, and whose Futures are not done, do not count: nobody
+        may ever complete them.
+        """
         with self._lock:
-            under_way = self.client_active + self.server_active
+            under_way = self._under_way()
             begun = sum(network.num_calls for network in self._network.values())
             return under_way, begun + self._served.num_calls + self.server_active
 

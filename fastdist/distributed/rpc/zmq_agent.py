@@ -8,7 +8,7 @@ import sys
 import time
 
 from fastdist.core.errors import RankTakenError, RpcNotRunningError
-from fastdist.core.future import Future
+from fastdist.core.future import Future, InternalFuture
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
@@ -181,7 +181,7 @@ class ZmqAgent(RpcAgent):
 
     def ends_at_exit(self, why: str) -> None:
         self.drain_s, self._why_ended = DRAIN_AT_EXIT_S, why
-        noted: Future[None] = Future()
+        noted: Future[None] = InternalFuture()
 
         def note() -> None:
             self.group.tell_ended(why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import threading
 import time
@@ -176,22 +177,54 @@ class Owner:
         return never()
 
 
-def leave_behind_what_never_ends() -> str:
+def leave_with_what_never_ends() -> str:
     if init() == 0:
-        kept = rpc.remote("w1", never)
-        with pytest.raises(RpcTimeoutError):
-            rpc.rpc_sync("w1", never, timeout=0.1)
-        with pytest.raises(RpcTimeoutError):
-            rpc.remote("w1", Owner).rpc_sync(timeout=0.1).never()
-        del kept
+        rpc.rpc_async("w1", never)
+        rpc.remote("w1", never)
+        rpc.remote("w1", Owner).rpc_async().never()
     with pytest.raises(ShutdownIncomplete) as told:
         rpc.shutdown(timeout=0.5)
     return str(told.value)
 
 
 def test_a_shutdown_names_the_functions_whose_futures_are_never_done_and_their_callers() -> None:
-    for told in run_group(leave_behind_what_never_ends, 2):
+    for told in run_group(leave_with_what_never_ends, 2):
         assert "calls are still under way after 0.5 s: " in told
         for name in ("never", "Owner.never"):
             assert f"{name} (called by worker 'w0')" in told
         assert "has no value" in told
+
+
+def leave_what_its_caller_has_given_up(world_size: int | None) -> list[str]:
+    lines: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("fastdist.distributed.rpc.leaving").addHandler(handler)
+    rank = int(os.environ["RANK"])
+    store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
+    options = rpc.TensorPipeRpcBackendOptions(init_method=store)
+    rpc.init_rpc(f"w{rank}", rank=rank, world_size=world_size, rpc_backend_options=options)
+    if rank == 0:
+        if world_size is None:
+            ping_until_there()
+        with pytest.raises(RpcTimeoutError):
+            rpc.rpc_sync("w1", never, timeout=0.1)
+        rpc.rpc_sync("w1", answer_and_leave)
+    assert rank == 0 or may_leave.wait(30)
+    rpc.shutdown()
+    return lines
+
+
+def ping_until_there() -> None:
+    wait_until(lambda agent: any(info.name == "w1" for info in agent.get_worker_infos()))
+
+
+@pytest.mark.parametrize("world_size", [2, None])
+def test_a_shutdown_does_not_wait_for_a_future_whose_caller_has_given_up(
+    world_size: int | None,
+) -> None:
+    lines = run_group(leave_what_its_caller_has_given_up, 2, world_size)
+    assert lines[0] == []
+    (line,) = lines[1]
+    what = "worker 'w1' shuts down, and the Future of never (called by worker 'w0') has no value"
+    assert line.startswith(what)

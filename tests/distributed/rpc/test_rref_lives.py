@@ -12,6 +12,7 @@ from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.references.forks import Forks
 from fastdist.distributed.rpc.references.owned import OwnedValues
+from fastdist.distributed.rpc.workers.record import in_words
 from tests.distributed.lives import Life
 
 RANK = 2
@@ -31,6 +32,9 @@ class Agent:
     def find(self, rank: int) -> Any:
         assert rank == RANK
         return self.lives[-1]
+
+    def in_words(self, rank: int) -> str:
+        return in_words(self.find(rank))
 
     def find_life(self, rank: int, incarnation: object) -> Any:
         found = self.find(rank)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError, RpcNotRunningError, RpcTimeoutError
-from fastdist.core.future import Future
+from fastdist.core.future import Future, InternalFuture
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
@@ -205,7 +205,7 @@ class Client:
         kind = call.message.effective_type
         # Users' callbacks run in the pool. Ours are short, may complete what others wait for, and
         # must not wait behind users' functions: they run where the answer is read.
-        call.await_in(Future(executor=None if kind in OURS_ALONE else self.pool), self._timeouts)
+        call.await_in(_future_of(kind, self.pool), self._timeouts)
         if kind in USER_WORK:
             try:
                 call.charge(size)
@@ -249,12 +249,21 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
     try:
         value = open_answer(answer, call)
     except BaseException as error:
-        call.end(None, error, size)
+        # Its frames here hold the call, which would hold the error: both would live until the
+        # garbage collector comes by. Where it was raised first is in its notes.
+        call.end(None, error.with_traceback(None), size)
     else:
         # See Note [Events in Futures].
         if answer.tensors and (follow := arrival_of(answer.tensors)) is not None:
             call.future.let_follow(follow)
         call.end(value, None, size)
+
+
+def _future_of(kind: int, pool: ThreadPool) -> Future[Any]:
+    """Return a Future of what a call of a kind brings: users see those of their own calls."""
+    if kind in OURS_ALONE:
+        return InternalFuture()
+    return Future(executor=pool) if kind in USER_WORK else InternalFuture(executor=pool)
 
 
 class Resend:
@@ -266,7 +275,7 @@ class Resend:
 
     def __init__(self, client: Client, request: tuple[Any, ...], retries: int) -> None:
         executor = None if request[1] in OURS_ALONE else client.pool
-        self.outcome: Future[Any] = Future(executor=executor)
+        self.outcome: Future[Any] = InternalFuture(executor=executor)
         self._client = client
         self._request = request
         self._left = retries

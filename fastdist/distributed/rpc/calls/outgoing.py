@@ -13,6 +13,7 @@ from fastdist.core.device import Device
 from fastdist.core.errors import (
     GivenUpError,
     RpcError,
+    RpcNotRunningError,
     RpcTimeoutError,
     TransformError,
     WorkerLostError,
@@ -196,7 +197,13 @@ class FutureCall(Call):
         if self.deadline is not None:
             self._timeouts.remove(self, self.deadline)
         self._settle(received_bytes, failed=error is not None)
-        self.future.try_complete(value, error)
+        future = self.future
+        future.try_complete(value, error)
+        if error is not None:
+            if isinstance(error, RpcNotRunningError):
+                future.was_read()  # this worker has ended RPC: whoever did that knows
+            else:
+                future.describe_failure(f"the call {self.describe()}")
 
     def answered(self, answer: Message, frames: Sequence[Buffer]) -> None:
         """Take the answer that came on lane 0."""

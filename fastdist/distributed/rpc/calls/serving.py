@@ -15,6 +15,7 @@ from fastdist.core.device import Device
 from fastdist.core.errors import FastdistError, MessageError, RpcError, RpcTimeoutError
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import Work
+from fastdist.core.unread_errors import log_unread
 from fastdist.distributed.pipe.batch import (
     MAX_MESSAGES,
     can_join,
@@ -53,6 +54,8 @@ from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
 
+# What runs what users wrote: its error is logged here where it can be told to nobody else.
+_TOLD_HERE: Final = USER_WORK | {MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_BACKWARD_REQ}
 _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
 
 
@@ -194,6 +197,8 @@ class Incoming:
 
     def _answer_error(self, error: BaseException, *, was_async: bool = False) -> None:
         me, request = self.server.me.name, self.message
+        if self._is_for_nobody() and not isinstance(error, RpcError):
+            log_unread(error, f"a call of worker {self.caller.name!r}, which waits no longer,")
         answer = pack_error(error, me, request)
         try:
             if not answer.body:
@@ -208,6 +213,13 @@ class Incoming:
             failure.__context__ = error
             self._send(pack_error(failure, me, request, text_only=True))
         self._has_ended(was_async=was_async)
+
+    def _is_for_nobody(self) -> bool:
+        """Return whether nobody waits any more for what users wrote: its caller is gone, or has
+        given it up.
+        """
+        is_late = self.deadline is not None and time.monotonic() > self.deadline
+        return self.kind in _TOLD_HERE and (is_late or self.caller.is_dead)
 
     def _send(self, answer: Message) -> None:
         server, caller, message_id = self.server, self.caller, answer.message_id

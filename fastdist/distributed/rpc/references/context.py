@@ -34,7 +34,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from fastdist.core.errors import MessageError, OwnerLostError, RpcError
-from fastdist.core.future import Future
+from fastdist.core.future import Future, InternalFuture
 
 from ..calls.client import Client
 from ..calls.serving import run_function
@@ -161,11 +161,11 @@ class RRefContext:
         with self._lock:
             waiting = [rref._creation for rref in self._pending_users.values()]
         for creation in waiting:
-            if creation is not None:
-                try:
-                    creation.wait(max(0.0, deadline - time.monotonic()))
-                except Exception:
-                    _logger.info("a remote call had not succeeded at shutdown", exc_info=True)
+            # What has failed is told to who uses the reference, or else when it is dropped.
+            if creation is not None and not creation.wait_until_done(
+                max(0.0, deadline - time.monotonic())
+            ):
+                _logger.info("a remote call had not ended at shutdown")
         with self._lock:
             users = list(self._users.values())
         for rref in users:
@@ -328,12 +328,14 @@ class RRefContext:
             result = run_function(*request.value())
         except BaseException as error:  # whoever fetches the value gets it
             self.owned.complete(owned, None, self._without_frames(error))
+            if request.refusal is not None:
+                owned.future.was_read()  # it did not run, and its caller has given it up
             # Of references in what could not be read some have never come.
             return None if request.is_read else Reply([], {UNREAD: True})
         if not isinstance(result, Later):
             self.owned.complete(owned, result)
             return None
-        answer: Future[None] = Future()
+        answer: Future[None] = InternalFuture()
 
         def finish(done: Future[Any]) -> None:
             error = done.exception()
@@ -390,7 +392,7 @@ class RRefContext:
             self._users[rref._fork_id] = rref
 
     def _creation_ended(self, owner: Worker, rref_id: int, fork_id: int, done: Future[Any]) -> None:
-        error = done.exception()
+        error = done.peek_error()
         if error is not None:
             self.owned.fail(rref_id, creation_error(error))
             self._forks.not_made(owner, rref_id)

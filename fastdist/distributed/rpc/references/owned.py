@@ -92,17 +92,25 @@ class OwnedValues:
     def complete(
         self, owned: OwnedValue, value: object, error: BaseException | None = None
     ) -> None:
-        """Let a value be there, or its error, for all who wait for it."""
+        """Let a value be there, or the error of its function, for all who wait for it."""
         owned.future.try_complete(value, error)
+        if error is not None and owned.maker is not None:
+            who = f"of worker {owned.maker.name!r}"
+            owned.future.describe_failure(f"a call of rpc.remote() {who} that runs here")
         # The last reference may have ended before.
         self.drop_if_unused(owned.rref_id)
+
+    def _end_wait(self, owned: OwnedValue, error: BaseException) -> None:
+        """Let an error be there of a value that is never made, which is no failure to be logged."""
+        self.complete(owned, None, error)
+        owned.future.was_read()
 
     def fail(self, rref_id: int, error: BaseException) -> None:
         """Let the error of a value be there, if anybody refers to it."""
         with self._lock:
             owned = self._by_id.get(rref_id)
         if owned is not None:
-            self.complete(owned, None, error)
+            self._end_wait(owned, error)
 
     def fail_if_unborn(self, owned: OwnedValue) -> None:
         """End the wait for a value that is not there yet, and never will be."""
@@ -115,7 +123,7 @@ class OwnedValues:
             why_unmade = self._dropped.get(owned.rref_id)
             value = f"the value of RRef {id_text(owned.rref_id)}"
             gone = RpcError(f"{value} is gone: all its other references ended")
-            self.complete(owned, None, RpcTimeoutError(why_unmade) if why_unmade else gone)
+            self._end_wait(owned, RpcTimeoutError(why_unmade) if why_unmade else gone)
 
     def fail_unmade(self, rref_ids: Iterable[int], maker: Worker) -> None:
         """End the wait for values whose remote calls were given up by maker before they ran."""
@@ -129,7 +137,7 @@ class OwnedValues:
                 if owned is None:
                     remember(self._dropped, rref_id, text)
             if owned is not None and not owned.is_begun:
-                self.complete(owned, None, RpcTimeoutError(text))
+                self._end_wait(owned, RpcTimeoutError(text))
 
     def drop_if_unused(self, rref_id: int) -> None:
         """Let a value go if it is there and nobody refers to it."""
@@ -182,7 +190,7 @@ class OwnedValues:
         rank, maker = owned.rref_id >> RANK_SHIFT, owned.maker
         name = self._workers.in_words(rank) if maker is None else in_words(maker)
         what = "which should have made this value, was lost"
-        self.complete(owned, None, WorkerLostError(f"{name}, {what}"))
+        self._end_wait(owned, WorkerLostError(f"{name}, {what}"))
 
 
 def remember(latest: dict[int, Any], number: int, word: str | None = None) -> None:

@@ -26,6 +26,13 @@ from ..workers.worker import Worker
 T = TypeVar("T")
 
 
+class _ValueFuture(Future[T]):
+    """Has the value of a reference, or the error of the call that should have made it."""
+
+    __slots__ = ()
+    _told_as = "the call of rpc.remote() that should have made a value here"
+
+
 class OwnedValue:
     """The owner's side of an RRef: the value once it is there, and who refers to it.
 
@@ -39,7 +46,7 @@ class OwnedValue:
         self.rref_id = rref_id
         # Whose remote call makes the value; None where that is no member.
         self.maker = maker
-        self.future: Future[Any] = Future()
+        self.future: Future[Any] = _ValueFuture()
         self.users: dict[int, Worker] = {}
         self.num_local = 0
         # Whether the remote call that makes the value has come.

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
-from fastdist.core.future import Future
+from fastdist.core.future import Future, InternalFuture
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.credit import Credit
@@ -119,7 +119,7 @@ class Worker:
         # Whether it has answered our goodbye, for it has read all.
         self.has_parted = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
-        self.end_was_told: Future[None] = Future()
+        self.end_was_told: Future[None] = InternalFuture()
         self._owner = owner
         self._me = owner.me
         self._progress = owner.progress

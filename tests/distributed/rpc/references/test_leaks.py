@@ -370,7 +370,7 @@ def ask_for_what_the_dead_should_have_made() -> None:
     while not rpc.rpc_sync("w1", is_dead, (0,)):
         assert time.monotonic() < deadline
     rref: Any = rpc.RRef._make(agent.rrefs, agent.worker(1), 12345, 2 << 48 | 99)
-    with pytest.raises(WorkerLostError, match="worker 'w0' was lost"):
+    with pytest.raises(WorkerLostError, match=r"worker 'w0' \(rank 0\), which should have made"):
         rref.to_here(timeout=10)
 
 

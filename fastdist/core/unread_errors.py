@@ -1,0 +1,52 @@
+"""Errors that nobody read: a warning when the Future that holds one is dropped."""
+
+# Note [Errors that nobody reads]
+# A call that fails, and whose Future is dropped unread, would fail in silence. So a Future that is
+# completed with an error also holds an Unread, which logs the error when it is dropped, unless the
+# error was read before. Futures with values pay nothing: they have no finalizer, and no Unread. The
+# thread that drops the Future logs, whatever locks it holds, as in asyncio: that is as safe as any
+# other log line of that thread. While the interpreter ends nothing is logged: all Futures that are
+# left are dropped then, perhaps hundreds at once.
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+# A logger of its own, for whoever wants to hear none of these.
+_logger = logging.getLogger("fastdist.unread_errors")
+_VARIABLE = "FASTDIST_UNREAD_ERRORS"
+
+
+class Unread:
+    """An error that was not read yet; `what` says what has failed.
+
+    Thread  any
+    """
+
+    __slots__ = ("error", "what")
+
+    def __init__(self, error: BaseException, what: str) -> None:
+        self.error: BaseException | None = error
+        self.what = what
+
+    def __del__(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            log_unread(error, self.what)
+
+
+def log_unread(error: BaseException, what: str) -> None:
+    """Log, as a warning with its traceback, an error that nobody will read any more.
+
+    Never raises: it is called by finalizers.
+    """
+    if sys.is_finalizing() or os.environ.get(_VARIABLE) == "0":
+        return
+    try:
+        told = (type(error), error, error.__traceback__)
+        text = "%s failed, and nobody has read its error (%s=0 silences this)"
+        _logger.warning(text, what, _VARIABLE, exc_info=told)
+    except Exception:  # a handler of the user's, in a finalizer: there is nobody to raise it to
+        sys.stderr.write(f"{what} failed, and its error could not be logged\n")
