@@ -99,7 +99,7 @@ def _sum(row: Any) -> Any:
 
 
 def _hide(dtype: str) -> Any:
-    @compiled()
+    @compiled("scaled_dot_product_attention")
     def hide(matrix: Any, first: Any, value: Any) -> None:
         for i in range(matrix.shape[0]):
             row = matrix[i]
@@ -137,7 +137,7 @@ def _thinned_weights(dtype: str) -> Any:
         total = number(_sum(row))
         return one / total, top + log(total)
 
-    @compiled()
+    @compiled("scaled_dot_product_attention with dropout")
     def thinned_weights(
         scores: Any, first: Any, share: Any, log_sum: Any, place: Any, room: Any, words: Any,
         seed: Any, below: Any, scale: Any,
@@ -156,7 +156,7 @@ def _thinned_weights(dtype: str) -> Any:
 def _thinned_slopes(dtype: str) -> Any:
     exp, zero = functions(dtype)["exp"], np.dtype(dtype).type(0)
 
-    @compiled()
+    @compiled("the gradient of scaled_dot_product_attention with dropout")
     def thinned_slopes(
         scores: Any, first: Any, log_sum: Any, even: Any, by_weights: Any, place: Any, room: Any,
         words: Any, seed: Any, below: Any, scale: Any,
@@ -181,7 +181,7 @@ def _thinned_slopes(dtype: str) -> Any:
 def _thinning(dtype: str) -> Any:
     zero = np.dtype(dtype).type(0)
 
-    @compiled()
+    @compiled("scaled_dot_product_attention with dropout")
     def thinning(
         out: Any, place: Any, room: Any, words: Any, seed: Any, below: Any, scale: Any
     ) -> None:
@@ -202,7 +202,7 @@ def _masked(dtype: str, by_bool: bool = False) -> Any:
     def added(given: Any) -> Any:
         return select(given, zero, low) if by_bool else given
 
-    @compiled()
+    @compiled("scaled_dot_product_attention with a mask")
     def masked(scores: Any, mask: Any, blind: Any) -> None:
         several = len(mask) > 1
         for i in range(scores.shape[0]):

@@ -11,7 +11,7 @@ from .compiler import compiled
 
 # Bound by memory where windows are small: a row of sums stays in the first-level cache while each
 # place in the window is added to all of it, neighbours at once.
-@compiled()
+@compiled("avg_pool")
 def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> None:
     kernel, stride, padding = window
     length, outputs = x.shape[1], into.shape[1]
@@ -33,7 +33,7 @@ def average(x: Any, into: Any, counts: Any, window: Any, of_integers: bool) -> N
                 sums[i] /= counts[i]
 
 
-@compiled()
+@compiled("the gradient of avg_pool")
 def spread(x: Any, into: Any, counts: Any, window: Any) -> None:
     kernel, stride, padding = window
     outputs, length = x.shape[1], into.shape[1]

@@ -16,7 +16,7 @@ _PIECE: Final = 1024
 _TOGETHER: Final = 64
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled("batch_norm", fastmath={"reassoc", "contract"})
 def normalize(
     x: Array, weight: Array, bias: Array, into: Array, mean: Array, variance: Array, eps: float
 ) -> None:
@@ -64,7 +64,7 @@ def normalize(
                     to[i] = (row[i] - centre) * scale + shift
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled("the gradient of batch_norm", fastmath={"reassoc", "contract"})
 def gradients(
     g: Array,
     x: Array,

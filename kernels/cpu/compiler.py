@@ -252,12 +252,17 @@ def _closure_of(function: Any) -> Any:
     return function.__qualname__, inside
 
 
-def compiled(*, inline: bool = False, alone: bool = True, **options: Any) -> Callable[..., Any]:
+def compiled(
+    serves: str = "", *, inline: bool = False, alone: bool = True, **options: Any
+) -> Callable[..., Any]:
     """Return a decorator like numba.njit: nogil, NumPy's division, and our cache.
 
+    Raises  ValueError for a kernel without `serves`, the op by which messages name it
     Note    alone=False is for parts of compiled functions, which Python cannot call; inline for
-            those that are to be inlined always
+            those that are to be inlined always; neither has a name in messages
     """
+    if not (serves or inline or not alone):
+        raise ValueError('compiled("NAME OF THE OP") says what a kernel is for, in messages')
 
     def decorate(function: Callable[..., Any]) -> Any:
         # No fastmath by default: contract (a * b + c rounded once) is for whoever asks.
@@ -267,16 +272,25 @@ def compiled(*, inline: bool = False, alone: bool = True, **options: Any) -> Cal
         dispatcher = numba.njit(nogil=True, pipeline_class=KernelCompiler, **options)(function)
         if _has_places():
             dispatcher._cache = _Cache(function)
-        dispatcher.compile = functools.partial(_compile, dispatcher.compile, function)
+        dispatcher.compile = functools.partial(_compile, dispatcher.compile, serves)
         return dispatcher
 
     return decorate
 
 
-def _compile(compile_it: Callable[[Any], Any], function: Callable[..., Any], signature: Any) -> Any:
+def _compile(compile_it: Callable[[Any], Any], serves: str, signature: Any) -> Any:
     """Do what a dispatcher does when it is called with types that it has not met."""
-    with compiling(f"the kernel {function.__name__}"):
+    with compiling(f"the kernel of {serves}{_in_dtype(signature)}"):
         return compile_it(signature)
+
+
+def _in_dtype(signature: Any) -> str:
+    """Return " in DTYPE", the first floating one of the arrays that a kernel takes, or else the
+    first; nothing for one that takes addresses.
+    """
+    arrays = [str(one.dtype) for one in tuple(signature) if isinstance(one, numba.types.Array)]
+    floating = [one for one in arrays if one.startswith(("float", "complex"))]
+    return f" in {(floating or arrays)[0]}" if arrays else ""
 
 
 def entry_point(dispatcher: Any, signature: Any) -> Callable[..., Any]:

@@ -46,7 +46,7 @@ def _log_chance(alpha: Any) -> Any:
     return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
 
 
-@compiled()
+@compiled("ctc_loss")
 def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot: Any) -> None:
     most = letters.shape[1]
     before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
@@ -69,7 +69,7 @@ def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot
         into[n] = 0.0 if blot and loss == np.inf else loss
 
 
-@compiled()
+@compiled("the gradient of ctc_loss")
 def gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, into: Any, blot: Any
 ) -> None:

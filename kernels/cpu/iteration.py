@@ -312,7 +312,7 @@ def _run_shares(first: Any, shares: Any, told: Any) -> None:
 _on_threads = on_threads(_run_shares)
 
 
-@compiled()
+@compiled("all ops by element")
 def run(loop: Any, operands: Any, count: Any, sizes: Any, threads: Any, pool: Any) -> Any:
     """Run a loop over a tuple of arrays, inputs first; operands is the tuple's address.
 

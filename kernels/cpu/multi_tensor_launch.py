@@ -105,7 +105,7 @@ def _walker() -> Callable[..., None]:
     return entry_point(_walk_shares, (_WORD,) * 10)
 
 
-@compiled()
+@compiled("optimizers over many tensors")
 def _read(operands: Any, rows: Any, width: Any, table: Any, array_type: Any) -> Any:
     """Fill a table from a tuple of arrays; return how many elements all rows have, or -1 if an
     object is not of the type at this address. 0 stands for any type.
@@ -170,7 +170,7 @@ def _run_shares(first: Any, shares: Any, told: Any) -> None:
 _on_threads = on_threads(_run_shares)
 
 
-@compiled()
+@compiled("optimizers over many tensors")
 def _walk_shares(
     loop: Any, table: Any, numbers: Any, width: Any, constants: Any, step: Any, size: Any,
     total: Any, threads: Any, pool: Any,

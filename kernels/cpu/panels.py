@@ -242,7 +242,7 @@ ADDS: Final = 16
 def _plain(how: Tiling) -> Any:
     fill, size, pair, band = _filler(how), how.size, 2 * how.lanes, how.rows * _BAND
 
-    @compiled()
+    @compiled("matmul")
     def multiply(a: Any, b: Any, out: Any, adds: Any) -> None:
         x, _, k, a_row, a_step = _matrix_of(a)
         y, _, _, y_step, _ = _matrix_of(b)
@@ -265,7 +265,7 @@ def _in_panels(how: Tiling) -> Any:
     fill, lay_panel, lanes, size = _filler(how), _layer(how), how.lanes, how.size
     pair = 2 * lanes
 
-    @compiled()
+    @compiled("matmul")
     def multiply_in_panels(a: Any, b: Any, out: Any, more: Any, way: Any) -> None:
         x, _, k, a_row, a_step = _matrix_of(a)
         b_at, depth, columns, b_row, _ = _matrix_of(b)

@@ -88,7 +88,7 @@ def _added(dtype: str) -> Any:
 def _walked(line: Any, size: int) -> Any:
     """Return the function that goes through all lines of a block."""
 
-    @compiled()
+    @compiled("convolutions, unfold and fold")
     def walk(padded: Any, columns: Any, words: Any) -> None:
         flat, to, words = (
             _get(padded + HEADER, 0),

@@ -41,13 +41,13 @@ def block(place: Any, key: Any, attempt: Any, words: Any, at: Any) -> None:
     words[at, 0], words[at, 1], words[at, 2], words[at, 3] = c0, c1, c2, c3
 
 
-@compiled()
+@compiled("random bits")
 def _run(first: Any, key: Any, out: Any) -> None:
     for i in range(len(out)):
         block(first + np.uint64(i), key, np.uint64(0), out, i)
 
 
-@compiled()
+@compiled("random bits of chosen elements")
 def _places(places: Any, key: Any, attempt: Any, out: Any) -> None:
     for i in range(len(out)):
         block(places[i], key, attempt, out, i)
@@ -67,13 +67,13 @@ def words_of(seed: int, places: Array, attempt: int) -> Array:
     return out
 
 
-@compiled()
+@compiled("rand")
 def _uniform(words: Any, out: Any) -> None:
     for i in range(len(out)):
         out[i] = np.float32(words[i] >> np.uint32(8)) * np.float32(2.0**-24)
 
 
-@compiled()
+@compiled("randn")
 def _normal(words: Any, out: Any) -> None:
     for i in range(len(out) // 2):
         radius = sqrt(-2.0 * _log((np.float64(words[2 * i]) + 1.0) * 2.0**-32))

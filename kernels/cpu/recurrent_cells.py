@@ -64,7 +64,7 @@ def _lstm_forward(dtype: str) -> Any:
     sigmoid, tanh = functions(dtype)["sigmoid"], functions(dtype)["tanh"]
     load, store, size = LOAD[dtype], STORE[dtype], np.dtype(dtype).itemsize
 
-    @compiled()
+    @compiled("a step of LSTM")
     def forward(gates: Any, product: Any, saved: Any, h: Any, c: Any) -> None:
         rows, n = _shape(h)
         step = n * size
@@ -97,7 +97,7 @@ def _lstm_backward(dtype: str) -> Any:
     one = np.dtype(dtype).type(1)
     load, store, size = LOAD[dtype], STORE[dtype], np.dtype(dtype).itemsize
 
-    @compiled()
+    @compiled("the gradient of a step of LSTM")
     def backward(
         g: Any, saved: Any, before: Any, dh: Any, dc: Any, d_gates: Any, d_product: Any
     ) -> None:
@@ -139,7 +139,7 @@ def _gru(dtype: str) -> tuple[Any, Any]:
     one = np.dtype(dtype).type(1)
     load, store, size = LOAD[dtype], STORE[dtype], np.dtype(dtype).itemsize
 
-    @compiled()
+    @compiled("a step of GRU")
     def forward(gates: Any, product: Any, saved: Any, h: Any, c: Any) -> None:
         rows, n = _shape(h)
         step = n * size
@@ -158,7 +158,7 @@ def _gru(dtype: str) -> tuple[Any, Any]:
                 store(output, k, new + load(z, k) * (load(output, k) - new))
             x, y, r, output = x + 3 * step, y + 3 * step, r + 4 * step, output + step
 
-    @compiled()
+    @compiled("the gradient of a step of GRU")
     def backward(
         g: Any, saved: Any, before: Any, dh: Any, dc: Any, d_gates: Any, d_product: Any
     ) -> None:
@@ -196,7 +196,7 @@ def _elman(dtype: str, activate: Any, slope: Any) -> tuple[Any, Any]:
     """Return the steps of h = activate(gates + product); slope is by the value of the result."""
     load, store = LOAD[dtype], STORE[dtype]
 
-    @compiled()
+    @compiled("a step of RNN")
     def forward(gates: Any, product: Any, saved: Any, h: Any, c: Any) -> None:
         rows, n = _shape(h)
         x, y, kept, output = _memory(gates), _memory(product), _memory(saved), _memory(h)
@@ -205,7 +205,7 @@ def _elman(dtype: str, activate: Any, slope: Any) -> tuple[Any, Any]:
         for k in range(rows * n):
             store(output, k, load(kept, k))
 
-    @compiled()
+    @compiled("the gradient of a step of RNN")
     def backward(
         g: Any, saved: Any, before: Any, dh: Any, dc: Any, d_gates: Any, d_product: Any
     ) -> None:

@@ -31,7 +31,7 @@ def _run_shares(first: Any, shares: Any, told: Any) -> None:
 _on_threads = on_threads(_run_shares)
 
 
-@compiled()
+@compiled("all ops along rows")
 def run(
     loop: Any, operands: Any, rows: Any, n: Any, a: Any, b: Any, threads: Any, pool: Any
 ) -> None:
@@ -55,7 +55,7 @@ def run(
         _run_shares(np.int64(0), np.int64(1), told)
 
 
-@compiled()
+@compiled("all ops along rows")
 def run_told(told: Any, operands: Any) -> None:
     """Run a loop on one thread over a tuple of arrays, given by its address; told is the address of
     five words: the loop, the number of rows, and n, a and b.

@@ -34,7 +34,7 @@ def _extremes_of_row(x: Any, out: Any, indices: Any, largest: bool) -> None:
         out[k], indices[k] = top, place
 
 
-@compiled()
+@compiled("cummax and cummin")
 def _extremes(x: Any, out: Any, indices: Any, largest: bool) -> None:
     for o in range(x.shape[0]):
         if x.shape[2] == 1:
@@ -59,7 +59,7 @@ def extremes(x: Array, values: Array, indices: Array, axis: int, largest: bool) 
     np.copyto(indices, places.reshape(indices.shape))
 
 
-@compiled()
+@compiled("cumprod and logcumsumexp")
 def _recurrence(factor: Any, x: Any, out: Any, backwards: bool) -> None:
     length = x.shape[1]
     y = np.empty(x.shape[2], np.float64)

@@ -18,7 +18,7 @@ from .places import as_bits, require_inside
 Array = np.ndarray[Any, Any]
 
 
-@compiled()
+@compiled("index_add")
 def add_rows(into: Any, index: Any, x: Any) -> None:
     """Add the rows of the matrix x to those at index of the matrix into, one after the other."""
     for i in range(len(index)):
@@ -37,7 +37,7 @@ def _gather_row(x: Any, index: Any, out: Any) -> int:
     return 0
 
 
-@compiled()
+@compiled("gather")
 def _gather(x: Any, index: Any, out: Any) -> int:
     for o in range(index.shape[0]):
         if index.shape[2] == 1:
@@ -101,7 +101,7 @@ def _scatter(way: str) -> Callable[..., int]:
         for j in range(len(src)):
             out[j] = met(out[j], src[j])
 
-    @compiled()
+    @compiled("scatter")
     def loop(index: Any, src: Any, out: Any) -> int:
         for o in range(index.shape[0]):
             if index.shape[2] == 1:

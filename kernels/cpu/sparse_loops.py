@@ -7,7 +7,7 @@ from typing import Any
 from .compiler import compiled
 
 
-@compiled()
+@compiled("sums of sparse tensors")
 def add_rows(values: Any, rows: Any, into: Any) -> None:
     for k in range(len(rows)):
         row = rows[k]
@@ -15,7 +15,7 @@ def add_rows(values: Any, rows: Any, into: Any) -> None:
             into[row, i] += values[k, i]
 
 
-@compiled()
+@compiled("products of sparse tensors")
 def gather_add(x: Any, starts: Any, places: Any, weights: Any, weighed: Any, into: Any) -> None:
     for i in range(into.shape[0]):
         into[i, :] = 0

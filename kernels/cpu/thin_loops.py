@@ -125,7 +125,7 @@ def _convolution(dtype: Any, stride: int) -> Callable[..., None]:
     size, lay_out = dtype.bitwidth // 8, _laid_out(load, store)
     many, one = _summer(_LINES, stride), _summer(1, stride)
 
-    @compiled()
+    @compiled("convolutions of few channels")
     def convolve(
         x: Any, weight: Any, bias: Any, y: Any, room: Any, offsets: Any, words: Any
     ) -> None:
@@ -168,7 +168,7 @@ def _correlation(dtype: Any, stride: int) -> Callable[..., None]:
     correlated = _correlator(stride)
     zero = np.dtype(str(dtype)).type(0)
 
-    @compiled()
+    @compiled("the gradient of convolutions of few channels")
     def correlate(x: Any, y: Any, out: Any, room: Any, offsets: Any, words: Any) -> None:
         images, groups, inputs = words[6, 0], words[6, 1], words[6, 2]
         outputs, grid_d, grid_h, grid_w = words[7, 0], words[4, 0], words[4, 1], words[4, 2]

@@ -39,7 +39,7 @@ def _run(
         one[touched] = copy
 
 
-@compiled()
+@compiled("sums of sparse gradients")
 def _add_up(values: Any, places: Any, order: Any, k: Any, total: Any) -> Any:
     """Write the sum of the values of one row, the first of which is number k, into total; return
     the number of the next row's first.
@@ -52,7 +52,7 @@ def _add_up(values: Any, places: Any, order: Any, k: Any, total: Any) -> Any:
     return k
 
 
-@compiled()
+@compiled("Adagrad with sparse gradients")
 def _adagrad(
     values: Any, places: Any, order: Any, sums: Any, out: Any, rate: Any, eps: Any
 ) -> None:
@@ -86,7 +86,7 @@ def adagrad(
     _run(_adagrad, values, places, order, [sums, out], [rate, eps])
 
 
-@compiled()
+@compiled("SparseAdam")
 def _sparse_adam(
     values: Any, places: Any, order: Any, mean: Any, square: Any, out: Any,
     rate: Any, keep: Any, keep_square: Any, eps: Any,

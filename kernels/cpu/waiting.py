@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from fastdist.core.cache_directory import cache_directory
+from fastdist.core.running_op import running_op
 from fastdist.core.scalar import Node, to_text
 
 from .held_interrupt import interrupt_held
@@ -41,7 +42,7 @@ def in_words(tree: Node, out_dtype: Any) -> str:
     """Return what a person may know a pointwise kernel by."""
     text = to_text(tree)
     short = text if len(text) <= _MOST_WORDS else f"{text[:_MOST_WORDS]}..."
-    return f"the kernel {short} in {out_dtype}"
+    return f"the kernel of {short} in {out_dtype}"
 
 
 class _State:
@@ -125,8 +126,9 @@ def waiting_for(what: str) -> Iterator[None]:
         yield
         return
     over = threading.Event()
+    # The op is found here: the watcher has a stack of its own.
     watcher = threading.Thread(
-        target=_watch, args=(over, what), name="fastdist-waiting", daemon=True
+        target=_watch, args=(over, what + _for_op()), name="fastdist-waiting", daemon=True
     )
     _local.is_waiting = True
     try:
@@ -145,6 +147,11 @@ def waiting_for(what: str) -> Iterator[None]:
 def _watch(over: threading.Event, what: str) -> None:
     if not over.wait(TELL_AFTER_S):
         _tell(what)
+
+
+def _for_op() -> str:
+    op = running_op()
+    return f", for {op}" if op else ""
 
 
 def _tell(what: str) -> None:

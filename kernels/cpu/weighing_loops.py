@@ -34,7 +34,7 @@ def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: An
             into[i] = total
 
 
-@compiled()
+@compiled("interpolate and adaptive pooling")
 def weigh(x: Any, into: Any, deep: Any, high: Any, wide: Any, even: Any) -> None:
     total = np.empty(x.shape[3], into.dtype)
     for p in range(x.shape[0]):

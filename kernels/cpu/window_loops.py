@@ -150,7 +150,7 @@ def _loop(rows: int, columns: int, stride: int, dtype: str) -> Any:
     one_by_one, inside = _one_by_one(dtype), _side_by_side(rows, columns, stride)
     size = np.dtype(dtype).itemsize
 
-    @compiled()
+    @compiled("max_pool")
     def largest(x: Any, out: Any, places: Any, words: Any, low: Any) -> None:
         # See Note [Reading array objects] in iteration.py.
         flat, best, theirs = _get(x + HEADER, 0), _get(out + HEADER, 0), _get(places + HEADER, 0)
@@ -196,7 +196,7 @@ def entry(rows: int, columns: int, stride: int, dtype: str) -> Any:
     return entry_point(loop, (*[types.int64] * 4, getattr(types, dtype)))
 
 
-@compiled()
+@compiled("max_pool by its indices")
 def _pick(x: Any, places: Any, out: Any) -> None:
     """Write the elements of x at places of each row into out."""
     for p in range(out.shape[0]):
@@ -204,7 +204,7 @@ def _pick(x: Any, places: Any, out: Any) -> None:
             out[p, i] = x[p, places[p, i]]
 
 
-@compiled()
+@compiled("the gradient of max_pool")
 def _spread(x: Any, places: Any, out: Any) -> None:
     """Write zeros into out, and add x at places of each row."""
     for p in range(out.shape[0]):

@@ -20,7 +20,7 @@ def test_part_is_called_by_compiled_code_and_not_by_python(monkeypatch: pytest.M
     # What an earlier run has kept is loaded without its parts.
     monkeypatch.setattr(compiler, "_has_places", lambda: False)
 
-    @compiled()
+    @compiled("a sample")
     def four_times(x: int) -> int:
         doubled: int = _twice(_twice(x))
         return doubled

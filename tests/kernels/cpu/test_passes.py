@@ -73,6 +73,6 @@ def test_a_kernel_gives_what_numbas_own_pipeline_makes_of_it() -> None:
     x = np.random.default_rng(0).standard_normal(1000)
     found, expected = np.empty_like(x), np.empty_like(x)
     array = numba.float64[::1]
-    entry_point(compiled()(moved), (array, array, numba.int64))(x, found, 7)
+    entry_point(compiled("a sample")(moved), (array, array, numba.int64))(x, found, 7)
     numba.njit(error_model="numpy")(moved)(x, expected, 7)
     np.testing.assert_array_equal(found, expected)

@@ -13,11 +13,15 @@ import threading
 import tty
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+import numpy as np
 import pytest
 
+import fastdist
+import fastdist.autograd.graph
 from fastdist.kernels.cpu import waiting
+from fastdist.kernels.cpu.compiler import compiled
 from tests.kernels.cpu.processes import ROOT, run_script
 
 DEADLINE_S = 60
@@ -145,6 +149,53 @@ def test_it_says_where_nothing_can_be_kept(told: Told, monkeypatch: pytest.Monke
     assert "each process compiles it anew" in told.lines[0]
 
 
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What waits are for, however short."""
+    found: list[str] = []
+    monkeypatch.setattr(waiting, "_watch", lambda over, what: found.append(what))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ((np.ones(2, np.float32),), "the kernel of a sample in float32"),
+        ((np.ones(2, np.int64),), "the kernel of a sample in int64"),
+        ((3,), "the kernel of a sample"),
+    ],
+)
+def test_a_kernel_is_named_by_its_op_and_dtype(
+    waits: list[str], given: tuple[Any, ...], what: str
+) -> None:
+    @compiled("a sample")
+    def _run(x: Any) -> Any:
+        return x
+
+    _run(*given)
+    assert waits == [what]
+
+
+def test_a_wait_within_an_op_names_it(waits: list[str]) -> None:
+    def compile_something(value: Any) -> Any:
+        with waiting.compiling("the kernel of a sample"):
+            return value
+
+    x = fastdist.ones(2, requires_grad=True)
+    with fastdist.autograd.graph.saved_tensors_hooks(compile_something, compile_something):
+        x.tanh().sum().backward()
+    assert waits == [
+        "the kernel of a sample, for tanh",
+        "the kernel of a sample, for the gradient of tanh",
+    ]
+
+
+def test_a_kernel_without_a_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="says what a kernel is for"):
+        compiled()
+    assert callable(compiled(inline=True)) and callable(compiled(alone=False))
+
+
 FIRST_CALLS = """
 import logging
 import fastdist as fd
@@ -166,7 +217,7 @@ print(told)
 @pytest.mark.parametrize(
     ("call", "what"),
     [
-        ("x.detach().softmax(-1)", "softmax of float32 along rows"),
+        ("x.detach().softmax(-1)", "softmax of float32 along rows, for softmax"),
         ("fd.optim.SGD([x], 0.1).step()", "a step over many tensors of float32"),
     ],
 )

@@ -1,0 +1,44 @@
+"""The name of the op that a thread runs, read from its stack: for messages, not for each call."""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Final
+
+from .caller_warning import is_ours
+
+# The files of generated code: the public functions of ops, and what runs a Node in a backward pass.
+_GENERATED: Final = "<fastdist "
+_NODE: Final = "<fastdist Node of "
+_GRADIENT: Final = "the gradient of "
+# Composites and factories have no generated function: their caller has them as `function`.
+_CALLS: Final = ("fastdist.dispatch.arguments", "fastdist.listeners.offering")
+
+
+def running_op() -> str:
+    """Return the name of the outermost op that the calling thread runs, "the gradient of NAME" in
+    a backward pass, or an empty text outside of ops.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    found = ""
+    # Between a kernel and its op there are frames of contextlib's and Numba's, too.
+    while frame is not None and (not found or is_ours(frame)):
+        found = _op_of(frame) or found
+        if found.startswith(_GRADIENT):
+            return found  # not "backward", which is farther out
+        frame = frame.f_back
+    return found
+
+
+def _op_of(frame: FrameType) -> str:
+    code = frame.f_code
+    if code.co_filename.startswith(_NODE):
+        name = code.co_filename.removeprefix(_NODE).rstrip("0123456789> ")
+        return f"{_GRADIENT}{name}"
+    if code.co_filename.startswith(_GENERATED):
+        return code.co_name
+    if code.co_name == "call" and frame.f_globals.get("__name__") in _CALLS:
+        function = frame.f_locals.get("function")
+        return str(getattr(function, "__name__", ""))
+    return ""

@@ -1,0 +1,70 @@
+"""The op that a thread runs is found on its stack, from inside of anything that an op calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import fastdist as fd
+from fastdist.autograd.graph import saved_tensors_hooks
+from fastdist.core.generator import Generator
+from fastdist.core.running_op import running_op
+from fastdist.nn import functional as F
+
+
+def test_outside_of_ops_there_is_none() -> None:
+    assert running_op() == ""
+
+
+def packed(call: Callable[[Any], Any]) -> list[str]:
+    """Return the ops that run while tensors are saved, and while they are read again."""
+    seen: list[str] = []
+
+    def note(value: Any) -> Any:
+        seen.append(running_op())
+        return value
+
+    x = fd.full((2, 3), 0.5, requires_grad=True)
+    with saved_tensors_hooks(note, note):
+        found = call(x)
+        found.sum().backward()
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("call", "op"),
+    [
+        (lambda x: x.tanh(), "tanh"),
+        (lambda x: x * x, "mul"),
+        (lambda x: x @ x.t(), "matmul"),
+        (lambda x: x.softmax(1), "softmax"),
+    ],
+)
+def test_an_op_and_its_gradient_have_its_name(call: Any, op: str) -> None:
+    seen = set(packed(call))
+    assert op in seen and any(one.startswith("the gradient of ") for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("call", "op"),
+    [
+        (lambda: fd.empty(3).exponential_(), "exponential_"),
+        (lambda: F.dropout(fd.ones(3)), "dropout"),
+        (lambda: F.gumbel_softmax(fd.ones(3)), "gumbel_softmax"),
+    ],
+)
+def test_it_is_the_op_that_the_user_called(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[], Any], op: str
+) -> None:
+    seen: list[str] = []
+    known = Generator.reserve
+
+    def noted(self: Generator, *given: Any) -> Any:
+        seen.append(running_op())
+        return known(self, *given)
+
+    monkeypatch.setattr(Generator, "reserve", noted)
+    call()
+    assert seen and set(seen) == {op}
