@@ -7,9 +7,11 @@ mode, complex numbers or a projection ask for it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from ..core.errors import ShapeError
 from ..dispatch.differentiated import has_tangents
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -138,12 +140,45 @@ def _(
 ) -> Plan:
     rows, (batch, hidden) = gates.facts.shape[0], hx.facts.shape
     require_floating_inputs("recurrent_sequence", gates)
+    _require_fitting(gates, hx, cx, weight, bias, cell)
+    _require_steps(batch_sizes, rows, batch)
     dtype = gates.facts.dtype
     wide = dtype.computes_in
     last = ((batch, hidden), dtype), ((0 if cx is None else batch, hidden), dtype)
     kept = ((rows, CELLS[cell].kept * hidden), wide), ((rows, hidden), wide)
     numbers = (cell, batch_sizes, reverse)
     return Plan((rows, hidden), dtype, numbers, compute=wide, extra_outputs=(*last, *kept))
+
+
+def _require_fitting(
+    gates: Tensor, hx: Tensor, cx: Any, weight: Tensor, bias: Any, cell: str
+) -> None:
+    """Raise if the parameters are not those of a layer: they may have been replaced by others, and
+    kernels do not look at shapes.
+    """
+    batch, hidden = hx.facts.shape
+    width = CELLS[cell].gates * hidden
+    for name, given, wanted in (
+        ("the input's part of the gates", gates, (gates.facts.shape[0], width)),
+        ("weight_hh", weight, (width, hidden)),
+        ("bias_hh", bias, (width,)),
+        ("the first c", cx, (batch, hidden)),
+    ):
+        if given is not None and given.facts.shape != wanted:
+            raise ShapeError(
+                f"{cell}: {name} has shape {given.facts.shape}, but a hidden size of {hidden} "
+                f"takes {wanted}"
+            )
+
+
+def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
+    """Raise unless each step takes some rows, no more than the one before it, and all take all."""
+    falls = all(after <= before for before, after in itertools.pairwise((batch, *batch_sizes)))
+    if not falls or min(batch_sizes, default=1) < 1 or sum(batch_sizes) != rows:
+        raise ShapeError(
+            f"batch_sizes must be positive, fall from at most {batch} and add up to the {rows} "
+            f"rows of the packed sequence, got {batch_sizes}"
+        )
 
 
 @recurrent_sequence.batches

@@ -178,3 +178,34 @@ def test_complex_layers_walk_sequences_and_are_differentiated(kind: str) -> None
     assert all(
         one.grad is not None and one.grad.dtype is fd.complex128 for one in layer.parameters()
     )
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("operand", "axis"), [(0, 1), (2, 0), (2, 1), (3, 0), (3, 1), (4, 0)])
+@pytest.mark.parametrize("more", [-1, 1, 40])
+def test_shapes_that_do_not_belong_to_the_hidden_size_are_refused(
+    cell: str, operand: int, axis: int, more: int
+) -> None:
+    given = operands(cell, (2, 1))
+    if given[operand] is None:
+        return
+    shape = list(given[operand].shape)
+    shape[axis] += more
+    given[operand] = fd.ones(*[max(n, 0) for n in shape], dtype=fd.float64)
+    with pytest.raises(RuntimeError, match=f"{cell}: .* has shape .*a hidden size of 5 takes"):
+        walk_sequence(*given, None, cell, (2, 1), False)
+
+
+@pytest.mark.parametrize("sizes", [(3,), (1, 2), (2, 0, 1), (2, 2, -1), (2, 2), (2,), (4, -1)])
+def test_steps_that_do_not_fall_or_do_not_take_all_rows_are_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError, match="batch_sizes must be positive, fall from at most 2"):
+        walk_sequence(*operands("lstm", (2, 1)), None, "lstm", sizes, False)
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"])
+@pytest.mark.parametrize("module", [fd.nn.LSTM, fd.nn.GRU, fd.nn.RNN])
+def test_parameters_replaced_by_others_of_other_shapes_are_refused(module: Any, name: str) -> None:
+    layer = module(3, 4)
+    getattr(layer, name).data = fd.ones(*[n + 5 for n in getattr(layer, name).shape])
+    with pytest.raises(RuntimeError):
+        layer(fd.ones(5, 2, 3))
