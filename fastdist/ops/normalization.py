@@ -257,6 +257,8 @@ def local_response_norm(
         raise ShapeError(
             f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)"
         )
+    if size < 1:
+        raise ShapeError(f"local_response_norm: size should be greater than zero, got {size}")
     if not input.facts.numel:
         return input
     squares = _neighbours(input.square(), size // 2, (size - 1) // 2)
@@ -268,9 +270,9 @@ def _neighbours(x: Any, before: int, behind: int) -> Any:
     """Return the sums of each channel, so many before it, and so many behind it."""
     channels, ndim = x.facts.shape[1], len(x.facts.shape)
     total = x
-    for by in range(-before, behind + 1):
+    for by in range(-min(before, channels - 1), min(behind, channels - 1) + 1):
         # A few whole tensors, shifted: sums of a running window would cancel.
-        if by and abs(by) < channels:
+        if by:
             part = x.narrow(1, max(by, 0), channels - abs(by))
             ends = [0, 0] * (ndim - 2) + [max(-by, 0), max(by, 0)]
             total = total + COMPOSITES["pad"].call(part, ends)
@@ -280,11 +282,13 @@ def _neighbours(x: Any, before: int, behind: int) -> Any:
 def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) -> Any:
     """Return what CrossMapLRN2d makes of images.
 
-    Raises  ValueError for what has not four axes
+    Raises  ValueError for other than four axes, or a size below 1
     """
     ndim = len(input.facts.shape)
     if ndim != 4:
         raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {ndim}D instead.")
+    if size < 1:
+        raise ValueError(f"CrossMapLRN2d: size should be greater than zero, got {size}")
     reach, channels = (size - 1) // 2 + 1, input.facts.shape[1]
     squares = input.square()
     total = _neighbours(squares, reach - 1, reach - 1)

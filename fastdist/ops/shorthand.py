@@ -110,7 +110,7 @@ def diff(
     if ends:
         input = cat([*ends[: prepend is not None], input, *ends[prepend is not None :]], axis)
     apart = OPS["logical_xor" if input.facts.dtype is bool_ else "sub"].public
-    for _ in range(n):
+    for _ in range(min(n, input.facts.shape[axis])):
         left = max(input.facts.shape[axis] - 1, 0)
         skipped = min(1, input.facts.shape[axis])
         input = apart(narrow(input, axis, skipped, left), narrow(input, axis, 0, left))

@@ -159,6 +159,17 @@ def test_cross_map_normalisation_never_leaves_the_first_channel_behind() -> None
         np.testing.assert_allclose(found[:, c], x[:, c] / np.sqrt(2.0 + 0.1 * total), rtol=1e-12)
     with pytest.raises(ValueError, match="CrossMapLRN2d: Expected input to be 4D, got 3D instead"):
         nn.CrossMapLRN2d(3)(fastdist.ones(1, 2, 3))
+    with pytest.raises(ValueError, match="CrossMapLRN2d: size should be greater than zero, got 0"):
+        nn.CrossMapLRN2d(0)(fastdist.ones(1, 2, 3, 3))
+
+
+def test_local_response_norm_takes_any_size_from_1_on() -> None:
+    x = fastdist.arange(24.0).reshape(2, 3, 4)
+    wide = nn.functional.local_response_norm(x, 2**40, alpha=2.0**40)
+    assert wide.allclose(nn.functional.local_response_norm(x, 5, alpha=5.0))
+    for size in (0, -3):
+        with pytest.raises(RuntimeError, match="size should be greater than zero, got"):
+            nn.functional.local_response_norm(x, size)
 
 
 NORMS: list[Callable[[fastdist.Tensor], fastdist.Tensor]] = [

@@ -55,6 +55,7 @@ def test_bincount_counts_and_adds_weights() -> None:
 def test_diff_joins_what_comes_before_and_after() -> None:
     assert fd.diff(v, prepend=fd.zeros(1), append=fd.zeros(1)).tolist() == [1.0, 1.0, 1.0, -3.0]
     assert fd.diff(v, n=0).tolist() == v.tolist()
+    assert fd.diff(v, n=2**40).tolist() == []
     assert fd.diff(fd.tensor([True, False, False])).tolist() == [True, False]
 
 
