@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 import fastdist as fd
@@ -256,3 +259,19 @@ def sparse_rows(draw: Draw) -> Call:
         return weight.detach()
 
     return Call(run, outside(index, rows))
+
+
+@kind
+def places_of_numbers(draw: Draw) -> Call:
+    rows, columns = draw.lengths(2)
+    index = draw.indices([draw.length()], rows * columns)
+    shape = draw.wrong_or(rows), columns
+    x, size = draw.tensor(draw.number(0, 6)), draw.number(0, 4)
+    calls: list[Callable[[], Any]] = [
+        lambda: fd.unravel_index(index, shape),
+        lambda: fd.combinations(x, size),
+        lambda: fd.combinations(x, size, with_replacement=True),
+        lambda: fd.cartesian_prod(x, x),
+        lambda: fd.sparse_coo_tensor(index[None], draw.tensor(index.numel())).coalesce().values(),
+    ]
+    return Call(draw.pick(calls))

@@ -198,7 +198,7 @@ def sizes(draw: Draw) -> Call:
         lambda: fd.randperm(a),
         lambda: fd.randint(a, b, (5,)),
         lambda: fd.rand(a, b),
-        lambda: fd.empty_strided((a, 2), (b, c)),
+        lambda: fd.empty_strided((a, 2), (b, c)).zero_(),
         lambda: fd.hann_window(a),
         lambda: fd.fft.fftfreq(a),
         lambda: fd.ones(3).new_zeros(a, b),

@@ -106,8 +106,11 @@ def fault_of(
 
 
 def _load_kernels(warm: int) -> None:
-    for name, number in places(0, warm * len(KINDS)):
-        fault_of(make(name, number, only_right=True), Guard())
+    guard = Guard()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, number in places(0, warm * len(KINDS)):
+            fault_of(make(name, number, only_right=True), guard)
 
 
 def _serve(guard: Guard, calls: list[Place], first: int, at: mmap.mmap, writing: int) -> None:
