@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .counted import count_up
+
 
 def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
     """Return steps numbers from start to end, two NumPy scalars of one dtype, counted from both:
@@ -15,9 +17,10 @@ def evenly_apart(start: Any, end: Any, steps: int) -> np.ndarray[Any, Any]:
     """
     start, end, step = ends_and_step(start, end, steps)
     with np.errstate(all="ignore"):
-        behind = np.arange(steps).astype(start.dtype)
+        numbers = count_up(0, steps)
+        behind = numbers.astype(start.dtype)
         found: np.ndarray[Any, Any] = np.where(
-            np.arange(steps) < steps // 2, start + step * behind, end - step * behind[::-1]
+            numbers < steps // 2, start + step * behind, end - step * behind[::-1]
         )
     return found if steps != 1 else np.full(1, start)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 
+from ..core.counted import require_countable
 from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, float32, float64, int64
 from ..core.errors import ShapeError
@@ -18,7 +20,7 @@ from ..tensor.constants import held
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor, from_array
 from .counting import searchsorted
-from .creation import elsewhere, fills_out, finish, zeros
+from .creation import elsewhere, empty, fills_out, finish, zeros
 from .joining import cat, stack
 from .ranges import arange, dtype_of_ends, linspace
 from .shorthand import meshgrid
@@ -30,6 +32,7 @@ def _triangle(
     for what, n in (("row", row), ("col", col)):
         if n < 0:
             raise ShapeError(f"{what} must be non-negative, got{n}: {name}({row}, {col})")
+        require_countable(n)
     wanted, where = dtype_of(dtype), elsewhere(device)
     if where is None:
         make = np.triu_indices if upper else np.tril_indices
@@ -174,7 +177,12 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r == 0:
         return zeros(0, dtype=input.facts.dtype, device=input.facts.device)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    found = np.array(list(choose(range(input.facts.numel), r)), np.int64).reshape(-1, r)
+    n = input.facts.numel
+    rows = math.comb(n + r - 1 if with_replacement and n else n, r)
+    # Made before they are counted: more than memory has is an error, not an endless list.
+    found = empty(rows, r, dtype=int64).numpy()
+    numbers = itertools.chain.from_iterable(choose(range(n), r))
+    found[...] = np.fromiter(numbers, np.int64, rows * r).reshape(rows, r)
     places = from_array(found).to(input.facts.device)
     return input.index_select(0, places.reshape(-1)).reshape(found.shape)
 

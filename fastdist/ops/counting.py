@@ -222,7 +222,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     is_batch = level_of((input, weights)) > 0
     if is_batch and layout.numel:
-        high = same_in_all_calls("bincount", input.max().clamp(min=minlength - 1) + 1) - 1
+        high = same_in_all_calls("bincount", input.max().to(int64).clamp(min=minlength - 1) + 1) - 1
     if layout.device is CPU and not is_batch:
         return _counted_by_numpy(input, weights, minlength)
     how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.counted import require_countable
 from ..core.dtypes import WORDS, DType, complex_of
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.memory_format import MemoryLayout
@@ -407,6 +408,7 @@ def _length(name: str, n: int, dtype: DType | None) -> int:
         raise NoKernelError(f'"arange_cpu" not implemented for {WORDS[wanted]!r}: {name} is real')
     if n < 0:
         raise ShapeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+    require_countable(n)
     return n
 
 

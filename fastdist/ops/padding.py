@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.counted import count_up
 from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -159,8 +160,8 @@ def _places(mode: str, n: int, before: int, behind: int) -> Any:
     if mode == "circular":
         # What is taken away is gone before the rest goes round.
         start, kept = max(-before, 0), n + min(before, 0) + min(behind, 0)
-        return start + np.arange(-max(before, 0), kept + max(behind, 0)) % max(kept, 1)
-    places = np.arange(-before, n + behind)
+        return start + count_up(-max(before, 0), kept + max(behind, 0)) % max(kept, 1)
+    places = count_up(-before, n + behind)
     if mode == "replicate":
         return places.clip(0, n - 1)
     mirrored = np.abs(places)

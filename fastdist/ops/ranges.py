@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
+from ..core.counted import count_up
 from ..core.dtypes import DType, bool_, complex_of, dtype_of, int64, uint64
 from ..core.errors import DTypeError
 from ..core.evenly_apart import evenly_apart
@@ -71,7 +72,7 @@ def arange(
     kind = np.float64 if wanted.is_floating_point else np.int64
 
     def values() -> np.ndarray[Any, Any]:
-        return rounded(start + np.arange(count, dtype=kind) * step, wanted)
+        return rounded(start + count_up(0, count, kind) * step, wanted)
 
     def write(backend: Any, raw: Any) -> None:
         backend.kernel("ranges.arange")(raw, start, step)
@@ -111,7 +112,7 @@ def range_(
             f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}"
         )
     wanted = dtype_or_default(dtype)
-    values = start + np.arange(math.floor((end - start) / step) + 1) * step
+    values = start + count_up(0, math.floor((end - start) / step) + 1) * step
     return finish(
         rounded(values, wanted), device, requires_grad, layout, pin_memory, is_constant=True
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.counted import repeat_each
 from ..core.dtypes import WORDS
 from ..core.errors import NoKernelError, ShapeError
 from ..dispatch.arguments import checked
@@ -68,11 +69,11 @@ def segment_reduce(
     rest = math.prod(layout.shape[lead + 1 :])
     # Element i of row r goes to place r * count + its stretch.
     flat = sizes.reshape(-1)
-    places = np.repeat(np.arange(rows * count), flat)
-    starts = np.repeat(np.cumsum(flat) - flat, flat)
+    places = repeat_each(np.arange(rows * count), flat)
+    starts = repeat_each(np.cumsum(flat) - flat, flat)
     ahead = (first + np.arange(rows).reshape(first.shape) * layout.shape[lead]).reshape(-1)
     begins = np.cumsum(sizes, -1) - sizes + ahead.reshape(*first.shape, 1)
-    taken = np.repeat(begins.reshape(-1), flat) + np.arange(len(places)) - starts
+    taken = repeat_each(begins.reshape(-1), flat) + np.arange(len(places)) - starts
     elements: Any = data.reshape(-1, rest).index_select(0, from_array(taken).to(layout.device))
     start = (0.0 if reduce == "mean" else empty) if initial is None else initial
     room: Any = full((rows * count, rest), start, dtype=layout.dtype, device=layout.device)
@@ -104,7 +105,8 @@ def _stretches(
     if numbers.size and numbers.min() < 0:
         raise ShapeError("lengths contains negative value!")
     totals = numbers.sum(-1)
-    if not unsafe and np.any(totals != n):
+    # A length alone may be more than all: sums of such wrap around.
+    if not unsafe and (np.any(totals != n) or numbers.max(initial=0) > n):
         raise ShapeError(
             "segment_reduce(): Expected all rows of lengths along axis to sum to "
             f"data.size(lengths.dim()-1) when !unsafe: {n}, got {totals.tolist()}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.caller_warning import warn_caller
+from ..core.counted import repeat_each, require_countable
 from ..core.device import CPU
 from ..core.dtypes import bool_, int32, int64
 from ..core.errors import DeviceError, DTypeError, ShapeError
@@ -168,7 +169,8 @@ def repeat_interleave(
     ):
         places = _repeated_by_ops(repeats, length, output_size)
         return input.index_select(axis, places)
-    places = np.repeat(np.arange(length), _repeats(repeats, length))
+    times = np.broadcast_to(_repeats(repeats, length), (length,))
+    places = repeat_each(np.arange(length), times)
     if output_size is not None and output_size != len(places):
         raise ShapeError(
             f"repeat_interleave: output_size is {output_size}, the repeats add up to {len(places)}"
@@ -188,6 +190,8 @@ def _repeats(repeats: Any, length: int) -> Any:
     _require_repeats(times.shape, length)
     if times.size and times.min() < 0:
         raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
+    if times.size:
+        require_countable(int(times.max()))  # of uint64 more than int64 holds
     return times.astype(np.int64)
 
 

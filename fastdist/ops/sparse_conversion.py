@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -116,9 +117,16 @@ def sparse_coo_tensor(
 def _empty(size: Any, dtype: DType | None, device: Any) -> Any:
     if size is None:
         raise TypeError("sparse_coo_tensor(): give indices and values, or a size")
+    _require_numel(size)
     values = empty(0, dtype=dtype or get_default_dtype(), device=device)
     places = zeros((len(size), 0), dtype=int64, device=values.facts.device)
     return sparse_tensor(places, values, size, True)
+
+
+def _require_numel(size: tuple[int, ...]) -> None:
+    """Raise if a place's number in C order does not fit into int64, as kernels count places."""
+    if math.prod(size) >= 1 << 63 or max(size, default=0) >= 1 << 63:
+        raise ShapeError(f"numel: integer multiplication overflow with sizes={list(size)}")
 
 
 def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -138,6 +146,7 @@ def _fitting(places: Any, values: Any, size: tuple[int, ...] | None) -> tuple[in
             return (*([0] * axes), *rest)
         largest = [int(length) + 1 for length in places.max(1)[0].tolist()] if axes else []
         size = (*largest, *rest)
+    _require_numel(size)
     if len(size) != axes + len(rest):
         raise ShapeError(
             "'len(size) == sparse_dim + dense_dim' is not satisfied: "

@@ -31,7 +31,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         count = wanted.__index__()
         if count <= 0:
             raise ShapeError(f"number of sections must be larger than 0, got {count}")
-        lengths = [length // count + (i < length % count) for i in range(count)]
+        longer = length % count
+        lengths = [length // count + 1] * longer + [length // count] * (count - longer)
         views: tuple[Tensor, ...] = split(input, lengths, axis)
         recorded_as("SliceBackward0", views[:1], ())  # all are of one Node
         return views

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy
 
+from ..core.counted import require_countable
 from ..core.device import Device
 from ..core.dtypes import DType, float32, float64
 from ..core.errors import DTypeError, ShapeError
@@ -228,6 +229,7 @@ def _require(name: str, M: int, more: dict[str, Any]) -> None:
     wanted = dtype_or_default(more.get("dtype"))
     if operator.index(M) < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
+    require_countable(M)
     if wanted not in (float32, float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {wanted!r}")
     if more.get("layout") not in (None, strided):
@@ -245,6 +247,7 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
         raise DTypeError(f"{name} expects floating point dtypes, got: {wanted!r}")
     if operator.index(length) < 0:
         raise ShapeError(f"{name} requires non-negative window_length, got window_length={length}")
+    require_countable(length)
     if more.get("layout") not in (None, strided):
         raise ShapeError(f"{name} is not implemented for sparse types, got: {more['layout']!r}")
     return _steps(length, not periodic)
