@@ -30,7 +30,7 @@ from .held_interrupt import interrupt_held
 from .iteration import OVERLAP
 from .iteration import run as run_loop
 from .row_loops import run as run_rows
-from .row_loops import run_told
+from .row_loops import run_checked, run_told
 
 Array = Any
 
@@ -152,17 +152,22 @@ def row_launcher(loop: Loop) -> Callable[..., None]:
         with pool.lock:
             run(address, operands, rows, n, a, b, threads, enter)
 
-    def told(rows: int, n: int, a: float, b: float) -> tuple[Callable[[int, int], None], Array]:
+    def told(
+        rows: int, n: int, a: float, b: float, *, checks: bool = False
+    ) -> tuple[Callable[[int, int], int | None], Array]:
         """Return a function that runs over so many rows, and what it is told: it is given the
         addresses of that and of the tuple of operands. It looks for threads only if they may pay.
-        The caller has checked that the operands are arrays.
+        If it checks, it returns 1, and has done nothing, where the first operand is not an array,
+        or is of a derived class; else its caller has checked that.
         """
-        words = np.array([address, rows, n, 0, 0])
-        words[3:].view(np.float64)[:] = a, b
+        words = np.array([address, rows, n, 0, 0, id(array_type)])
+        words[3:5].view(np.float64)[:] = a, b
         if rows * n < two_shares or rows < 2:
-            return _told_runner(), words
+            return _checked_runner() if checks else _told_runner(), words
 
         def on_threads(told: int, operands: int) -> None:
+            if checks:
+                require_arrays(*ctypes.cast(operands, ctypes.py_object).value)
             by_address(operands, rows, n, a, b)
 
         return on_threads, words
@@ -218,6 +223,11 @@ def _row_runner() -> Callable[..., None]:
 @functools.cache
 def _told_runner() -> Callable[[int, int], None]:
     return entry_point(run_told, (_WORD, _WORD))
+
+
+@functools.cache
+def _checked_runner() -> Callable[[int, int], int]:
+    return entry_point(run_checked, (_WORD, _WORD))
 
 
 @functools.cache

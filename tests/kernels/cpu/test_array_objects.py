@@ -95,6 +95,24 @@ def test_arrays_of_derived_classes_are_arrays() -> None:
     assert parameter.tolist() == [0.0] * 300
 
 
+@pytest.mark.parametrize("rows", [4, 4096])
+def test_loops_on_several_threads_check_as_well(rows: int) -> None:
+    class Derived(np.ndarray):
+        pass
+
+    x = np.ones((rows, 512), np.float32)
+    before = fd.get_num_threads()
+    fd.set_num_threads(2)
+    try:
+        run = long_rows.result_by("softmax", x.shape, x.dtype, rows, 512)
+        assert (run(x) == 1 / 512).all() and (run(x.view(Derived)) == 1 / 512).all()
+        for pretender in (*PRETENDERS, Liar()):
+            with pytest.raises(TypeError, match="a compiled loop reads the memory"):
+                run(pretender)  # type: ignore[arg-type]
+    finally:
+        fd.set_num_threads(before)
+
+
 def test_an_object_that_lies_about_its_class_is_refused() -> None:
     liar: Any = Liar()
     assert isinstance(liar, np.ndarray)
