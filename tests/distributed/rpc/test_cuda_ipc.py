@@ -21,6 +21,7 @@ from fastdist.distributed.arena.layout import ARENA_BLOCK
 from fastdist.distributed.rpc.message import cuda_ipc
 from fastdist.distributed.rpc.message.layout import NO_INDEX, TensorEntry
 from fastdist.distributed.rpc.message.tensors import unpack_tensors
+from tests.dense_layouts import DENSE
 from tests.device_kinds import kind_here, told
 from tests.distributed.members import init
 from tests.distributed.workers import DEADLINE_S, Group, open_gate, wait_at
@@ -100,13 +101,16 @@ def all_come_as_they_went() -> bool:
     names = ("bool", "uint8", "int64", "float16", "bfloat16", "float64", "complex64", "complex128")
     sent = [whole, whole.t(), whole[1:3, ::2], whole[0, 0], whole[:0], whole.expand(3, 4, 5)]
     sent += [fastdist.ones(7).to(getattr(fastdist, name)).to("cuda:0") for name in names]
-    sent += [fastdist.nn.Parameter(ones(5)), ones(4).requires_grad_(), fastdist.ones(3)]
+    counted = fastdist.arange(120.0).to("cuda:0")
+    dense = [make(counted) for make in DENSE.values()]
+    sent += [*dense, fastdist.nn.Parameter(ones(5)), ones(4).requires_grad_(), fastdist.ones(3)]
     for _ in range(3):
         came = rpc.rpc_sync("w1", same, tuple(sent))
         for one, other in zip(sent, came, strict=True):
             assert one.dtype == other.dtype and str(one.device) == str(other.device)
             assert one.requires_grad == other.requires_grad and type(one) is type(other)
             assert one.tolist() == other.tolist()
+            assert other.stride() == one.stride() or all(one is not each for each in dense)
     return True
 
 
