@@ -13,8 +13,8 @@ from ..dispatch.copy_inplace import copy_
 from ..listeners.sparse_rules import refusal
 from ..ops import sparse
 from ..ops.creation import empty
-from ..tensor.layout import memory_order
-from ..tensor.tensor import Tensor
+from ..tensor.layout import dense_order, memory_order, undone
+from ..tensor.tensor import Tensor, wrap
 from ..tensor.typed_storage import TYPED_STORAGES
 from .typed_tensors import handle_to, new_of_dtype
 
@@ -50,7 +50,12 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         raise RuntimeError(f"cannot pin '{kind}' tensor: only dense CPU tensors can be pinned")
     if is_pinned(self):
         return self
-    made: Tensor = empty(self.facts.shape, dtype=self.facts.dtype, pin_memory=True)
+    layout = self.facts
+    order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+    shape = layout.shape if order is None else tuple([layout.shape[axis] for axis in order])
+    made: Tensor = empty(shape, dtype=layout.dtype, pin_memory=True)
+    if order is not None:
+        made = wrap(made.array.transpose(undone(order)), layout)
     return copy_(made, self)
 
 

@@ -15,6 +15,7 @@ from fastdist.data import DataLoader
 from fastdist.data.pinning import pinned
 from fastdist.devices.cuda import CudaBackend
 from fastdist.devices.cuda import pinned as room
+from tests.dense_layouts import DENSE
 from tests.fibre_shim import cupy
 from tests.fibre_shim.installed import cuda_on_fibres, waits
 
@@ -43,6 +44,15 @@ def test_tensors_are_pinned_where_they_are_asked_to_be() -> None:
         x.cuda().pin_memory()
     with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
         fd.zeros(2, device="cuda", pin_memory=True)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_layouts_stay_what_they_are(name: str) -> None:
+    x = DENSE[name](fd.arange(120.0))
+    held = x.pin_memory()
+    assert held.is_pinned() and held.facts is x.facts and held.tolist() == x.tolist()
+    there = held.to("cuda:0", non_blocking=True)
+    assert there.stride() == x.stride() and there.tolist() == x.tolist()
 
 
 def test_gradients_go_through_pinning() -> None:
