@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
+from fastdist.core.dense_order import dense_order, undone
 from fastdist.core.device import Device
 
 from .backend import Backend, Event, Stream, backend_of, loaded_backends
@@ -61,7 +62,7 @@ class HostCopies:
         by_device: dict[int | None, list[tuple[Any, np.ndarray[Any, Any]]]] = {}
         for i, place in zip(numbers, places, strict=True):
             device, array = given[i]
-            self.arrays[i] = place
+            array, self.arrays[i] = _in_order(array), _as_before(place, array)
             by_device.setdefault(device.index, []).append((array, place))
         for index, pairs in by_device.items():
             stream = backend.copy_stream(index)
@@ -112,13 +113,14 @@ def copy_to_devices(
         loan, places = _lend(backend, [arrays[i] for i in numbers])
         by_device: dict[Device, list[int]] = {}
         for i, place in zip(numbers, places, strict=True):
-            np.copyto(place, arrays[i])
+            np.copyto(place, _in_order(arrays[i]))
             by_device.setdefault(devices[i], []).append(i)
         place_of = dict(zip(numbers, places, strict=True))
         for device, members in by_device.items():
             try:
                 for i in members:
-                    found[i] = backend.begin_copy_from_host(place_of[i], device.index)
+                    made = backend.begin_copy_from_host(place_of[i], device.index)
+                    found[i] = _as_before(made, arrays[i])
             finally:
                 event = backend.current_stream(device.index).record_event()
                 loan.hold(cast(Passed, event))
@@ -151,6 +153,22 @@ def _lend(backend: Away, arrays: Sequence[Any]) -> tuple[Loan, list[np.ndarray[A
         end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
     loan, memory = backend.host_ring.lend(end)
     return loan, [
-        memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+        memory[start : start + array.nbytes].view(array.dtype).reshape(_in_order(array).shape)
         for start, array in zip(starts, arrays, strict=True)
     ]
+
+
+def _order_of(array: Any) -> tuple[int, ...] | None:
+    return dense_order(array.shape, array.strides, array.dtype.itemsize)
+
+
+def _in_order(array: Any) -> Any:
+    """Return an array without gaps with its axes as they follow one another in memory."""
+    order = _order_of(array)
+    return array if order is None else array.transpose(order)
+
+
+def _as_before(copied: Any, array: Any) -> Any:
+    """Return the copy of _in_order(array) with the axes as array has them."""
+    order = _order_of(array)
+    return copied if order is None else copied.transpose(undone(order))

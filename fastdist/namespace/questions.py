@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.dense_order import dense_order, undone
 from ..core.device import CPU, Device, no_such_device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DeviceError, ShapeError
@@ -13,7 +14,7 @@ from ..dispatch.copy_inplace import copy_
 from ..listeners.sparse_rules import refusal
 from ..ops import sparse
 from ..ops.creation import empty
-from ..tensor.layout import dense_order, memory_order, undone
+from ..tensor.layout import memory_order
 from ..tensor.tensor import Tensor, wrap
 from ..tensor.typed_storage import TYPED_STORAGES
 from .typed_tensors import handle_to, new_of_dtype

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.caller_warning import warn_caller
+from ..core.dense_order import dense_order, undone
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
@@ -19,7 +20,7 @@ from ..graph.modes import modes
 from ..listeners.batched_tensor import levels
 from ..listeners.sparse_rules import meet_sparse
 from ..tensor.broadcast import axes_to_sum
-from ..tensor.layout import Layout, Shape, dense_order, undone
+from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, layout_of, wrap
 
 

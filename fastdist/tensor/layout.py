@@ -213,29 +213,6 @@ def memory_order(layout: Layout) -> list[int] | None:
     return None if any(strides[i] <= 0 and shape[i] > 1 for i in order) else order
 
 
-def dense_order(shape: Shape, strides: Shape, unit: int = 1) -> tuple[int, ...] | None:
-    """Return the axes from the slowest to the fastest of memory without gaps whose axes are
-    permuted, such as channels_last; None for C order and for any other memory.
-
-    Units   strides count elements with a unit of 1, bytes with that of the item size
-    """
-    # An axis of one element has the stride of the axis before it, where its own is C order's.
-    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] == 1))
-    step = unit
-    for axis in reversed(order):
-        if shape[axis] != 1:
-            if strides[axis] != step:
-                return None
-            step *= shape[axis]
-    long = [axis for axis in order if shape[axis] != 1]
-    return None if long == sorted(long) else tuple(order)
-
-
-def undone(order: Sequence[int]) -> tuple[int, ...]:
-    """Return the order of axes that takes back a permutation."""
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
-
-
 def strides_of(shape: Shape, order: Sequence[int] | None) -> Shape | None:
     """Return the strides of memory whose axes are in such an order, slowest first; None for C
     order.

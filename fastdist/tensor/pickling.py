@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dense_order import dense_order, undone
 from ..core.device import CPU, Device
 from ..core.dtypes import int64
 from ..core.errors import GraphError, ShapeError
 from ..core.shared_block import Passage, block_of
 from ..devices.backend import backend_of
-from .layout import Layout, dense_order, undone
+from .layout import Layout
 from .sparse import Coo, SparseLayout
 from .storage import Storage
 from .tensor import Tensor, layout_of, wrap

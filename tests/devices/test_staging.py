@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fastdist as fd
+from fastdist.core.dense_order import dense_order, undone
 from fastdist.core.device import Device
 from fastdist.core.dtypes import bfloat16
 from fastdist.core.errors import KernelError
@@ -17,6 +19,7 @@ from fastdist.devices import staging
 from fastdist.devices.cuda.cuda import ForkedBackend
 from fastdist.devices.sim import SimBackend
 from fastdist.devices.staging import HostCopies, copy_to_devices, wait_for
+from tests.dense_layouts import DENSE
 from tests.device_kinds import KINDS, Waits, backend_on
 
 
@@ -55,6 +58,25 @@ def test_arrays_of_any_kind_come_to_the_cpu_with_one_wait_for_each_device(
     for came, array in zip(copies.arrays, VALUES, strict=True):
         assert came.dtype == array.dtype and came.flags.c_contiguous
         np.testing.assert_array_equal(came, array)
+
+
+def test_dense_layouts_come_and_go_as_they_lie(late: Any) -> None:
+    whole = np.arange(120.0)
+    here = [make(fd.from_numpy(whole)).numpy() for make in DENSE.values()]
+    # As it lies, from the bytes of a whole: from_numpy packs what it is given.
+    given = []
+    for array in here:
+        order = dense_order(array.shape, array.strides, array.itemsize)
+        assert order is not None
+        device, packed = on(late, array.transpose(order))
+        given.append((device, packed.transpose(undone(order))))
+    copies = HostCopies(given)
+    copies.wait()
+    arrays, _ = copy_to_devices(copies.arrays, [device for device, _ in given])
+    for there, came, array in zip(arrays, copies.arrays, here, strict=True):
+        np.testing.assert_array_equal(came, array)
+        assert came.strides == there.strides == array.strides
+        np.testing.assert_array_equal(late.to_numpy(there), array)
 
 
 def test_views_come_packed(late: Any) -> None:

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fastdist.core.dense_order import dense_order
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.tensor.layout import dense_order
 
 # Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
 # from the tensor's own.

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from fastdist.core.dense_order import dense_order, undone
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
@@ -16,9 +17,9 @@ from fastdist.devices.staging import HostCopies, copy_to_devices
 from fastdist.distributed.arena.borrower import GONE
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.tensor.layout import Layout, contiguous_strides, dense_order, undone
+from fastdist.tensor.layout import Layout, contiguous_strides
 from fastdist.tensor.parameter import Parameter
-from fastdist.tensor.tensor import Tensor, wrap
+from fastdist.tensor.tensor import Tensor, layout_of, wrap
 
 from .cuda_ipc import CameOnDevice, LentPiece, Wanted
 from .layout import MAX_BYTES, NO_CALL, NO_INDEX, PARAMETER, REQUIRES_GRAD, TensorEntry
@@ -95,7 +96,7 @@ class Departure:
         if is_late and self._away:
             self._buffers = [bytearray(buffer) for buffer in self._buffers]
         # Without gaps, their axes may be in any order; with gaps they are packed in C order.
-        given = [(tensors[i].facts.device, _in_memory_order(tensors[i])) for i in self._away]
+        given = [(tensors[i].facts.device, tensors[i].array) for i in self._away]
         self._copies = HostCopies(given, holds_back=is_late) if given else None
 
     @property
@@ -232,7 +233,7 @@ def _take_from_piece(
 ) -> None:
     """Put what lies in a peer's piece on the device where all of it belongs."""
     device = _device_of(entries[members[0]].device_type, entries[members[0]].device_index)
-    wanted, layouts = [], []
+    wanted, orders = [], []
     for i in members:
         entry = entries[i]
         geometry = _geometry(entry.dtype, entry.sizes, entry.strides)
@@ -250,10 +251,11 @@ def _take_from_piece(
             raise MessageError(f"a tensor bound for {device} in memory of a GPU for another")
         shape = layout.shape if order is None else tuple([layout.shape[axis] for axis in order])
         wanted.append(Wanted(entry.offset, shape, layout.dtype.numpy))
-        layouts.append((layout, order))
+        orders.append(order)
     arrays = piece.owner.copy_out(piece, wanted, device.index or 0)
-    for i, array, (layout, order) in zip(members, arrays, layouts, strict=True):
-        tensors[i] = _on_device(array, layout, order, device, entries[i].flags)
+    for i, array, order in zip(members, arrays, orders, strict=True):
+        as_sent = array if order is None else array.transpose(undone(order))
+        tensors[i] = _on_device(as_sent, device, entries[i].flags)
 
 
 def unpack_leaves(entries: Sequence[TensorEntry], buffers: Sequence[Buffer]) -> list[Tensor]:
@@ -328,20 +330,13 @@ def _move_to_devices(
 ) -> None:
     """Put what is bound for devices there, all at once."""
     devices = [_device_of(entries[i].device_type, entries[i].device_index) for i in away]
-    arrays, _ = copy_to_devices([_in_memory_order(tensors[i]) for i in away], devices)
+    arrays, _ = copy_to_devices([tensors[i].array for i in away], devices)
     for i, array, device in zip(away, arrays, devices, strict=True):
-        layout = tensors[i].facts
-        tensors[i] = _on_device(array, layout, _order_of(layout), device, entries[i].flags)
+        tensors[i] = _on_device(array, device, entries[i].flags)
 
 
-def _on_device(
-    array: Any, layout: Layout, order: tuple[int, ...] | None, device: Device, flags: int
-) -> Tensor:
-    """Return the tensor of an array whose axes are in the order in which they lie in memory."""
-    strides = None
-    if order is not None:
-        array, strides = array.transpose(undone(order)), layout.strides
-    there = wrap(array, Layout.of(layout.dtype, device, layout.shape, strides))
+def _on_device(array: Any, device: Device, flags: int) -> Tensor:
+    there = wrap(array, layout_of(array, device))
     return Parameter(there, bool(flags & REQUIRES_GRAD)) if flags & PARAMETER else there
 
 

@@ -1,0 +1,39 @@
+"""The order of axes in memory without gaps, such as channels_last, which copies keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def dense_order(
+    shape: Sequence[int], strides: Sequence[int], unit: int = 1
+) -> tuple[int, ...] | None:
+    """Return the axes from the slowest to the fastest of memory without gaps whose axes are
+    permuted, such as channels_last; None for C order and for any other memory.
+
+    Units   strides count elements with a unit of 1, bytes with that of the item size
+    """
+    axes = range(len(shape))
+    if _is_packed(axes, shape, strides, unit):
+        return None
+    # An axis of one element has the stride of the axis before it, where its own is C order's.
+    order = sorted(axes, key=lambda axis: (-strides[axis], shape[axis] == 1))
+    return tuple(order) if _is_packed(order, shape, strides, unit) else None
+
+
+def _is_packed(
+    order: Sequence[int], shape: Sequence[int], strides: Sequence[int], unit: int
+) -> bool:
+    """Return whether memory has no gaps, its axes in that order from the slowest to the fastest."""
+    step = unit
+    for axis in reversed(order):
+        if shape[axis] != 1:
+            if strides[axis] != step:
+                return False
+            step *= shape[axis]
+    return True
+
+
+def undone(order: Sequence[int]) -> tuple[int, ...]:
+    """Return the order of axes that takes back a permutation."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
