@@ -92,6 +92,8 @@ ROOMS: dict[str, set[str]] = {
 }
 # These stand on top; only they may import the root package, which may import anything.
 TOP = {"", "__main__", "cli", "launch", "run", "info", "warm", "examples", "pythonpath.torch"}
+# The names by which PyTorch's users start jobs.
+TOP |= {"distributed.run", "distributed.launch"}
 
 # third party: where it may be imported (a room or a module); numpy may be imported anywhere.
 THIRD_PARTIES = {

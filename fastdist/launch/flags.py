@@ -24,7 +24,7 @@ FASTDIST_JOB_SECRET_FILE on every node.
 """
 
 
-def make_parser(prog: str) -> CommandParser:
+def make_parser(prog: str, *, has_use_env: bool = False) -> CommandParser:
     """Return what reads the command line, and tells of it with --help."""
     parser = CommandParser(
         prog,
@@ -49,6 +49,9 @@ def make_parser(prog: str) -> CommandParser:
     parser.add_argument(
         "-m", "--module", action="store_true", help="PROGRAM is a module's name, as in `python -m`"
     )
+    if has_use_env:
+        words = "do not pass --local-rank=K to PROGRAM, which reads LOCAL_RANK instead"
+        parser.add_argument("--use-env", "--use_env", action="store_true", help=words)
     parser.add_argument("program", metavar="PROGRAM", help="a Python script, or with -m a module")
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, metavar="...", help="PROGRAM's own arguments"
@@ -76,7 +79,7 @@ def _add_places(parser: CommandParser) -> None:
         parser,
         ("--master-port",),
         metavar="PORT",
-        help="port of the store (one node: a free one)",
+        help="port of the store (one node: a free one, which 0 stands for)",
     )
     _add(
         parser,

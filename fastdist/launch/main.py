@@ -37,9 +37,18 @@ from fastdist.launch.worker_process import WorkerProcess
 _USAGE_ERROR = 2
 
 
-def main(arguments: Sequence[str] | None = None, prog: str = "fastdist run") -> int:
-    """Start a job as the command line says; return the exit status of its first failure, or 0."""
-    options = parse_options(sys.argv[1:] if arguments is None else arguments, prog)
+def main(
+    arguments: Sequence[str] | None = None,
+    prog: str = "fastdist run",
+    *,
+    passes_local_rank: bool = False,
+) -> int:
+    """Start a job as the command line says; return the exit status of its first failure, or 0.
+
+    With passes_local_rank the program gets --local-rank=K before its own arguments.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = parse_options(arguments, prog, passes_local_rank=passes_local_rank)
     try:
         return launch(options, find_secret(options.nodes, os.environ), prog)
     except FastdistError as error:
@@ -141,7 +150,6 @@ def _starts(
     logs: LogFolder | None,
 ) -> Mapping[int, Start]:
     program = ["-m", options.program] if options.is_module else [options.program]
-    command = [sys.executable, *program, *options.arguments]
     threads = max(1, usable_cores() // options.workers_per_node)
 
     def start(local_rank: int, restart_count: int) -> WorkerProcess:
@@ -156,6 +164,8 @@ def _starts(
             job=shared,
         )
         rank = place.first_rank + local_rank
+        own = [f"--local-rank={local_rank}"] if options.passes_local_rank else []
+        command = [sys.executable, *program, *own, *options.arguments]
         worker = WorkerProcess(rank, command, environment)
         if logs is not None:
             worker.logs = logs.open(local_rank, rank, restart_count)

@@ -51,6 +51,8 @@ class LaunchOptions:
     # By local rank, each worker's own; empty where all see the same.
     gpus: tuple[str, ...]
     logs: LogOptions | None
+    # Whether PROGRAM gets --local-rank=K, as torch.distributed.launch passes it.
+    passes_local_rank: bool = False
 
     @property
     def rounds_to_follow(self) -> int:
@@ -63,10 +65,13 @@ class LaunchOptions:
         return self.max_restarts if self.restart == WORKER else 0
 
 
-def parse_options(arguments: Sequence[str], prog: str = "fastdist run") -> LaunchOptions:
+def parse_options(
+    arguments: Sequence[str], prog: str = "fastdist run", *, passes_local_rank: bool = False
+) -> LaunchOptions:
     """Read arguments; on a mistake print what was expected and exit with status 2."""
-    parser = make_parser(prog)
+    parser = make_parser(prog, has_use_env=passes_local_rank)
     given = parser.read(arguments)
+    given.passes_local_rank = passes_local_rank and not given.use_env
     try:
         return _checked(given)
     except ValueError as error:
@@ -83,7 +88,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
             f"--nnodes {nodes} needs --master-addr and --master-port, the same on every node"
         )
     master_address = given.master_addr or "127.0.0.1"
-    master_port = None if given.master_port is None else _port(given.master_port)
+    master_port = None if given.master_port is None else _port(given.master_port, nodes)
     local_address = _local_address(given.local_addr)
     if node_rank == 0:
         require_own_address("--master-addr", master_address)
@@ -113,6 +118,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         workers_wait=given.init_timeout,
         shutdown_timeout_s=_shutdown_timeout_s(given.shutdown_timeout),
         as_torch=given.as_torch,
+        passes_local_rank=given.passes_local_rank,
     )
 
 
@@ -273,7 +279,7 @@ def _require_alone(given: argparse.Namespace, nodes: int) -> None:
     others = {
         "--nnodes": str(nodes) if nodes > 1 else None,
         "--master-addr": given.master_addr,
-        "--master-port": given.master_port,
+        "--master-port": None if given.master_port == "0" else given.master_port,
     }
     for flag, value in others.items():
         if given.standalone and value is not None:
@@ -296,7 +302,14 @@ def _node_rank(text: str | None, nodes: int) -> int:
     return int(text)
 
 
-def _port(text: str) -> int:
+def _port(text: str, nodes: int) -> int | None:
+    if text == "0" and nodes == 1:
+        return None
+    if text == "0":
+        raise ValueError(
+            "--master-port 0 takes a free port, which other nodes cannot know: give all of them "
+            "one from 1 to 65535"
+        )
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:
         raise ValueError(f"--master-port must be from 1 to 65535, got {text!r}")
     return int(text)

@@ -36,9 +36,15 @@ class WayToStore:
         while True:
             try:
                 return self._try()
-            except StoreTimeoutError:
-                if self._closing.is_set() or line.is_over:
+            except StoreTimeoutError as error:
+                if self._closing.is_set():
                     raise
+                if line.is_over:
+                    raise StoreTimeoutError(
+                        f"node 0, which hosts the store, did not come within {line.waited_s:.0f} "
+                        "s: is `fastdist run` with --node-rank 0 running on that machine? "
+                        f"({error})"
+                    ) from error
                 line.tell_now_and_again(f"node 0 at {self._address}:{self._port}")
 
     def find_again(self, key: str, lost: StoreError, until: float) -> TCPStore:

@@ -75,6 +75,10 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
         (("--nnodes", "1:4"), "--nnodes 1:4: a job has a fixed number of nodes here: say how many"),
         (("--standalone", "--master-port=29500"), "leave out --master-port 29500"),
         (("--node-rank", "1"), "--node-rank must be from 0 to 0 (--nnodes is 1), got '1'"),
+        (
+            ("--nnodes=2", "--node-rank=1", "--master-addr=10.0.0.1", "--master-port=0"),
+            "--master-port 0 takes a free port, which other nodes cannot know: give all of them",
+        ),
         (("--master-port", "70000"), "--master-port must be from 1 to 65535, got '70000'"),
         (("--nnodes", "2", "--node-rank", "0"), "--nnodes 2 needs --master-addr and --master-port"),
         (("--local-addr", "203.0.113.7"), "--local-addr: '203.0.113.7' is not an address of"),
@@ -122,8 +126,9 @@ def test_what_is_not_done_is_none_of_what_is_taken(capsys: pytest.CaptureFixture
 
 
 def test_flags_that_say_what_is_done_anyway_are_taken() -> None:
-    options = parse_options(["--standalone", "--nnodes=1:1", "--node_rank=0", __file__])
-    assert (options.nodes, options.master_port) == (1, None)
+    for port in ([], ["--master-port=0"]):
+        options = parse_options(["--standalone", "--nnodes=1:1", "--node_rank=0", *port, __file__])
+        assert (options.nodes, options.master_port) == (1, None)
 
 
 def test_a_port_that_is_taken_is_an_error_before_anything_starts(start_run: Any) -> None:

@@ -340,6 +340,13 @@ def test_waiting_for_the_other_nodes_can_be_interrupted(start_node: StartNode) -
     assert host.end(3.0) == 130
 
 
+def test_a_node_whose_node_0_never_comes_names_it(start_node: StartNode) -> None:
+    second = start_node(1, _WAITING, flags=("--init-timeout=0.5",))
+    assert second.end() == 1
+    told = b"node 1 could not join the job: node 0, which hosts the store, did not come within 1 s"
+    assert told in second.err
+
+
 def test_a_beat_is_much_shorter_than_the_silence_that_counts_as_loss() -> None:
     assert LOST_S >= 10 * BEAT_S
 

@@ -12,7 +12,6 @@ from fastdist.core.future import Future, InternalFuture
 from fastdist.core.thread_pool import ThreadPool
 from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
-from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.sockets import Security
 from fastdist.distributed.store import Store
 
@@ -83,12 +82,7 @@ class ZmqAgent(RpcAgent):
             device_maps = options.device_maps_as_text()
             mine = (rank, world_size, new_incarnation(), addresses, device_maps, security.kind)
             takes_back = options.restarts and world_size > 0
-            self.me = Record(
-                *(name, *mine),
-                limits=options.limits,
-                restarts=takes_back,
-                restart_count=restart_count(),
-            )
+            self.me = Record(name, *mine, limits=options.limits, restarts=takes_back)
             self.group = self._meet(store, world_size)
             self.me = self.group.me
         except BaseException:

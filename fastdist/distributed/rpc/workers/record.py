@@ -16,6 +16,7 @@ from fastdist.core.errors import RpcError
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.distributed.pipe.pipe import MAX_OWN_LANES
+from fastdist.distributed.restarts import restart_count
 from fastdist.distributed.sockets import descriptor_limit
 
 from ..bindings import constructor
@@ -94,7 +95,7 @@ class Record:
     descriptors: int = field(default_factory=descriptor_limit)
     limits: Limits = DEFAULT
     restarts: bool = False
-    restart_count: int = 0
+    restart_count: int = field(default_factory=restart_count)
 
     @property
     def info(self) -> WorkerInfo:

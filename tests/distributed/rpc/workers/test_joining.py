@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -155,9 +156,11 @@ def test_who_was_replaced_before_all_had_met_leaves_its_place() -> None:
     first = over(replace(member(1, 2), restarts=True))
     with pytest.raises(StoreTimeoutError):
         join_static(store, first, 0.0, frozen_s=1.0)
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, closing(store.watch("claims/")) as claims:
+        assert claims.next(20.0) is not None
         again = replace(member(1, 2), restarts=True, incarnation=7)
         waits = pool.submit(join_static, store, again, 20.0, 1.0)
+        assert claims.next(20.0) is not None  # until then the group would meet the former life
         other = join_static(store, replace(member(0, 2), restarts=True), 20.0, 1.0)
         assert waits.result(20.0).me.restart_count == 1
     assert [one.restart_count for one in other.members] == [0, 1]

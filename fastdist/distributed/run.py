@@ -1,0 +1,25 @@
+"""`python -m fastdist.distributed.run`, as PyTorch's users call torchrun: it is `fastdist run`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from fastdist.launch.main import main as launch
+
+__all__ = ["main"]
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Start a job as a command line says, by default that of this process.
+
+    Raises  SystemExit with the job's status where it failed
+    Source  PyTorch, torch/distributed/run.py, main
+    """
+    status = launch(args, "python -m fastdist.distributed.run")
+    if status:
+        sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

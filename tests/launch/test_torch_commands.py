@@ -1,0 +1,63 @@
+"""PyTorch's names for the command: `python -m torch.distributed.run`, and `.launch`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastdist
+from fastdist.distributed import launch, run
+
+_SHOWS = """
+import os, sys, torch
+print(os.environ["LOCAL_RANK"], sys.argv[1:], torch.nn.__name__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (["run"], ["--lr", "1"]),
+        (["launch"], ["--local-rank=0", "--lr", "1"]),
+        (["launch", "--use_env"], ["--lr", "1"]),
+    ],
+)
+def test_it_starts_workers_in_which_torch_is_fastdist(
+    command: list[str], arguments: list[str], tmp_path: Path
+) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(_SHOWS)
+    module, *flags = command
+    line = ["as-torch", "-m", f"torch.distributed.{module}", *flags, "--master_port=0"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fastdist", *line, str(script), "--lr", "1"],
+        env={**os.environ, "PYTHONPATH": str(Path(fastdist.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == f"[rank 0] 0 {arguments} fastdist.nn\n", done.stderr
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("main", [run.main, launch.main])
+def test_a_mistake_is_an_exit_with_its_status(
+    main: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as told:
+        main(["-n", "two", __file__])  # type: ignore[operator]
+    assert told.value.code == 2
+    assert "--nproc-per-node must be a whole number from 1 up" in capsys.readouterr().err
+
+
+def test_a_job_that_fails_is_an_exit_with_its_status(tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text("import sys; sys.exit(7)")
+    with pytest.raises(SystemExit) as told:
+        run.main([str(script)])
+    assert told.value.code == 7
