@@ -14,6 +14,8 @@ from fastdist.launch.worker_process import WorkerProcess
 # Kubernetes and Slurm send SIGKILL 30 s after SIGTERM. The launcher still has to kill its workers,
 # report, and remove the job's files before that.
 SHUTDOWN_S = 25.0
+# A worker that has used all of it has still to leave its group, and Python to end.
+_EXIT_S = 1.0
 CTRL_C_S = 5.0
 # The first notice: most jobs end before it. Each later one comes after a longer pause.
 NOTICE_S = 1.0
@@ -27,7 +29,7 @@ def grace_s(number: signal.Signals, given_s: float | None) -> float:
     """Return the seconds that workers have after a signal; given_s is --shutdown-timeout."""
     if given_s is not None:
         return given_s
-    return CTRL_C_S if number is signal.SIGINT else SHUTDOWN_S
+    return CTRL_C_S if number is signal.SIGINT else SHUTDOWN_S + _EXIT_S
 
 
 class Ending:

@@ -6,7 +6,6 @@ import errno
 import math
 import signal
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from selectors import EVENT_READ, BaseSelector
@@ -18,7 +17,13 @@ from fastdist.launch.lost_workers import LostWorker
 from fastdist.launch.output import Output
 from fastdist.launch.report import Failure, first_of, signal_name, worker_failure
 from fastdist.launch.screen import Screen
-from fastdist.launch.signals import SignalPipe, is_ending, is_passed_on, suspend_process
+from fastdist.launch.signals import (
+    SignalPipe,
+    comes_twice,
+    is_ending,
+    is_passed_on,
+    suspend_process,
+)
 from fastdist.launch.stopped import StoppedWorkers
 from fastdist.launch.worker_process import WorkerProcess
 
@@ -27,8 +32,8 @@ from fastdist.launch.worker_process import WorkerProcess
 NOTICES_S = 0.3
 # A worker that has begun a traceback by then may end with it, before it gets a signal.
 SPARED_S = 2.0
-# A shell and the kernel both send SIGHUP when a terminal closes: that is one request.
-_HANGUPS_S = 1.0
+# Within this time a signal that comes twice is one request.
+_TWICE_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
 
 
@@ -246,9 +251,8 @@ class Job:
                 key.data()
 
     def _take_signals(self) -> None:
-        pending = deque(dict.fromkeys(self._signals.take()))
-        while pending:
-            number = pending.popleft()
+        # Of one that came twice since the last turn, nobody knows whether it was sent twice.
+        for number in dict.fromkeys(self._signals.take()):
             if number is signal.SIGTSTP:
                 self._suspend()
             if is_passed_on(number):
@@ -256,8 +260,6 @@ class Job:
                     worker.pass_on(number)
             if is_ending(number):
                 self._take_ending(number)
-                # Sent twice at once it is one request: `timeout` sends it to a child and its group.
-                pending.extend(other for other in self._signals.take() if other is not number)
         self._take_exits()
 
     def _take_ending(self, number: signal.Signals) -> None:
@@ -270,7 +272,9 @@ class Job:
             self.interrupt, self._interrupted_at = failure, now
             if self.failure is not None and number is signal.SIGINT:
                 self._ending.hurry()
-        elif number is not signal.SIGHUP or now - self._interrupted_at > _HANGUPS_S:
+        elif now - self._interrupted_at > _TWICE_S or not (
+            former.asked_by == number and comes_twice(number)
+        ):
             # Nor is a slow reader of the output waited for.
             self.is_asked_twice = True
             self._ending.hurry()

@@ -76,6 +76,21 @@ def is_ending(number: signal.Signals) -> bool:
     return number in _ENDING
 
 
+def comes_twice(number: signal.Signals) -> bool:
+    """Say whether one request arrives as two signals, one soon after the other.
+
+    A shell and the kernel both send SIGHUP when a terminal closes. GNU's `timeout` sends any signal
+    to its child, and then to the group of both.
+    """
+    if number is signal.SIGHUP:
+        return True
+    try:
+        with open(f"/proc/{os.getppid()}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip() == "timeout"
+    except OSError:
+        return False
+
+
 def is_passed_on(number: signal.Signals) -> bool:
     """Say whether the signal is meant for the workers' programs."""
     return number in _PASSED_ON

@@ -84,8 +84,8 @@ class WorkerProcess:
                 write the checkpoint. They are killed as soon as the worker has ended.
         """
         self.pass_on(number)
-        if self.is_stopped():
-            self.send(signal.SIGCONT)
+        # Always: one that is just being stopped does not show it yet.
+        self.send(signal.SIGCONT)
 
     def catches(self, number: signal.Signals) -> bool:
         """Say whether the program handles or ignores a signal; False where that is not known."""

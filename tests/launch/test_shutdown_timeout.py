@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,28 @@ def test_a_second_signal_ends_at_once(start_run: Any, second: signal.Signals) ->
     assert b"killed rank 0 (pid " in run.err
 
 
+def test_a_signal_by_way_of_timeout_is_one_signal_though_it_comes_twice(tmp_path: Path) -> None:
+    script = tmp_path / "worker.py"
+    script.write_text(textwrap.dedent(SAVES))
+    process = subprocess.Popen(
+        ["timeout", "60", sys.executable, "-m", "fastdist.run", str(script)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None and process.stderr is not None
+        pid = int(process.stdout.readline().split()[-1])
+        process.send_signal(signal.SIGTERM)
+        assert "asked 0 by 15" in process.stdout.readline()
+        # After a second: by then the other one has come.
+        assert "SIGTERM came; waits for rank 0" in process.stderr.readline()
+        os.kill(pid, signal.SIGUSR1)
+        assert "saved 0" in process.stdout.readline()
+        assert "stopped on request (SIGTERM)" in process.stderr.readline()
+
+
 def test_workers_that_stay_are_killed_when_the_time_is_over(start_run: Any) -> None:
     run = start_run(_IGNORES, "--shutdown-timeout=0.2")
     pid = run.number_after("pid of 0 is")
@@ -158,6 +181,8 @@ def test_a_stopped_worker_is_woken_to_save(start_run: Any) -> None:
     run = start_run(SAVES)
     pid = run.number_after("pid of 0 is")
     os.kill(pid, signal.SIGSTOP)
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert run.process.poll() is None
     run.process.send_signal(signal.SIGTERM)
     run.wait_for("asked 0 by")
     os.kill(pid, signal.SIGUSR1)
@@ -321,7 +346,8 @@ def test_a_variable_that_is_no_time_is_named(
 
 def test_a_given_time_is_that_of_every_end_and_ctrl_c_has_less_by_default() -> None:
     assert {grace_s(number, 7.0) for number in (signal.SIGINT, signal.SIGTERM)} == {7.0}
-    assert grace_s(signal.SIGTERM, None) == grace_s(signal.SIGHUP, None) == SHUTDOWN_S == 25.0
+    assert SHUTDOWN_S == 25.0 and grace_s(signal.SIGTERM, None) == grace_s(signal.SIGHUP, None)
+    assert SHUTDOWN_S < grace_s(signal.SIGTERM, None) < SHUTDOWN_S + 2.0
     assert grace_s(signal.SIGINT, None) == CTRL_C_S == 5.0
 
 

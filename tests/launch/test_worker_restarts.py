@@ -145,13 +145,15 @@ def test_a_frozen_worker_is_declared_lost_by_those_it_works_with_and_comes_back(
     import time
     from fastdist.core.errors import FastdistError
     from fastdist.distributed import rpc
+    def count_there():
+        return count
     rpc.init_rpc(f"worker{rank}")
     if rank == 1 and count == 0:
         rpc.rpc_sync("worker0", len, ("x",))
         os.kill(os.getpid(), signal.SIGSTOP)
     while rank == 0:
         try:
-            if rpc.rpc_sync("worker1", os.environ.get, ("FASTDIST_RESTART_COUNT",)) == "1":
+            if rpc.rpc_sync("worker1", count_there) == 1:
                 break
         except FastdistError:
             time.sleep(0.1)
