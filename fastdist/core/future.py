@@ -48,7 +48,7 @@ class Future(Generic[T]):
         "_unread",
         "_waiters",
     )
-    # What messages call one whose error nobody has read; none where that is not told.
+    # How the warning names one whose error nobody has read; None to warn of none.
     _told_as: str | None = "the work of a Future"
 
     def __init__(
@@ -65,7 +65,7 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], object]] | None = None
         self._waiters: dict[threading.Lock, None] | None = None
         self._executor = executor
-        # Of an error that was not read yet. See Note [Errors that nobody reads].
+        # Watches an error that was not read yet. See Note [Errors that nobody reads].
         self._unread: Unread | None = None
         # What a thread does before it takes the value: lets its streams wait for devices.
         self._follow: Callable[[], object] | None = None
@@ -121,7 +121,7 @@ class Future(Generic[T]):
         return cast(BaseException, self._outcome)
 
     def peek_error(self) -> BaseException | None:
-        """Return what exception() does, for one who does not tell anybody of it."""
+        """Return the error as exception() does, without counting as a reader of it."""
         return cast(BaseException, self._outcome) if self._state == _ERROR else None
 
     def was_read(self) -> None:
@@ -143,7 +143,7 @@ class Future(Generic[T]):
         """
         if not callable(callback):
             raise _not_callable("then", callback)
-        # Nobody hears of the end of one that follows a Future of ours.
+        # Users never see one that follows an internal Future.
         kind = Future if self._told_as is not None else InternalFuture
         child: Future[S] = kind(executor=self._executor)
         try:
@@ -324,7 +324,7 @@ class InternalFuture(Future[T]):
 
 
 class _AtOnce:
-    """A callback that needs no thread of its own, and does not count as a reader of an error."""
+    """A callback for the completing thread; it does not count as a reader of an error."""
 
     __slots__ = ("_callback",)
 

@@ -48,7 +48,7 @@ LONG_WORK_S: Final = 0.0005
 _FREQUENT_FOR_S: Final = 0.1
 # A thread that waits takes 21 KB of memory here, where its stack is short.
 MAX_LOANS: Final = 512
-# Whose wait has just ended by its timeout still wants to know why.
+# A wait that has just ended by its timeout still needs the reason for its message.
 _LATELY_S: Final = 1.0
 # So many looks at which no leader is stuck, and none is waited for, make looks rare.
 LOOKS_IN_VAIN: Final = 32
@@ -68,7 +68,7 @@ class _Verdict(Enum):
 
 
 class _Current(threading.local):
-    """Whose thread this is, and whether it runs counted work, and has not lent its slot."""
+    """The pool of this thread, and whether the thread holds a slot of it that it has not lent."""
 
     pool: ThreadPool | None = None
     holds_slot = False
@@ -78,7 +78,7 @@ _current = _Current()
 
 
 class Waiting(Enum):
-    """What lend_slot has done; it is given back to take_slot_back."""
+    """The result of lend_slot, which take_slot_back needs."""
 
     LENT = auto()
     KEPT = auto()  # too many slots are lent
@@ -122,8 +122,8 @@ class ThreadPool:
         self._counted: deque[tuple[float, Work]] = deque()
         self._running_counted = 0
         self._num_lent = self._num_kept = 0
-        # Called with the number of slots when all of them are held by work that waits, and other
-        # work waits for one; once, until a wait has ended. Must be short.
+        # Called with the number of slots when work that waits holds every slot, and other work
+        # needs one; once, until a wait has ended. Must be short.
         self.when_stuck: Callable[[int], object] = _ignore
         self._has_told_stuck = False
         self._stuck_until = -math.inf
@@ -239,7 +239,7 @@ class ThreadPool:
                 self._num_lent += 1
                 self._running_counted -= 1
                 if self._counted and self._running_counted < self._limit:
-                    # Without another thread what is queued waits for one of those that are there.
+                    # Without another thread the queue waits for an existing one.
                     with suppress(RuntimeError):
                         self._wake_or_start()
                 return Waiting.LENT
@@ -407,8 +407,8 @@ class ThreadPool:
 def lend_slot() -> Waiting | None:
     """Let other users' work run in the stead of what runs on this thread and is about to wait.
 
-    Return what take_slot_back must be given when the wait is over; None on a thread that has no
-    slot to lend: one of no pool, one that runs what is not counted, or has lent it already.
+    Return the argument for take_slot_back at the end of the wait; None on a thread without a slot
+    to lend: one outside of pools, one that runs uncounted work, or one that has lent it already.
     """
     if not _current.holds_slot:
         return None

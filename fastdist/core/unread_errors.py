@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 
-# A logger of its own, for whoever wants to hear none of these.
+# A separate logger, so that users can silence these warnings alone.
 _logger = logging.getLogger("fastdist.unread_errors")
 _VARIABLE = "FASTDIST_UNREAD_ERRORS"
 

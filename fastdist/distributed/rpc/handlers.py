@@ -37,7 +37,7 @@ class ValueReply(NamedTuple):
 
 
 class Later(NamedTuple):
-    """What a function or handler of this package returns to say that its Future is the answer.
+    """The result of a function or handler of this package whose Future is the answer.
 
     `what` names the function that gave it, for messages.
     """

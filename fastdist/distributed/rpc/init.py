@@ -168,7 +168,7 @@ def _leave_at_exit() -> None:
 
 
 def _why_it_ends() -> str:
-    # What ended the main thread was shown, and is kept there; of sys.exit nothing is.
+    # Python keeps the exception that ended the main thread, but not the SystemExit of sys.exit.
     error: BaseException | None = getattr(sys, "last_exc", getattr(sys, "last_value", None))
     if error is None or hasattr(sys, "ps1"):  # an error of an interactive session ends nothing
         return ENDED

@@ -105,7 +105,7 @@ class _Verdict(NamedTuple):
     busy: str
     somebody_gives_up: bool
     is_over: bool = False
-    # The workers that one of them has lost, each with how.
+    # The workers that any member has lost, each with how.
     lost: tuple[str, ...] = ()
 
 
@@ -403,7 +403,7 @@ def _told_without_value(functions: str) -> str:
 
 
 def _lost_to_all(reports: Mapping[str, _Report]) -> tuple[str, ...]:
-    """Return who was lost to a member, and has not come here itself."""
+    """Return the workers that a member has lost, without those that have reported themselves."""
     lines = merge_lost(line for report in reports.values() for line in report.lost)
     here = {repr(name) for name, report in reports.items() if report.round_number}
     return tuple(line for line in lines if line.partition(" (rank ")[0] not in here)
@@ -469,8 +469,8 @@ class Leaving:
         ended = [line for line in self._lost if ENDED in line]
         if ended and not self._group.may_change:
             raise ShutdownIncomplete(
-                f"worker {self._group.me.name!r} has shut down without {'; '.join(ended)}; what "
-                "that was to do may not be done"
+                f"worker {self._group.me.name!r} has shut down without {'; '.join(ended)}; its "
+                "work may not be done"
             )
 
     def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:

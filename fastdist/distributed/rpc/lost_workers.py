@@ -1,4 +1,4 @@
-"""Who was lost, and how, as far as this worker, the others and the store know."""
+"""The workers that were lost, and how, as this worker, the others and the store know it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .workers.workers import Workers
 
 
 def find_lost(workers: Workers, told: Iterable[str]) -> list[str]:
-    """Return who was lost, to this worker or as others told, each with how; asks the store."""
+    """Return the workers that this one or others have lost, each with how; reads the store."""
     lost, group = merge_lost([*workers.lost(), *told]), workers.group
     if not lost or workers.given_up is not None or not group.is_static:
         return lost
-    # Whoever has met nobody has told the store why it ends.
+    # A worker that has met nobody has left its reason in the store.
     for worker in workers.all():
         who = f"{worker.name!r} (rank {worker.id}): "
         if any(line.startswith(who) and CAUSE not in line for line in lost):

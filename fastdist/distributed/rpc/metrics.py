@@ -166,11 +166,14 @@ class CallCounts:
             self._num_waiting += 1
             try:
                 deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
-                while not is_over() and (left_s := deadline - time.monotonic()) > 0.0:
-                    # Nobody tells when the time of a caller is up.
+                while True:
+                    left_s = deadline - time.monotonic()
+                    # That the time of a caller is up notifies nobody.
                     nap_s = min(left_s, _LOOK_S) if self._without_value else left_s
-                    self._changed.wait(None if nap_s == math.inf else nap_s)
-                return is_over()
+                    if self._changed.wait_for(is_over, None if nap_s == math.inf else nap_s):
+                        return True
+                    if nap_s == left_s:
+                        return False
             finally:
                 self._num_waiting -= 1
 

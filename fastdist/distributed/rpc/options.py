@@ -126,10 +126,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     it reaches the store).
 
     `frozen_s` is how long a worker may give no sign of life (frozen, or its network is down) before
-    it is lost: 10 s, or what FASTDIST_FROZEN_S says, which launchers of several nodes go by as
-    well. `grace_s` is how long its address may refuse connections, for nobody listens there: 1 s,
-    and between machines frozen_s, or what FASTDIST_GRACE_S says. An end that the kernel tells of is
-    known at once.
+    it is lost: what FASTDIST_FROZEN_S says, which launchers of several nodes go by as well, else
+    10 s, and more with more than 4 workers a core (80 s with 64 workers on 2 cores). What holds up
+    this worker itself is not counted. `grace_s` is how long its address may refuse connections, for
+    nobody listens there: 1 s, and between machines frozen_s, or what FASTDIST_GRACE_S says. An end
+    that the kernel tells of is known at once.
 
     With `restarts` a group of a fixed size takes a worker back that was lost and is started again
     under its rank and name, else it goes on without it; None: as FASTDIST_ALLOW_RESTART says, which
@@ -193,6 +194,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
             raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
         self.frozen_s, self.grace_s = patience.frozen_s(frozen_s), patience.grace_s(grace_s)
+        self._is_frozen_s_default = not patience.is_chosen(frozen_s)
         self.restarts = _restarts(restarts)
         if _transports is None:
             _transports = names_of("FASTDIST_TRANSPORTS")
@@ -224,6 +226,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
                     f"{mine} to {theirs} and {known[mine]}"
                 )
         self._set_device_map(to, added)
+
+    @property
+    def is_frozen_s_chosen(self) -> bool:
+        """Whether frozen_s is what somebody said: then it is not longer on a crowded machine."""
+        return not self._is_frozen_s_default or self.frozen_s != patience.FROZEN_S
 
     def device_maps_as_text(self) -> dict[str, dict[str, str]]:
         """Return the maps as others are told of them."""

@@ -35,6 +35,7 @@ from .workers.group import Group
 from .workers.joining import join_dynamic, join_static
 from .workers.progress import Progress
 from .workers.record import Record, new_incarnation, require_descriptors, require_name
+from .workers.session import Times
 from .workers.store_keeper import keeper_of
 from .workers.workers import Workers
 
@@ -93,7 +94,8 @@ class ZmqAgent(RpcAgent):
         self._callers = Callers(self._listener, self.me)
         self.workers = workers = Workers(
             *(self.group, self._context, self._callers, self.progress),
-            *(self.submit_uncounted, self._arenas.lender_to, options.frozen_s, options.grace_s),
+            *(self.submit_uncounted, self._arenas.lender_to),
+            Times(options.frozen_s, options.grace_s, options.is_frozen_s_chosen),
         )
         self._server = server = Server(
             *(self._listener, self._callers, self.counts, workers.admit, workers.has_parted)

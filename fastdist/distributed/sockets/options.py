@@ -42,6 +42,8 @@ _OPTIONS: dict[int, int] = {
     zmq.RCVHWM: 0,
     # Half-open connections are closed after this time.
     zmq.HANDSHAKE_IVL: HANDSHAKE_MS,
+    # libzmq's default of 100 is too few where all workers of a large job first call one worker.
+    zmq.BACKLOG: 1024,
     zmq.MAXMSGSIZE: MAX_FRAME_BYTES,
     # See Note [No heartbeats of libzmq's].
     zmq.HEARTBEAT_IVL: 0,

@@ -13,6 +13,12 @@ GRACE_S: Final = 1.0
 # What is shorter is how long a connection takes to be found broken, and to come back.
 LEAST_FROZEN_S: Final = 3.0
 
+# So many workers a core take turns without anybody being late; with more of them what nobody has
+# chosen is so many times as long as there are more, up to a bound. 64 workers on 2 cores that all
+# call each other for the first time are each without a core for seconds.
+_WORKERS_A_CORE: Final = 4
+_MOST_CROWDED: Final = 30.0
+
 _FROZEN_VARIABLE: Final = "FASTDIST_FROZEN_S"
 _GRACE_VARIABLE: Final = "FASTDIST_GRACE_S"
 
@@ -41,6 +47,22 @@ def grace_s(chosen: object = None, environment: Mapping[str, str] = os.environ) 
     if chosen is not None:
         return _seconds("grace_s", chosen, 0.0)
     return _said(_GRACE_VARIABLE, environment, 0.0)
+
+
+def is_chosen(chosen: object = None, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether frozen_s was said, by the option or by the environment."""
+    return chosen is not None or bool(environment.get(_FROZEN_VARIABLE))
+
+
+def crowding(num_workers: int, num_cores: int | None = None) -> float:
+    """Return how many times as long workers of a crowded machine are waited for; 1 or more.
+
+    Without a number of cores it is that of the cores that this process may use.
+    """
+    if num_cores is None:
+        has_affinity = hasattr(os, "sched_getaffinity")
+        num_cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    return min(_MOST_CROWDED, max(1.0, num_workers / num_cores / _WORKERS_A_CORE))
 
 
 def _said(variable: str, environment: Mapping[str, str], least: float) -> float | None:

@@ -20,7 +20,7 @@ from enum import Enum, auto
 
 BEAT_S = 1.0
 # So often in a row the other end may stay silent before it counts as frozen: 2 to 3 s after it did.
-_BEATS_PATIENCE = 2
+BEATS_PATIENCE = 2
 
 
 class Beat(Enum):
@@ -84,6 +84,8 @@ class Pulse:
         self.descriptor = -1
         # Called with a knock before it is closed, for who waits for its answer.
         self.before_close: Callable[[Knock], None] | None = None
+        # How often the other end may stay silent; more on a machine with many workers a core.
+        self.beats_patience = BEATS_PATIENCE
         self._late = 0
 
     def connected(self, descriptor: int) -> None:
@@ -111,7 +113,7 @@ class Pulse:
             self.heard()
         if self.knock is not None:
             self._late += 1
-            return Beat.FROZEN if self._late >= _BEATS_PATIENCE else Beat.LATE
+            return Beat.FROZEN if self._late >= self.beats_patience else Beat.LATE
         if self.descriptor >= 0:
             self.knock = Knock(self.descriptor)
         return Beat.FINE

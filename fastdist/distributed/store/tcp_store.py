@@ -55,7 +55,7 @@ _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
 # When a store was first found, by address and port, that refuses the secret that was left here, or
-# one made up where none was left. Whoever waits makes a TCPStore for each part of its wait.
+# one made up where none was left. A long wait makes one TCPStore after the other.
 _refused_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)

@@ -71,8 +71,7 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
         for worker in group.workers[:2]:
             error, lines = worker.result()
             assert error == (
-                f"worker 'w{worker.rank}' has shut down without {why}; what that was to do may "
-                "not be done"
+                f"worker 'w{worker.rank}' has shut down without {why}; its work may not be done"
             )
             assert f"worker 'w{worker.rank}' shuts down without worker {why}; what" in lines[-1]
             assert worker.end() == 0

@@ -331,7 +331,7 @@ def test_a_shutdown_without_a_worker_that_was_lost_says_so(group: Group) -> None
     assert line.startswith(
         "worker 'w0' shuts down without worker 'w1' (rank 1): its process has ended"
     )
-    # It never had to do with it, and hears of it from the leader of the shutdown.
+    # It never spoke with w1: the leader of the shutdown reports the loss.
     (line,) = group[2].result()
     assert line.startswith(
         "worker 'w2' shuts down without worker 'w1' (rank 1): its process has ended"

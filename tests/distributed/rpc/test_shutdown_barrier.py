@@ -506,5 +506,5 @@ def test_what_one_member_has_lost_is_known_to_all_with_the_best_reason() -> None
     group[2].has_lost = [f"{ended}, by ValueError: mine", "'w0' (rank 0): no sign of life"]
     join(start(group, 5.0))
     known = [f"{ended}, by ValueError: mine", "'w4' (rank 4): its process has ended"]
-    # Who has come to the barrier is lost to nobody but the one who says so.
+    # A member that has come to the barrier counts as lost only where it was found lost.
     assert [member.barrier.lost for member in group[:2]] == [known, known]

@@ -78,7 +78,7 @@ def dropped() -> None:
     assert what.startswith("the call fail on worker 'w1' (rank 1) failed") and "a call" in error
     rpc.rpc_async("w1", fail_later, ("an async call",)).wait_until_done()
     assert "an async call" in heard_here()[1]
-    # Whoever reads the error in a callback of then(), and raises it again, fails in turn.
+    # A callback of then() that reads the error and raises it again fails in turn.
     rpc.rpc_async("w1", fail, ("then",)).then(lambda done: done.wait()).wait_until_done()
     what, error = heard_here()
     assert what.startswith("the callback dropped.<locals>.<lambda> of then() failed")
@@ -99,7 +99,7 @@ def dropped() -> None:
 
 
 def read() -> None:
-    """Read each error, by the caller or by one of those that were given the reference."""
+    """Read each error, by the caller or by another holder of the reference."""
     future = rpc.rpc_async("w1", fail, ("mine",))
     future.wait_until_done()
     assert isinstance(future.exception(), ValueError)

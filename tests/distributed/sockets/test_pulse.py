@@ -181,3 +181,19 @@ def test_knocks_at_a_secured_door_leave_nothing_behind() -> None:
         router.recv_multipart()
         lane.close()
     router.close()
+
+
+def test_on_a_crowded_machine_more_knocks_may_stay_unanswered(tmp_path: Path) -> None:
+    with standard_socket.socket(standard_socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "door"))
+        door.listen(8)  # and nobody takes what comes
+        with standard_socket.socket(standard_socket.AF_UNIX) as connection:
+            connection.connect(str(tmp_path / "door"))
+            pulse = Pulse()
+            pulse.beats_patience = 5
+            pulse.connected(connection.fileno())
+            try:
+                found = [pulse.beat() for _ in range(6)]
+            finally:
+                pulse.disconnected()
+    assert found == [Beat.FINE, *[Beat.LATE] * 4, Beat.FROZEN]

@@ -27,7 +27,6 @@ from fastdist.distributed.sockets.authenticator import Verdict
 from fastdist.distributed.sockets.published_secret import (
     publish_secret,
     read_published_secret,
-    withdraw_secret,
 )
 from fastdist.distributed.store import TCPStore, connection, host_store, tcp_store, waiting_line
 from fastdist.distributed.store.access import client_security
@@ -524,67 +523,3 @@ def test_who_joins_hears_that_the_store_went_between_two_of_its_questions(
     ):
         client.join("g", 0, b"", 2, who="me")
     assert info.value.missing == ("1",)
-
-
-@pytest.fixture
-def keyed() -> Iterator[TCPStore]:
-    """A store whose secret was given, so that it leaves none."""
-    store, _ = host_store(timeout=10, secret=JobSecret.generate())
-    yield store
-    store.close()
-
-
-def refused_within_3_s(port: int, **protection: object) -> str:
-    """Return what somebody is told soon who waits for long for a store."""
-    began = time.monotonic()
-    with Standstill() as stood, pytest.raises(AuthenticationError) as told:
-        TCPStore("127.0.0.1", port, timeout=60, **protection)  # type: ignore[arg-type]
-    assert time.monotonic() - began - stood.seconds < 3.0
-    return str(told.value)
-
-
-def test_who_has_no_secret_is_told_soon_that_the_store_needs_one(keyed: TCPStore) -> None:
-    told = refused_within_3_s(keyed.port)
-    assert "left no secret" in told and "FASTDIST_JOB_SECRET_FILE" in told
-    assert_serves(keyed)
-
-
-def test_who_finds_a_secret_of_an_earlier_owner_is_told_soon(keyed: TCPStore) -> None:
-    left = publish_secret("127.0.0.1", keyed.port, JobSecret.generate())
-    try:
-        assert "left no secret for this user that opens it" in refused_within_3_s(keyed.port)
-    finally:
-        withdraw_secret("127.0.0.1", keyed.port, left)
-
-
-def test_who_has_a_secret_is_told_soon_by_a_store_that_made_its_own() -> None:
-    with host_store()[0] as store:
-        assert "job secret" in refused_within_3_s(store.port, secret=JobSecret.generate())
-
-
-def test_who_has_no_secret_is_told_soon_that_the_store_has_no_security() -> None:
-    with host_store(security="none")[0] as store:
-        assert "security='none'" in refused_within_3_s(store.port)
-
-
-def test_a_secret_that_is_left_late_is_waited_for(
-    keyed: TCPStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The owner has bound the port, and is held up before it leaves its secret."""
-    looked = threading.Event()
-    require = TCPStore._require_secret_to_come
-
-    def note(self: TCPStore, error: AuthenticationError) -> None:
-        require(self, error)
-        looked.set()
-
-    monkeypatch.setattr(TCPStore, "_require_secret_to_come", note)
-    assert keyed.job_secret is not None
-    with ThreadPoolExecutor() as pool:
-        coming = pool.submit(TCPStore, "127.0.0.1", keyed.port, timeout=20)
-        assert looked.wait(20)
-        left = publish_secret("127.0.0.1", keyed.port, keyed.job_secret)
-        try:
-            coming.result(20).close()
-        finally:
-            withdraw_secret("127.0.0.1", keyed.port, left)

@@ -260,7 +260,7 @@ def _complete(call: FutureCall, answer: Message, size: int) -> None:
 
 
 def _future_of(kind: int, pool: ThreadPool) -> Future[Any]:
-    """Return a Future of what a call of a kind brings: users see those of their own calls."""
+    """Return the Future for a call of a kind, which users see if the call is theirs."""
     if kind in OURS_ALONE:
         return InternalFuture()
     return Future(executor=pool) if kind in USER_WORK else InternalFuture(executor=pool)

@@ -50,7 +50,7 @@ serving = _Serving()
 
 
 class Caller(Protocol):
-    """What makes calls, and keeps account of them: the client of a worker by this name."""
+    """The client of the worker by this name: makes calls, and keeps account of them."""
 
     name: str
 

@@ -54,7 +54,7 @@ from .outgoing import bytes_of, serving
 
 _logger = logging.getLogger(__name__)
 
-# What runs what users wrote: its error is logged here where it can be told to nobody else.
+# Requests that run users' code: an error that no caller will read is logged here.
 _TOLD_HERE: Final = USER_WORK | {MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_BACKWARD_REQ}
 _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
 
@@ -271,7 +271,7 @@ def run_function(
 
 
 def name_of(function: object) -> str:
-    """Return what messages call a function that a user gave."""
+    """Return the name of a user's function for messages."""
     return getattr(function, "__qualname__", None) or str(function)
 
 

@@ -161,7 +161,7 @@ class RRefContext:
         with self._lock:
             waiting = [rref._creation for rref in self._pending_users.values()]
         for creation in waiting:
-            # What has failed is told to who uses the reference, or else when it is dropped.
+            # A failure is raised where the reference is used, or logged when it is dropped.
             if creation is not None and not creation.wait_until_done(
                 max(0.0, deadline - time.monotonic())
             ):
@@ -364,7 +364,8 @@ class RRefContext:
         self.owned.fail_if_unborn(owned)
         if owned.future.done():
             return ValueReply(owned.value())
-        return owned.future.then(lambda done: ValueReply(owned.value()))
+        value = owned.future.then(lambda done: ValueReply(owned.value()))
+        return Later(value, "to_here")
 
     def _delete_came(self, request: Message) -> None:
         rows = _of_one_length(request, lists_of(request, "rref", "fork"))

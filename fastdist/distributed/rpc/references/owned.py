@@ -101,7 +101,7 @@ class OwnedValues:
         self.drop_if_unused(owned.rref_id)
 
     def _end_wait(self, owned: OwnedValue, error: BaseException) -> None:
-        """Let an error be there of a value that is never made, which is no failure to be logged."""
+        """Let the error of a value that is never made be there, without a warning."""
         self.complete(owned, None, error)
         owned.future.was_read()
 

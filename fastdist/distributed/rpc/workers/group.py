@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -54,6 +55,7 @@ class Group:
         self.may_change = not self.is_static or restarts
         # As they were when they were last read.
         self.members = list(members)
+        self._counted: tuple[list[Record], Counter[str]] = ([], Counter())
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
         self._store = store
@@ -68,6 +70,14 @@ class Group:
             # A store that has another host since may know nothing of the group yet.
             self.members = read_members(self._store, self.members, timeout_s) or self.members
         return list(self.members)
+
+    def num_on_machine(self, member: Record) -> int:
+        """Return how many members run on the machine of one, as they were last read; at least 1."""
+        counted, by_machine = self._counted
+        if counted is not self.members:
+            by_machine = Counter(one.boot_id for one in self.members)
+            self._counted = (self.members, by_machine)
+        return max(1, by_machine[member.boot_id])
 
     def publish(self) -> None:
         """Tell name and addresses of this worker under torch's keys."""
@@ -129,7 +139,7 @@ class Group:
             _logger.info("the store could not be told of the end: %s", error)
 
     def why_ended(self, incarnation: int) -> str:
-        """Return what a life has noted of its end without rpc.shutdown(); empty if nothing."""
+        """Return the reason that a life has noted for its end without a shutdown; empty if none."""
         try:
             ended = view(_ENDED, self._store, TELL_S)
             noted = ended.compare_set(str(incarnation), _ABSENT, _ABSENT)

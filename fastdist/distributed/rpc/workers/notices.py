@@ -1,4 +1,4 @@
-"""What workers say in short notices: that all threads wait, and why a process ends."""
+"""Parts of short notices: all threads wait; why a process ends without rpc.shutdown()."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ _MOST_LETTERS: Final = 300
 
 
 def one_line(text: str) -> str:
-    """Return what another process says as it may stand in one line of a log."""
+    """Return text of another process as one printable line for the log."""
     shown = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(shown.split())[:_MOST_LETTERS]

@@ -17,6 +17,9 @@ from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
 # Who rings later than this after an alarm was due was stopped, swapped out, or its machine was.
 _LATE_S = 1.0
+# And who rings later than this was held up, by other processes or by the interpreter's lock: what
+# it did not do meanwhile its peers could not see, and so long it did not look what they did.
+_HELD_UP_S = 0.02
 # Who stood still for so long has been found silent by its peers; they tell it soon.
 _SILENT_S = 2.5
 _LATELY_S = 10.0
@@ -127,6 +130,8 @@ class AwakeClock:
         """Take note that the thread runs now, and ought to have at `due`."""
         now = time.monotonic()
         late_s = now - max(due, self._awake_at)
+        if _HELD_UP_S < late_s <= _LATE_S:
+            self._absent_s += late_s
         if late_s > _LATE_S:
             self._absent_s += late_s
             self._woke_at = now - self._absent_s

@@ -55,7 +55,7 @@ class WorkerInfo:
 
 
 class Named(Protocol):
-    """What has the name and the id of a worker."""
+    """Anything with the name and the id of a worker."""
 
     @property
     def name(self) -> str: ...

@@ -30,6 +30,7 @@ from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
 from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
+from fastdist.distributed.sockets.pulse import BEATS_PATIENCE
 
 
 class State(Enum):
@@ -108,6 +109,37 @@ class Patience:
     settle_s: float = 0.25
     look_whether_read_s: float = 0.005
     unresponsive_s: float = 60.0
+    # How many knocks in a row may stay unanswered before the connection is broken off.
+    beats: int = BEATS_PATIENCE
+
+
+class Times(NamedTuple):
+    """The times that users have chosen: frozen_s if `is_chosen`, grace_s if it is not None."""
+
+    frozen_s: float = FROZEN_S
+    grace_s: float | None = None
+    is_chosen: bool = True
+
+    def towards(self, *, crowding: float, is_near: bool) -> Patience:
+        """Return the times for a peer.
+
+        Defaults are `crowding` times as long: see sockets/patience.py. Between two hosts (not
+        `is_near`) a network that refuses looks like a port that is gone: a refusal may last as
+        long as silence.
+        """
+        frozen_s = self.frozen_s if self.is_chosen else self.frozen_s * crowding
+        grace_s = self.grace_s
+        if grace_s is None:
+            grace_s = GRACE_S * crowding if is_near else frozen_s
+        # After a connection was broken off there must be time for it to come back.
+        beats = max(BEATS_PATIENCE, min(round(BEATS_PATIENCE * crowding), int(frozen_s / 4.0)))
+        return Patience(
+            frozen_s=frozen_s,
+            grace_s=grace_s,
+            notice_s=beats + 0.5,
+            join_s=max(frozen_s, FROZEN_S * crowding),
+            beats=beats,
+        )
 
 
 class Session:
@@ -232,7 +264,7 @@ class Session:
             if self._asked_since is None or self.is_unresponsive:
                 return None
             return self._asked_since + self._patience.unresponsive_s
-        times = [self._silent_since + self._limit()]
+        times = [self._silent_since + self._limit(self._silent_since)]
         if self.state is State.ALIVE:
             times.append(self._silent_since + self._patience.suspect_s)
         if self._refused_since is not None:
@@ -302,7 +334,8 @@ class Session:
         if self._silent_since is None:
             return self._look_at_question(now)
         patience = self._patience
-        is_late = now >= self._silent_since + self._limit()
+        limit_s = self._limit(self._silent_since)
+        is_late = now >= self._silent_since + limit_s
         if self._refused_since is not None and (
             is_late or now >= self._refused_since + patience.grace_s
         ):
@@ -311,7 +344,9 @@ class Session:
             silent_s = now - self._silent_since
             found = f" ({self._found})" if self._found else ""
             return self._die(
-                f"no sign of life for {silent_s:.1f} s: it is frozen or cut off{found}"
+                f"no sign of life for {silent_s:.1f} s: it is frozen or cut off{found}; "
+                f"FASTDIST_FROZEN_S or the option frozen_s, here {patience.frozen_s:g}, says how "
+                "long that may last"
             )
         if self.state is State.ALIVE and now >= self._silent_since + patience.suspect_s:
             self.state = State.SUSPECT
@@ -325,8 +360,13 @@ class Session:
         self.is_unresponsive = True
         return [Unresponsive(now - self._asked_since)]
 
-    def _limit(self) -> float:
-        return self._patience.join_s if self.state is State.JOINING else self._patience.frozen_s
+    def _limit(self, silent_since: float) -> float:
+        patience = self._patience
+        limit_s = patience.join_s if self.state is State.JOINING else patience.frozen_s
+        if self._refused_since is None or patience.grace_s <= limit_s:
+            return limit_s
+        # A longer time for an address that refuses than for silence was chosen by the user.
+        return max(limit_s, self._refused_since - silent_since + patience.grace_s)
 
     def _die(self, reason: str, *, left: bool = False, surely: bool = False) -> list[Action]:
         # In this order: who finds it dead may ask why.

@@ -113,8 +113,8 @@ class Worker:
         self._answers_rubbish = False
         # What lends it memory, where both may share some.
         self.lender: Lender | None = None
-        # How many threads it has for users' functions, if all of them waited for calls of their own
-        # when it last said how it is, else 0; and when that was.
+        # The number of its threads for users' functions, if all of them waited for calls at its
+        # latest PONG, else 0; and the time of that.
         self._stuck = (0, -math.inf)
         # Whether it has answered our goodbye, for it has read all.
         self.has_parted = False
@@ -242,7 +242,7 @@ class Worker:
     def close(self, error: RpcError, *, linger_s: float = 0.0, why: str = "") -> None:
         """End all waits with error, tell the peer, and close everything; on the progress thread.
 
-        `why` is what the peer is told of the end of a process without rpc.shutdown().
+        `why` is the reason for the peer, where the process ends without rpc.shutdown().
         """
         if not self.is_met:
             return
@@ -294,6 +294,7 @@ class Worker:
         if self._connection_fd >= 0:
             self._progress.watch(self._connection_fd, self._read_connection)
         if shared.lane.pulse is not None:
+            shared.lane.pulse.beats_patience = self._patience.beats
             self._pulse = PulseTaker(
                 *(shared.lane, shared.lane.pulse, self._progress),
                 *(self._ask, self.pipe.is_waited_for),

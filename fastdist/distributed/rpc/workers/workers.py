@@ -23,7 +23,7 @@ from fastdist.core.future import Future
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.restarts import run_restart_hooks
-from fastdist.distributed.sockets.patience import FROZEN_S, GRACE_S
+from fastdist.distributed.sockets.patience import crowding
 
 from ..message.error_parts import fresh
 from ..message.types import MessageType
@@ -31,7 +31,7 @@ from .callers import Callers
 from .group import LOOK_S, Group
 from .progress import Progress
 from .record import Record, WorkerInfo, in_words
-from .session import Patience
+from .session import Patience, Times
 from .worker import Worker
 
 _logger = logging.getLogger(__name__)
@@ -72,12 +72,11 @@ class Workers:
         progress: Progress,
         submit: Callable[..., object],
         lender_to: Callable[[Worker], Lender | None],
-        frozen_s: float = FROZEN_S,
-        grace_s: float | None = None,
+        times: Times = Times(),  # noqa: B008 -- a tuple
     ) -> None:
         self.group, self.me, self.context, self.progress = group, group.me, context, progress
         self._callers, self._submit, self._lender_to = callers, submit, lender_to
-        self._frozen_s, self._grace_s = frozen_s, grace_s
+        self._times = times
         # One reads the store at a time: what one read must not replace what another read later.
         self._refresh_lock = threading.Lock()
         # Guards all below it; looked up without it. May be taken while the one above is held.
@@ -474,12 +473,10 @@ class Workers:
             self._submit(_tell_of_return, now.info)
 
     def _patience_with(self, record: Record) -> Patience:
-        grace_s = self._grace_s
-        if grace_s is None:
-            # Between machines what refuses may be the network: it has as long as silence has.
-            grace_s = GRACE_S if self.me.shares_host_with(record) else self._frozen_s
-        join_s = max(self._frozen_s, FROZEN_S)
-        return Patience(frozen_s=self._frozen_s, grace_s=grace_s, join_s=join_s)
+        # Either end may wait for a core.
+        there = max(self.group.num_on_machine(one) for one in (record, self.me))
+        is_near = self.me.shares_host_with(record)
+        return self._times.towards(crowding=crowding(there), is_near=is_near)
 
     def _watch(self, worker: Worker) -> None:
         # Who is gone by now, or refused, needs no watching.

@@ -15,6 +15,7 @@ import pytest
 from fastdist.core.future import Future
 from fastdist.distributed.rpc.workers import progress as progress_module
 from fastdist.distributed.rpc.workers.progress import AwakeClock, Progress
+from fastdist.distributed.rpc.workers.session import Event, Patience, Session
 from fastdist.distributed.rpc.workers.worker import Worker
 
 
@@ -86,6 +87,49 @@ def test_a_clock_stands_still_while_its_process_does(monkeypatch: pytest.MonkeyP
     clock.look(due=math.inf)
     assert clock.now() == 196.0 and clock.woke_at() == 100.6
     assert not clock.stood_still_lately()
+
+
+def test_a_clock_leaves_out_what_a_busy_machine_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    clock, ran_s = AwakeClock(), 0.0
+    for _ in range(100):
+        now += 0.1
+        due = now
+        now += 0.3  # until it has a core
+        clock.look(due=due)
+        ran_s += 0.1
+    assert clock.now() == pytest.approx(100.0 + ran_s)
+    # Peers did not notice it, so waits go on.
+    assert clock.woke_at() == -math.inf and not clock.stood_still_lately()
+    before = clock.now()
+    for _ in range(100):
+        now += 0.11
+        clock.look(due=now - 0.01)  # as each alarm is
+    assert clock.now() == pytest.approx(before + 11.0)
+
+
+@pytest.mark.parametrize("held_up_s", [0.0, 0.01, 0.3, 0.9, 5.0])
+def test_a_silent_peer_is_lost_when_this_worker_itself_has_run_for_the_time_that_it_has(
+    held_up_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wakes each tenth of a second, and so much late: not lost before, and not much after."""
+    now = 100.0
+    monkeypatch.setattr(progress_module, "time", SimpleNamespace(monotonic=lambda: now))
+    clock = AwakeClock()
+    peer = Session(clock.now(), Patience(frozen_s=10.0, notice_s=0.0))
+    peer.step(Event.CONNECTED, clock.now())
+    peer.step(Event.DISCONNECTED, clock.now(), woke_at=clock.woke_at())
+    ran_s = 0.0
+    while not peer.is_over:
+        now += 0.1
+        due = now
+        now += held_up_s
+        clock.look(due=due)
+        ran_s += 0.1 if held_up_s > 0.02 else 0.1 + held_up_s
+        peer.step(Event.TICK, clock.now(), woke_at=clock.woke_at())
+        assert ran_s < 10.3
+    assert ran_s > 9.9
 
 
 class Flood:

@@ -14,6 +14,7 @@ from fastdist.distributed.rpc.workers.session import (
     Patience,
     Session,
     State,
+    Times,
     Unresponsive,
 )
 
@@ -208,7 +209,8 @@ def test_a_peer_that_cannot_be_reached_has_as_long_as_a_frozen_one_and_is_not_sa
     assert isinstance(action, Die)
     assert action.reason == (
         "no sign of life for 10.0 s: it is frozen or cut off "
-        "(no connection to its address: No route to host)"
+        "(no connection to its address: No route to host); FASTDIST_FROZEN_S or the option "
+        "frozen_s, here 10, says how long that may last"
     )
 
 
@@ -340,3 +342,36 @@ def test_silence_is_always_followed_by_death_within_its_time() -> None:
                 now = max(now, look)
                 peer.step(Event.TICK, now)
         assert now - began <= 10.0
+
+
+def test_what_nobody_has_chosen_is_longer_on_a_crowded_machine() -> None:
+    usual = Times(is_chosen=False).towards(crowding=1.0, is_near=True)
+    assert usual == Patience()
+    crowded = Times(is_chosen=False).towards(crowding=8.0, is_near=True)
+    assert (crowded.frozen_s, crowded.join_s, crowded.grace_s) == (80.0, 80.0, 8.0)
+    assert (crowded.beats, crowded.notice_s) == (16, 16.5)
+    far = Times(is_chosen=False).towards(crowding=2.0, is_near=False)
+    assert (far.frozen_s, far.grace_s) == (20.0, 20.0)
+
+
+def test_what_was_chosen_is_kept_on_a_crowded_machine() -> None:
+    chosen = Times(frozen_s=10.0, grace_s=0.5).towards(crowding=8.0, is_near=True)
+    assert (chosen.frozen_s, chosen.grace_s) == (10.0, 0.5)
+    # To find silence takes less than half of the time, for the connection to come back.
+    assert (chosen.beats, chosen.notice_s, chosen.join_s) == (2, 2.5, 80.0)
+    assert Times(frozen_s=60.0).towards(crowding=8.0, is_near=True).beats == 15
+
+
+def test_an_address_may_refuse_for_longer_than_silence_may_last_where_somebody_chose_that() -> None:
+    peer = Session(0.0, Patience(frozen_s=10, grace_s=30, notice_s=2))
+    peer.step(Event.CONNECTED, 0.0)
+    peer.step(Event.DISCONNECTED, 5.0)
+    peer.step(Event.REFUSED, 5.5)
+    assert _deaths(peer.step(Event.TICK, 35.4)) == []
+    look = peer.next_look()
+    assert look == 35.5
+    assert peer.step(Event.TICK, look) == [Die("nobody listens at its address any more")]
+    silent = Session(0.0, Patience(frozen_s=10, grace_s=30, notice_s=2))
+    silent.step(Event.CONNECTED, 0.0)
+    silent.step(Event.DISCONNECTED, 5.0)
+    assert len(_deaths(silent.step(Event.TICK, 13.0))) == 1
