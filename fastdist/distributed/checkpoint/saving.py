@@ -115,6 +115,7 @@ class _Save:
             self._begin(plan.here, plan.there, is_async=is_async)
         except BaseException as error:
             self._fail(error)
+            self.done.was_read()  # it is raised here
             raise
 
     @property

@@ -133,9 +133,9 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     worker shuts down without it is no error, but logged as a warning with its name and how it was
     lost, since a worker that only serves hears of it nowhere else. One whose process ended by an
     exception or sys.exit() before its own shutdown is an error of the others' shutdown as well,
-    unless it may come back, or the group has no world size. Where lives are taken back, a lost one
-    has 60 s for it first, or half of the timeout. After 5 s, and then after twice the time each
-    time, a line says for whom it waits.
+    unless it may come back, a launcher watches it, or the group has no world size. Where lives are
+    taken back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and then after
+    twice the time each time, a line says for whom it waits.
 
     A function under async_execution whose Future has no value is waited for as long as its caller
     waits; one whose caller has given up is named in a warning.

@@ -32,6 +32,7 @@ import contextlib
 import enum
 import logging
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +59,8 @@ from .message.words import filled, number, text
 from .workers.notices import ENDED
 from .workers.worker import Worker
 
+# Set by `fastdist run` and torchrun, which end a job when a worker fails, and blame the first.
+_LAUNCHED: Final = "TORCHELASTIC_RESTART_COUNT"
 LEAST_S: Final = 1.0
 LINGER_S: Final = 0.5
 # When it is told for whom a shutdown waits. A worker that only serves waits for the job's end here,
@@ -467,7 +470,7 @@ class Leaving:
         self.stage = Stage.PARTING
         self._workers.part(LINGER_S)
         ended = [line for line in self._lost if ENDED in line]
-        if ended and not self._group.may_change:
+        if ended and not self._group.may_change and _LAUNCHED not in os.environ:
             raise ShutdownIncomplete(
                 f"worker {self._group.me.name!r} has shut down without {'; '.join(ended)}; its "
                 "work may not be done"

@@ -79,6 +79,18 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
         group.kill()
 
 
+def test_where_a_launcher_watches_the_workers_it_is_a_warning_alone() -> None:
+    group = Group(__file__, 2, {"TORCHELASTIC_RESTART_COUNT": "0"})
+    try:
+        group.run_all(join)
+        assert group[1].end() == 0
+        error, lines = group[0].run(leave)
+        assert error == "" and "'w1' (rank 1): it ended without rpc.shutdown()" in lines[-1]
+        assert group[0].end() == 0
+    finally:
+        group.kill()
+
+
 def test_one_that_was_killed_is_named_to_all_and_is_no_error_of_their_shutdown() -> None:
     group = Group(__file__, 3)
     try:

@@ -28,8 +28,12 @@ End = Callable[[Pipe], bool]
 def call_under_way(pipe: Pipe, ends: list[bool]) -> FutureCall:
     """Return a call that waits at a pipe, of which nothing is known but how it ends."""
     counts = SimpleNamespace(call_ended=lambda *_, failed: ends.append(failed))
-    client: Any = SimpleNamespace(counts=counts)
-    peer: Any = SimpleNamespace(info=SimpleNamespace(name="w1"), lender=None)
+    client: Any = SimpleNamespace(
+        counts=counts, name="w0", pool=SimpleNamespace(num_stuck=lambda: 0)
+    )
+    peer: Any = SimpleNamespace(
+        info=SimpleNamespace(name="w1", id=1), lender=None, num_stuck=lambda: 0
+    )
     call = FutureCall(client, Message(MessageType.PYTHON_CALL, 5, peer), 0.0, "a function")
     call.await_in(Future(), Timeouts())
     pipe.add_pending(5, call)
