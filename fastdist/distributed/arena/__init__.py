@@ -25,7 +25,8 @@
 # has ended: not before, for a peer that was only cut off may still read. The receivers of a dead
 # owner's blocks give the other pages back. A forked child has copies (fork.py).
 #
-# Off: `_channels=["basic"]` of the options, or FASTDIST_CHANNELS=basic, at either end.
+# Off: `_channels=["basic"]` of the options, or FASTDIST_CHANNELS=basic, at either end; and on other
+# processors than x86, for which this version has no fence (core/fence.py).
 #
 # Memory: the file is sparse. Pages come when a block needs them, and go 10 to 20 s after they were
 # last lent.

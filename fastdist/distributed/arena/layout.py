@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from fastdist.core import sealed_memory
+from fastdist.core.fence import why_no_fence
 
 # Note [Layout of an arena]
 # The file begins with a table of rows of 64 bytes, one cache line each, of which eight words of 64
@@ -51,6 +52,8 @@ def round_up(size: int) -> int:
 
 def why_not_viable() -> str | None:
     """Return what this machine lacks; None if processes of it can share arenas."""
+    if (lacks := why_no_fence()) is not None:
+        return lacks
     if (lacks := sealed_memory.why_not_viable()) is not None:
         return lacks
     if not os.path.isdir("/proc/self/fd"):

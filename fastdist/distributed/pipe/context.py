@@ -8,7 +8,7 @@ from fastdist.core.errors import BackendNotViableError
 from fastdist.distributed.sockets import Doorbell, NoSecurity, Security
 
 from .lane import Lane
-from .registry import Registration, Transport, names_of, transports
+from .registry import NoTransport, Registration, Transport, names_of, transports
 from .transports.zeromq import ZmqListener
 
 # Each of these files registers what it holds.
@@ -61,6 +61,15 @@ class Context:
             listener.close()
             raise
         return listener
+
+    def why_not_viable(self) -> dict[str, str]:
+        """Return which of this version's transports the machine cannot have, and why."""
+        reasons = {
+            entry.name: entry.member.why_not_viable()
+            for entry in transports.by_priority()
+            if not isinstance(entry.member, NoTransport)
+        }
+        return {name: reason for name, reason in reasons.items() if reason is not None}
 
     def choose(
         self, addresses: Mapping[str, str], *, same_host: bool, same_process: bool = False

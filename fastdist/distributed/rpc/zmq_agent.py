@@ -228,6 +228,8 @@ class ZmqAgent(RpcAgent):
         info = {**self.get_metrics(), **self.rrefs.get_debug_info()}
         for peer in self.workers.met():
             info[f"agent.peer.{peer.info.name}"] = peer.describe()
+        for name, reason in self._context.why_not_viable().items():
+            info[f"agent.transport.{name}"] = f"none: {reason}"
         info["agent.stage"] = self.leaving.stage.name.lower()
         info.update(self._arenas.get_debug_info())
         devices = self.options.devices or self.workers.mapped_devices()

@@ -9,6 +9,7 @@ import struct
 from typing import Final
 
 from fastdist.core import sealed_memory
+from fastdist.core.fence import why_no_fence
 
 from .end import ANSWERS, REQUESTS, RingEnd
 from .memory import RING_BYTES
@@ -22,6 +23,8 @@ _CREDENTIALS: Final = struct.Struct("iII")
 
 def why_not_viable() -> str | None:
     """Return what this machine lacks for rings; None if it has all."""
+    if (lacks := why_no_fence()) is not None:
+        return lacks
     if (lacks := sealed_memory.why_not_viable()) is not None:
         return lacks
     if not hasattr(socket, "send_fds") or not hasattr(socket, "SO_PEERCRED"):
