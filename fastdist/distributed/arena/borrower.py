@@ -61,11 +61,17 @@ class Held(weakref.ref[Bytes]):
 class BorrowedArena:
     """Another process's arena, mapped once.
 
+    `owner` stands for the peer that offered it, whose messages alone may name its blocks; None
+    where nobody tells peers apart.
+
     Raises  ArenaError unless it is exactly what was announced
     Thread  any
     """
 
-    def __init__(self, pid: int, fd: int, size: int, arena_id: int) -> None:
+    def __init__(
+        self, pid: int, fd: int, size: int, arena_id: int, owner: object | None = None
+    ) -> None:
+        self.owner = owner
         self._mapping = open_arena(pid, fd, size, arena_id)
         self._words = words(self._mapping)
         self._size = size
@@ -137,6 +143,11 @@ class BorrowedArena:
         if held is not None and held.generation == generation:
             block = held()
             if block is not None:
+                if held.start != start or block.nbytes != size:
+                    raise MessageError(
+                        f"a block of {size} bytes at {start} with slot {slot}, which came as one "
+                        f"of {block.nbytes} bytes at {held.start}"
+                    )
                 return block
         row, table = slot * ROW_WORDS, self._words
         if table[row + LENT] != generation or table[row + TAKEN] >= 2 * generation:
@@ -170,7 +181,11 @@ class BorrowedArena:
             is_unread = taken < 2 * lent
             is_unread[0] &= first > 0
             found += [(int(row[START]), int(row[END])) for row in rows[is_held | is_unread]]
-        return [(low, high) for low, high in found if TABLE_BYTES <= low < high <= self._size]
+        return [
+            (low, high)
+            for low, high in found  # what a dead owner left there may be anything
+            if TABLE_BYTES <= low < high <= self._size and not (low % PAGE or high % PAGE)
+        ]
 
 
 def _release(held: Held) -> None:
@@ -187,21 +202,29 @@ _arenas_lock = threading.Lock()
 _arenas: dict[int, BorrowedArena] = {}
 
 
-def borrow(descriptor: Buffer, size: int) -> Buffer:
-    """Return the bytes that a message's descriptor names; GONE if they cannot be had any more.
+def borrow(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
+    """Return the bytes that a descriptor in a sender's message names; GONE if they cannot be had
+    any more.
 
-    Raises  MessageError for a descriptor that cannot be
+    Raises  MessageError for a descriptor that cannot be, or names memory of another worker
     """
-    arena = _arenas.get(ARENA_BLOCK.unpack(descriptor)[0])
-    return GONE if arena is None else arena.take(descriptor, size)
+    arena_id = ARENA_BLOCK.unpack(descriptor)[0]
+    arena = _arenas.get(arena_id)
+    if arena is None:
+        return GONE
+    if arena.owner is not None and arena.owner is not sender:
+        raise MessageError(f"a block of arena {arena_id:#x}, which is not the sender's")
+    return arena.take(descriptor, size)
 
 
-def open_borrowed(pid: int, fd: int, size: int, arena_id: int) -> BorrowedArena:
+def open_borrowed(
+    pid: int, fd: int, size: int, arena_id: int, owner: object | None = None
+) -> BorrowedArena:
     """Let messages name blocks of another process's arena from now on.
 
     Raises  ArenaError where that is not the same memory
     """
-    arena = BorrowedArena(pid, fd, size, arena_id)
+    arena = BorrowedArena(pid, fd, size, arena_id, owner)
     with _arenas_lock:
         _arenas[arena_id] = arena
     return arena

@@ -40,8 +40,6 @@ TRIM_S: Final = 10.0
 # A block that was lent before its connection broke, and that nobody has taken after so long, was
 # lost on the way.
 LOST_AFTER_S: Final = 60.0
-# In `_expected`: a slot that is not lent. Generations begin at 1, so TAKEN never becomes this.
-_NEVER: Final = 1
 
 
 class Block:
@@ -97,9 +95,10 @@ class Arena:
         self._generation = 0
         table = np.ndarray((NUM_SLOTS, ROW_WORDS), np.uint64, mapping)
         self._taken: np.ndarray[Any, Any] = table[:, TAKEN]
-        # What TAKEN becomes when the slot's block is released.
+        # Which slots are lent, and what TAKEN becomes when the slot's block is released. Borrowers
+        # may write anything into any row.
+        self._is_lent = np.zeros(NUM_SLOTS, np.bool_)
         self._expected = np.zeros(NUM_SLOTS, np.uint64)
-        self._expected[0] = _NEVER
         # Of each page: 0 if it is not there, else the period (1 or 2) in which it was last lent.
         self._pages = np.zeros(size // PAGE, np.uint8)
         self._period = 1
@@ -203,16 +202,21 @@ class Arena:
             self._collect()
             self._period = 3 - self._period
             unused = [run for low, high in self._free.all() for run in self._unused_runs(low, high)]
-        for start, end in unused:
-            self._give_back(mapping, start, end)
+        try:
+            for start, end in unused:
+                self._give_back(mapping, start, end)
+        finally:
+            # Also after an error of the system: else no page would be given back again.
+            if self._must_trim_again():
+                self._call_later(TRIM_S, self.trim)
+
+    def _must_trim_again(self) -> bool:
         with self._lock:
             there = np.flatnonzero(self._pages[: self._top // PAGE])
             last = (int(there[-1]) + 1) * PAGE if there.size else TABLE_BYTES
             self._top = max([last, *[block.end for block in self._blocks.values()]])
             self._trim_is_due = bool(there.size or self._blocks)
-            again = self._trim_is_due and self._mapping is not None
-        if again:
-            self._call_later(TRIM_S, self.trim)
+            return self._trim_is_due and self._mapping is not None
 
     def usage(self) -> tuple[int, int, int]:
         """Return the number of blocks that are lent, their bytes, and the bytes of all pages."""
@@ -263,6 +267,7 @@ class Arena:
         self._blocks[slot] = block
         self._slots_of_message.setdefault(block.message_id, []).append(slot)
         self._expected[slot] = 2 * block.generation + 1
+        self._is_lent[slot] = True
         return slot
 
     def _hand_out(self, slot: int, block: Block) -> bytes | None:
@@ -297,12 +302,14 @@ class Arena:
         """Make free what its borrowers have released; under the lock."""
         num = self._num_slots
         if self._blocks and self._mapping is not None:
-            for slot in (self._taken[:num] == self._expected[:num]).nonzero()[0].tolist():
+            is_released = self._taken[:num] == self._expected[:num]
+            is_released &= self._is_lent[:num]
+            for slot in is_released.nonzero()[0].tolist():
                 self._forget(slot)
 
     def _forget(self, slot: int, *, use_again_last: bool = False) -> None:
         block = self._blocks.pop(slot)
-        self._expected[slot] = _NEVER
+        self._is_lent[slot] = False
         self._free.give_back(block.start, block.end)
         slots = self._slots_of_message[block.message_id]
         slots.remove(slot)
@@ -342,8 +349,13 @@ class Arena:
         with self._lock:
             if not self._free.take_exactly(start, end):
                 return  # lent again meanwhile
-        # Nobody can get this room before it is given back, so this needs no lock.
-        give_pages_back(mapping, start, end)
-        with self._lock:
-            self._pages[start // PAGE : end // PAGE] = 0
-            self._free.give_back(start, end)
+        has_gone = False
+        try:
+            # Nobody can get this room before it is given back, so this needs no lock.
+            give_pages_back(mapping, start, end)
+            has_gone = True
+        finally:
+            with self._lock:
+                if has_gone:
+                    self._pages[start // PAGE : end // PAGE] = 0
+                self._free.give_back(start, end)

@@ -6,16 +6,18 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import struct
 import threading
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
+from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 from fastdist.distributed.arena import borrower
 from fastdist.distributed.arena.borrower import BorrowedArena
-from fastdist.distributed.arena.layout import ArenaError, arena_size
+from fastdist.distributed.arena.layout import ArenaError, arena_size, why_not_viable
 from fastdist.distributed.arena.lender import Lender, offer_ids
 from fastdist.distributed.arena.owner import TRIM_S, Arena
 from fastdist.distributed.pipe.host import process_lives
@@ -102,7 +104,8 @@ class ArenaOffers:
         """Return what is lent, and by which way large tensors go to whom."""
         with self._lock:
             arena = self._arena
-        info = {"agent.arena": "none yet" if self._is_wanted else "none: not among the channels"}
+        why_none = why_not_viable() or "not among the channels"
+        info = {"agent.arena": "none yet" if self._is_wanted else f"none: {why_none}"}
         if arena is not None:
             num_blocks, lent_bytes, bytes_there = arena.usage()
             info["agent.arena"] = (
@@ -112,7 +115,7 @@ class ArenaOffers:
             if peer.lender is not None:
                 info[f"agent.arena.{peer.info.name}"] = peer.lender.describe()
             elif not peer.is_self and self._me.shares_host_with(peer.record):
-                why = "not among the channels" if not self._is_wanted else "other process ids"
+                why = why_none if not self._is_wanted else "other process ids"
                 info[f"agent.arena.{peer.info.name}"] = f"large tensors in messages ({why})"
         info.update(self._ipc.get_debug_info())
         return info
@@ -159,11 +162,11 @@ class ArenaOffers:
         if isinstance(error, RpcTimeoutError):
             lender.offer_again()
         elif error is not None:
-            lender.refuse(str(error))
+            lender.refuse(one_line(error))
         elif done.value().metadata.get("proof") == proof:
             lender.open(arena)
         else:
-            lender.refuse(str(done.value().metadata.get("refused")))
+            lender.refuse(one_line(done.value().metadata.get("refused")))
 
     def _offer_came(self, request: Message) -> Reply:
         words, worker = request.metadata, request.peer
@@ -171,7 +174,7 @@ class ArenaOffers:
             arena_id, fd, size = (number(words, name, worker.id) for name in _NUMBERS)
             proof = self._try(worker, arena_id, fd, size, words.get("block"))
         except (ArenaError, MessageError, LookupError, TypeError, struct.error) as error:
-            _logger.info("memory of worker %r is not shared: %s", worker.name, error)
+            _logger.info("memory of worker %r is not shared: %s", worker.name, one_line(error))
             return Reply([], {"refused": f"{self._me.name!r} says: {error}"})
         return Reply([], {"proof": proof})
 
@@ -184,7 +187,7 @@ class ArenaOffers:
         if not isinstance(block, bytes):
             raise ArenaError(f"this is no block of an offer: {block!r}")
         self._require_new(worker, arena_id)
-        arena = borrower.open_borrowed(worker.record.pid, fd, size, arena_id)
+        arena = borrower.open_borrowed(worker.record.pid, fd, size, arena_id, worker)
         with self._lock:
             if self._is_closed:
                 borrower.close_borrowed(arena_id)
@@ -216,8 +219,13 @@ class ArenaOffers:
 
     def _end_in_time(self, arena: Arena, lender: Lender, record: Record) -> None:
         # A peer that was lost but lives may still read what it has taken.
-        if arena.end_all(lender, is_gone=not _lives(record)):
-            self._agent.workers.call_after(TRIM_S, lambda: self._end_in_time(arena, lender, record))
+        holds_some = True
+        try:
+            holds_some = arena.end_all(lender, is_gone=not _lives(record))
+        finally:
+            if holds_some:
+                again = functools.partial(self._end_in_time, arena, lender, record)
+                self._agent.workers.call_after(TRIM_S, again)
 
 
 def _close(arena_id: int) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdist.core.errors import FastdistError, MessageError, RpcTimeoutError
+from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 from fastdist.devices.backend import backend_of
-from fastdist.distributed.arena.layout import ARENA_BLOCK
+from fastdist.distributed.arena.layout import ARENA_BLOCK, why_not_viable
 from fastdist.distributed.arena.lender import Lender, offer_ids
 
 from .debug_log import debug_log
@@ -85,7 +86,8 @@ class IpcOffers:
 
     def get_debug_info(self) -> dict[str, str]:
         """Return what is lent, and by which way tensors of GPUs go to whom."""
-        info = {} if self._is_wanted else {"agent.cuda_ipc": "none: not among the channels"}
+        why_none = why_not_viable() or "not among the channels"
+        info = {} if self._is_wanted else {"agent.cuda_ipc": f"none: {why_none}"}
         for index, (lent_bytes, bytes_there) in usage().items():
             text = f"{lent_bytes} of {bytes_there} bytes of slabs lent"
             info[f"agent.cuda_ipc.cuda:{index}"] = text
@@ -137,12 +139,12 @@ class IpcOffers:
             if isinstance(error, RpcTimeoutError):
                 pair.offer_again()
             elif error is not None:
-                self._refuse(pair, worker, str(error))
+                self._refuse(pair, worker, one_line(error))
             elif done.value().metadata.get("proof") == proof:
                 pair.open(arena)
                 self._tell(pair, worker)
             else:
-                self._refuse(pair, worker, str(done.value().metadata.get("refused")))
+                self._refuse(pair, worker, one_line(done.value().metadata.get("refused")))
 
         answered.add_done_callback(look)
 
@@ -180,7 +182,7 @@ class IpcOffers:
         if not 0 <= to < backend.device_count():
             raise MessageError(f"there is no cuda:{to} here")
         owner = get_or_create_peer(arena_id)
-        piece: object = take_piece(owner, block, size)
+        piece: object = take_piece(owner, block, size, worker)
         if not isinstance(piece, CameOnDevice):
             raise MessageError("its block was taken back")
         wanted = [Wanted(start, (_PROOF_BYTES,), np.dtype(np.uint8))]

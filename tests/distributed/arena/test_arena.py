@@ -358,3 +358,23 @@ def test_a_borrowed_arena_is_mapped_but_not_there() -> None:
 def test_the_channel_is_viable_here_and_takes_a_part_of_the_memory() -> None:
     assert why_not_viable() is None
     assert 64 << 20 < arena_size() < os.sysconf("SC_PHYS_PAGES") * PAGE
+
+
+def test_pages_that_could_not_be_given_back_once_are_given_back_the_next_time(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(12, "not now")
+
+    both.send(numbers(1 << 17))
+    both.run_later()
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, "give_pages_back", refuse)
+        with pytest.raises(OSError, match="not now"):
+            both.run_later()
+    assert [seconds for seconds, _ in both.later] == [owner.TRIM_S]
+    for _ in range(3):
+        both.run_later()
+    assert both.bytes_there() <= PAGE and both.later == []
+    # Nothing of its room was lost.
+    assert both.arena._free.all() == [(TABLE_BYTES, SIZE)]

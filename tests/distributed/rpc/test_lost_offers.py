@@ -34,3 +34,27 @@ def test_memory_that_is_offered_when_either_end_has_ended_is_given_back(who_has_
         assert borrow(block, 5) is GONE
     finally:
         both.arena.close()
+
+
+def test_what_a_lost_worker_holds_is_looked_at_again_though_a_look_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    later: list[Any] = []
+    workers = SimpleNamespace(call_after=lambda seconds, function: later.append(function))
+    here: Any = SimpleNamespace(me=record(0), workers=workers)
+    offers = ArenaOffers(here, is_wanted=True, by_ipc=False)
+    looks = [OSError("/proc is not there now"), True, False]
+
+    def end_all(lender: object, *, is_gone: bool) -> bool:
+        look = looks.pop(0)
+        if isinstance(look, OSError):
+            raise look
+        return bool(look)
+
+    arena: Any = SimpleNamespace(end_all=end_all)
+    lender: Any = object()
+    with pytest.raises(OSError, match="not there"):  # which the pool logs
+        offers._end_in_time(arena, lender, record(1))
+    while later:
+        later.pop()()
+    assert looks == []

@@ -13,6 +13,7 @@ from os import unlink
 from typing import Final
 
 from fastdist.core.errors import MessageError
+from fastdist.core.foreign_text import one_line
 
 from ..frames import Buffer
 from ..listener import Received
@@ -93,7 +94,8 @@ class RingDoor:
             try:
                 frames = caller.end.read()
             except MessageError as error:
-                _logger.warning("a caller of this host is not listened to any more: %s", error)
+                text = "a caller of this host is not listened to any more: %s"
+                _logger.warning(text, one_line(error))
                 self._awake.remove(caller)
                 self._forget(caller)
                 return None

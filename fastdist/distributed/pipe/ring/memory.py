@@ -37,6 +37,16 @@ _NOTHING: Final = 2
 # Who finds the ring empty beyond this begins anew at its beginning: what is small stays in a few
 # pages, which are in the processor's caches, and the others are never touched.
 _FAR: Final = 1 << 14
+# No message has more frames: a head, its tensors, and what these were cut into.
+_MOST_FRAMES: Final = 1 << 18
+
+# Note [What the other end may write]
+# The other end maps the same memory, and may be a program of anybody's who became a member. It may
+# write any number anywhere in it, at any moment. So each end keeps its own position for itself, and
+# only publishes it; it loads what the other moves once, checks that number, and works with it.
+# Positions that an end keeps are whole steps, so a header never extends over the end of a way. Data
+# is copied before it is examined. Numbers that no writer of ours writes raise MessageError, and the
+# ring ends.
 
 
 class RingWriter:
@@ -47,26 +57,31 @@ class RingWriter:
             nothing
     """
 
-    __slots__ = ("_memory", "_pieces", "_ring", "_start", "_words")
+    __slots__ = ("_at", "_memory", "_pieces", "_ring", "_start", "_words")
 
     def __init__(self, memory: mmap.mmap, way: int, ring: Callable[[], None]) -> None:
         self._memory = memory
         self._words = _words_of(memory, way)
+        # See Note [What the other end may write].
+        self._at = 0
         self._start = _HEADS + way * CAPACITY
         self._ring = ring
         # What is left of messages that did not fit.
         self._pieces: deque[memoryview] = deque()
 
     def write(self, frames: Sequence[Buffer]) -> bool:
-        """Write a message whole; False if there is no room for that now."""
+        """Write a message whole; False if it does not fit now.
+
+        Note    also False where the positions are inconsistent, for which `go_on` raises
+        """
         words, memory = self._words, self._memory
-        at, read = words[_WRITTEN], words[_READ]
+        at, read = self._at, words[_READ]
         is_one = len(frames) == 1
         if is_one:  # nearly all are such: no call more than it takes, here and below
             size = (len(frames[0]) + 2 * _STEP - 1) & -_STEP
         else:
             size = sum(map(_padded, map(len, frames)))
-        if self._pieces or size > CAPACITY - (at - read):
+        if self._pieces or size > CAPACITY - (at - read) or read > at or words[_WRITTEN] != at:
             return False
         start = at & _MASK
         if at == read and start >= _FAR and size <= start:
@@ -92,11 +107,12 @@ class RingWriter:
 
     def go_on(self) -> bool:
         """Write as much as there is room for; return whether all is written."""
-        words, pieces = self._words, self._pieces
-        at = words[_WRITTEN]
+        words, pieces, at = self._words, self._pieces, self._at
         room = CAPACITY - (at - words[_READ])
         if not 0 <= room <= CAPACITY:
             raise MessageError("a ring whose reader has read more than was written")
+        if words[_WRITTEN] != at:
+            raise MessageError("a ring whose reader has moved what was written")
         while pieces and room:
             piece = pieces.popleft()
             part, rest = piece[:room], piece[room:]
@@ -113,7 +129,7 @@ class RingWriter:
 
     def has_room(self) -> bool:
         """Return whether anything can be written."""
-        return self._words[_WRITTEN] - self._words[_READ] < CAPACITY
+        return self._at - self._words[_READ] < CAPACITY
 
     def waits(self) -> bool:
         """Ask to be rung when there is room; False if there is some now."""
@@ -144,6 +160,7 @@ class RingWriter:
         with fence:
             pass
         words[_WRITTEN] = at
+        self._at = at
         with fence:
             pass
         if words[_READER_SLEEPS]:
@@ -172,13 +189,24 @@ class RingReader:
     Thread  one at a time
     """
 
-    __slots__ = ("_came", "_max_frame_bytes", "_memory", "_ring", "_start", "_view", "_words")
+    __slots__ = (
+        "_at",
+        "_came",
+        "_max_frame_bytes",
+        "_memory",
+        "_ring",
+        "_start",
+        "_view",
+        "_words",
+    )
 
     def __init__(
         self, memory: mmap.mmap, way: int, max_frame_bytes: int, ring: Callable[[], None]
     ) -> None:
         self._memory, self._view = memory, memoryview(memory)
         self._words = _words_of(memory, way)
+        # See Note [What the other end may write].
+        self._at = 0
         self._start = _HEADS + way * CAPACITY
         self._max_frame_bytes = max_frame_bytes
         self._ring = ring
@@ -187,16 +215,14 @@ class RingReader:
 
     def has_some(self) -> bool:
         """Return whether something has been written that was not read."""
-        words = self._words
-        return words[_WRITTEN] != words[_READ]
+        return self._words[_WRITTEN] != self._at
 
     def read(self) -> list[Buffer] | None:
         """Return the next message, or None if it is not there as a whole.
 
         Raises  MessageError for what no writer of ours writes; nothing more can be read then
         """
-        words = self._words
-        at = words[_READ]
+        words, at = self._words, self._at
         there = words[_WRITTEN] - at
         if not there:
             return None
@@ -204,11 +230,16 @@ class RingReader:
             pass
         if not 0 < there <= CAPACITY:
             raise MessageError(f"a ring of {CAPACITY} bytes of which {there} are to be read")
+        if words[_READ] != at:
+            raise MessageError("a ring whose writer has moved what was read")
         if self._came is None and there >= _STEP:
             start = at & _MASK
             size, follows = _HEADER.unpack_from(self._memory, self._start + start)
             if follows == _NOTHING and _FAR <= start == CAPACITY - _STEP - size:
-                words[_READ] = at + min(_STEP + size, there)
+                # Such a stretch is written together with the message behind it.
+                if there <= _STEP + size:
+                    raise MessageError("a ring with an empty stretch and nothing behind it")
+                words[_READ] = self._at = at + _STEP + size
                 return self.read()
             padded = (size + 2 * _STEP - 1) & -_STEP
             if not follows and padded <= there:
@@ -227,7 +258,7 @@ class RingReader:
         words[_READER_SLEEPS] = 1
         with fence:
             pass
-        if words[_WRITTEN] == words[_READ]:
+        if words[_WRITTEN] == self._at:
             return True
         words[_READER_SLEEPS] = 0
         return False
@@ -254,6 +285,8 @@ class RingReader:
                         f"a frame of {size} bytes came by a ring, which takes "
                         f"{self._max_frame_bytes} at most"
                     )
+                if len(message.frames) == _MOST_FRAMES:
+                    raise MessageError(f"a message of more than {_MOST_FRAMES} frames by a ring")
                 message.begin(size, is_last=not follows)
                 at += _STEP
             elif count := min(end - at, message.left):
@@ -270,7 +303,7 @@ class RingReader:
 
     def _has_read(self, at: int) -> None:
         words = self._words
-        words[_READ] = at
+        words[_READ] = self._at = at
         with fence:
             pass
         if words[_WRITER_WAITS]:

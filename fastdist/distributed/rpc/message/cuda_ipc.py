@@ -13,7 +13,7 @@
 #
 # So who has a piece, and what becomes of it when a call ends, a connection breaks, or either
 # process does, is told by the arena (distributed/arena). Without the arena among the channels there
-# is no cuda_ipc. It is not viable where the arena is not: elsewhere than on Linux.
+# is no cuda_ipc. It is not viable where the arena is not: elsewhere than on Linux on x86.
 #
 # Offer (rpc/ipc_offers.py): before a pair of GPUs is used the sender lets the peer read random
 # bytes by this way. The peer answers with them, or with a reason: the channel is not among its own;
@@ -300,18 +300,20 @@ def close_peer(arena_id: int) -> None:
         found.close()
 
 
-def borrow_piece(descriptor: Buffer, size: int) -> Buffer:
+def borrow_piece(descriptor: Buffer, size: int, sender: object | None = None) -> Buffer:
     """Return what a message's descriptor names, a CameOnDevice; GONE if it cannot be had any more.
 
     Raises  MessageError for a descriptor that cannot be
     """
     peer = _peers.get(ARENA_BLOCK.unpack(descriptor)[0])
-    return GONE if peer is None or not peer.is_open else take_piece(peer, descriptor, size)
+    return GONE if peer is None or not peer.is_open else take_piece(peer, descriptor, size, sender)
 
 
-def take_piece(peer: PeersSlabs, descriptor: Buffer, size: int) -> Buffer:
+def take_piece(
+    peer: PeersSlabs, descriptor: Buffer, size: int, sender: object | None = None
+) -> Buffer:
     """Return what a descriptor of a peer's names, as borrow_piece does."""
-    block = borrow(descriptor, PIECE.size)
+    block = borrow(descriptor, PIECE.size, sender)
     return block if block is GONE else cast(Buffer, CameOnDevice(peer, block, size))
 
 

@@ -8,12 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from fastdist.core.device import Device
 from fastdist.core.errors import MessageError
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
+from . import gate
 from .body import deserialize, deserialize_call, serialize, serialize_call
 from .cuda_ipc import CameOnDevice, LentPiece
 from .layout import (
@@ -404,7 +407,7 @@ def _read_tables(
 ) -> None:
     flags, tensors, buffers, body_bytes, tangents, metadata_bytes = counts
     if tensors == buffers == len(frames) == 1 and not (flags or tangents or metadata_bytes):
-        entry, message.body, buffer = read_lone(frames[0], body_bytes)
+        entry, message.body, buffer = read_lone(frames[0], body_bytes, message.peer)
         message.entries, message.buffers = (entry,), (buffer,)
         return
     apart = flags & BODY_APART
@@ -417,7 +420,7 @@ def _read_tables(
         sizes, at = (), HEADER.size
     if apart and any(entry.buffer == buffers - 1 for entry in message.entries):
         raise MessageError("a tensor in the body's buffer")
-    reader = Tables(frames, at, limits)
+    reader = Tables(frames, at, limits, message.peer)
     if tangents:
         message.tangents = reader.tangents(tangents, tensors)
     if flags & AUTOGRAD:
@@ -432,6 +435,11 @@ def _read_tables(
         message.body = arrived.pop()
         if isinstance(message.body, CameOnDevice):
             raise MessageError("a body in memory of a GPU")
+        is_lent = isinstance(message.body, memoryview) and isinstance(message.body.obj, np.ndarray)
+        if is_lent and gate.max_nesting() is not None:
+            # It lies in the sender's arena. Strict mode reads it twice, to examine it and to load
+            # it, and its sender must not change it in between.
+            message.body = bytes(message.body)
     message.buffers = arrived
 
 

@@ -124,8 +124,11 @@ def _read_tables(
 class Tables:
     """Reads what follows the header, each number against what came."""
 
-    def __init__(self, frames: Sequence[Buffer], at: int, limits: Limits) -> None:
+    def __init__(
+        self, frames: Sequence[Buffer], at: int, limits: Limits, sender: object | None = None
+    ) -> None:
         self._limits = limits
+        self._sender = sender
         self._header_bytes = HEADER.size
         self._frames = frames
         self._first = frames[0]
@@ -182,7 +185,7 @@ class Tables:
     def _join(self, size: int, frames: int) -> Buffer:
         if frames >= ON_DEVICE:
             take = borrow if frames == IN_ARENA else borrow_piece
-            return take(self.take(ARENA_BLOCK.size), size)
+            return take(self.take(ARENA_BLOCK.size), size, self._sender)
         end = self._frames_used + frames
         pieces = self._frames[self._frames_used : end]
         came = sum(len(piece) for piece in pieces)
@@ -229,7 +232,9 @@ def lone_table(tensor: Tensor) -> bytes | None:
     return None if size > INLINE_BYTES else _table(whole_entry(tensor, 0), size)
 
 
-def read_lone(first: Buffer, body_bytes: int) -> tuple[TensorEntry, Buffer, Buffer]:
+def read_lone(
+    first: Buffer, body_bytes: int, sender: object | None = None
+) -> tuple[TensorEntry, Buffer, Buffer]:
     """Return the entry of the only tensor, the body, and the tensor's memory.
 
     Raises  MessageError, or struct.error, for what does not fit the bytes that came
@@ -242,9 +247,9 @@ def read_lone(first: Buffer, body_bytes: int) -> tuple[TensorEntry, Buffer, Buff
     if not pieces and end + size == len(first):
         return entry, first[at:end], bytearray(first[end:])
     if pieces == IN_ARENA and end + ARENA_BLOCK.size == len(first):
-        return entry, first[at:end], borrow(first[end:], size)
+        return entry, first[at:end], borrow(first[end:], size, sender)
     if pieces == ON_DEVICE and end + ARENA_BLOCK.size == len(first):
-        return entry, first[at:end], borrow_piece(first[end:], size)
+        return entry, first[at:end], borrow_piece(first[end:], size, sender)
     raise MessageError(
         f"a body of {body_bytes} bytes and a buffer of {size} bytes in {pieces} frames "
         f"announced, {len(first) - at} bytes came"
