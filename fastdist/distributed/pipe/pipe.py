@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from typing import Final, Generic, Protocol, TypeVar
@@ -17,6 +18,11 @@ from .shared_lane import SharedLane
 # Lanes for callers that block, beside the shared lane 0. A caller that finds none left uses lane 0
 # and waits for its Future: if it waited for a lane, calls that nest A -> B -> A could all wait.
 MAX_OWN_LANES: Final = 8
+# A caller that finds no free lane while `take_late` reads one waits for that lane: microseconds as
+# a rule, and at most this long where reading it replaces its connection.
+_LOOK_S: Final = 0.05
+
+_logger = logging.getLogger(__name__)
 
 
 class PendingCall(Protocol):
@@ -75,16 +81,22 @@ class Pipe(Generic[C]):
         self._attend = attend
         # Guards everything below. No lane is made, used or closed, and no call failed, under it.
         self._lock = threading.Lock()
+        self._look_ended = threading.Condition(self._lock)
         self._closed = Doorbell()
         # Raised as a copy: an error that is raised again and again collects the frames of all who
         # raised it, and with them whatever they held.
         self._error: Exception | None = None
         self._pending: dict[int, C] = {}
+        # The calls of lane 0 that have an id and have not ended; the latest id that one was given.
+        self._open: set[int] = set()
+        self._latest_id = -1
         self._free: list[OwnLane] = []
         # Of the lanes that are not there. They are few and used again, the lowest first, so that a
         # peer need remember no more lanes than there may be at once.
         self._free_numbers = list(range(max_own_lanes, 0, -1))
         self._lanes_out = 0
+        # Whether take_late has one of them, and not a caller.
+        self._is_looking = False
         self._shared: SharedLane | None = None
         self._shared_lock = threading.Lock()
 
@@ -101,6 +113,11 @@ class Pipe(Generic[C]):
         with self._lock:
             if self._error is not None:
                 raise copy.copy(self._error)
+            if not self._free and self._is_looking:
+                # Without this each look could cost one more connection, up to the most there are.
+                self._look_ended.wait_for(lambda: self._free or not self._is_looking, _LOOK_S)
+                if self._error is not None:
+                    raise copy.copy(self._error)
             if self._free:
                 own = self._free.pop()
                 self._lanes_out += 1
@@ -142,19 +159,42 @@ class Pipe(Generic[C]):
 
         They are answers to calls given up before, or come twice: to who asked what became of it.
 
+        A lane that cannot be read is closed: the next caller makes another one.
+
+        Thread  one at a time
         Note    they may hold the peer's memory, or promises, until somebody has read them
         """
-        with self._lock:
-            if self._error is not None:
-                return []
-            lanes, self._free = self._free, []
-            self._lanes_out += len(lanes)
         came: list[list[Buffer]] = []
+        with self._lock:
+            lanes = list(self._free)
         for own in lanes:
-            while (frames := own.lane.try_receive()) is not None:
-                came.append(frames)
-            self.check_in(own)
+            if self._begin_look(own):
+                is_broken = True
+                try:
+                    while (frames := own.lane.try_receive()) is not None:
+                        came.append(frames)
+                    is_broken = False
+                except Exception:  # one lane must not keep the others from being read
+                    _logger.warning("a lane that nobody uses is closed: it failed", exc_info=True)
+                finally:
+                    self._end_look(own, is_broken=is_broken)
         return came
+
+    def _begin_look(self, own: OwnLane) -> bool:
+        """Take a lane out of the free ones; False if a caller was faster."""
+        with self._lock:
+            if self._error is not None or own not in self._free:
+                return False
+            self._free.remove(own)
+            self._lanes_out += 1
+            self._is_looking = True
+            return True
+
+    def _end_look(self, own: OwnLane, *, is_broken: bool) -> None:
+        self.check_in(own, broken=is_broken)
+        with self._lock:
+            self._is_looking = False
+            self._look_ended.notify_all()
 
     def shared(self) -> SharedLane:
         """Return lane 0, made now if nobody asked before.
@@ -195,6 +235,31 @@ class Pipe(Generic[C]):
         if shared is not None:
             shared.send(frames)
 
+    def open_call(self, new_id: Callable[[], int]) -> int:
+        """Return the id of a call that begins on lane 0; until `close_call` it may be sent.
+
+        Note    ids grow in the order of these calls: see open_calls
+        """
+        with self._lock:
+            message_id = self._latest_id = new_id()
+            self._open.add(message_id)
+            return message_id
+
+    def close_call(self, message_id: int) -> None:
+        """Let a call be over that has not become a pending one."""
+        with self._lock:
+            self._open.discard(message_id)
+
+    def open_calls(self, at_most: int) -> tuple[int, list[int]]:
+        """Return an id below which all calls of lane 0 are over, but for those in the list."""
+        with self._lock:
+            floor, still_open = self._latest_id + 1, list(self._open)
+        still_open.sort()
+        if len(still_open) > at_most:
+            floor = still_open[at_most]
+            del still_open[at_most:]
+        return floor, still_open
+
     def add_pending(self, message_id: int, call: C) -> None:
         """Remember a call until its answer comes.
 
@@ -208,7 +273,10 @@ class Pipe(Generic[C]):
     def take_pending(self, message_id: int) -> C | None:
         """Forget and return a call; None if it has ended before: then its answer is late."""
         with self._lock:
-            return self._pending.pop(message_id, None)
+            call = self._pending.pop(message_id, None)
+            if call is not None:
+                self._open.discard(message_id)
+            return call
 
     def pending(self, message_id: int) -> C | None:
         """Return a call that waits for its answer, or None."""
@@ -223,7 +291,7 @@ class Pipe(Generic[C]):
     def is_waited_for(self) -> bool:
         """Return whether somebody waits for the peer."""
         with self._lock:
-            return self._lanes_out > 0 or bool(self._pending)
+            return self._lanes_out > self._is_looking or bool(self._pending)
 
     def num_pending(self) -> int:
         """Return how many calls wait for their answer."""
@@ -237,6 +305,7 @@ class Pipe(Generic[C]):
                 return 0
             self._error = error
             lost, self._pending = self._pending, {}
+            self._open.clear()
             lanes, self._free = self._free, []
             nobody_waits = self._lanes_out == 0
         self._closed.ring()

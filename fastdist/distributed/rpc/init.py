@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from fastdist.core.errors import RpcError
+from fastdist.core.foreign_text import one_line
 from fastdist.devices.cpu import share_freed_memory
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
 from fastdist.distributed.restarts import note_restarts, restart_count, run_restart_hooks
@@ -23,7 +24,7 @@ from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .workers.group_log import find_number, keys_of_group
 from .workers.joining import count_former_lives
-from .workers.notices import CAUSE, ENDED, one_line
+from .workers.notices import CAUSE, ENDED, MOST_LETTERS
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 
@@ -173,7 +174,7 @@ def _why_it_ends() -> str:
     if error is None or hasattr(sys, "ps1"):  # an error of an interactive session ends nothing
         return ENDED
     shown = "".join(traceback.format_exception_only(error)).strip()
-    return one_line(f"{CAUSE}{shown}")
+    return one_line(f"{CAUSE}{shown}", MOST_LETTERS)
 
 
 def make_agent(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .workers.notices import CAUSE, ENDED, one_line
+from fastdist.core.foreign_text import one_line
+
+from .workers.notices import CAUSE, ENDED, MOST_LETTERS
 from .workers.workers import Workers
 
 
@@ -17,7 +19,7 @@ def find_lost(workers: Workers, told: Iterable[str]) -> list[str]:
     for worker in workers.all():
         who = f"{worker.name!r} (rank {worker.id}): "
         if any(line.startswith(who) and CAUSE not in line for line in lost):
-            why = one_line(group.why_ended(worker.record.incarnation))
+            why = one_line(group.why_ended(worker.record.incarnation), MOST_LETTERS)
             lost += [f"{who}{why}"] if why.startswith(ENDED) else []
     return merge_lost(lost)
 

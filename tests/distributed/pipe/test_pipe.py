@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -102,3 +103,96 @@ def test_a_peer_that_is_lost_while_its_shared_lane_is_made_leaves_its_bell_open_
         pipe.shared()
     assert bells[0] >= 0
     assert not pipe.is_waited_for() and pipe._closed.fileno() < 0
+
+
+def test_the_calls_that_are_open_are_those_that_have_an_id_and_have_not_ended() -> None:
+    pipe, ids = make_pipe(), iter(range(10, 100, 10))
+    assert pipe.open_calls(9) == (0, [])
+    first, second, third = (pipe.open_call(lambda: next(ids)) for _ in range(3))
+    assert (first, second, third) == (10, 20, 30)
+    for call_id in (10, 30):
+        pipe.add_pending(call_id, Call())
+    assert pipe.open_calls(9) == (31, [10, 20, 30])
+    pipe.take_pending(30)
+    pipe.close_call(20)  # it could not be packed
+    pipe.close_call(20)
+    assert pipe.open_calls(9) == (31, [10])
+    assert pipe.take_pending(20) is None and pipe.take_pending(10) is not None
+    assert pipe.open_calls(9) == (31, [])
+
+
+def test_of_many_open_calls_the_lowest_are_listed_and_none_above_is_taken_for_over() -> None:
+    pipe, ids = make_pipe(), iter(range(100))
+    for _ in range(100):
+        pipe.open_call(lambda: next(ids))
+    assert pipe.open_calls(8) == (8, [*range(8)])
+
+
+class LaneWithNews(Lane):
+    """A lane by which something may have come."""
+
+    def __init__(self, came: list[Any]) -> None:
+        super().__init__()
+        self.came = came
+
+    def try_receive(self) -> Any:
+        frames = self.came.pop(0) if self.came else None
+        if isinstance(frames, BaseException):
+            raise frames
+        if callable(frames):
+            frames()
+            return self.try_receive()
+        return frames
+
+
+def pipe_with(news: list[list[Any]], most: int = 3) -> tuple[Pipe, list[int]]:
+    """Return a pipe with free lanes 1, 2 ..., each with its news, and the list of lanes made."""
+    made: list[int] = []
+
+    def connect(bell: Any, number: int) -> Any:
+        made.append(number)
+        return LaneWithNews(news[number - 1] if number <= len(news) else [])
+
+    pipe = Pipe(connect, lambda number: [b"hello"], lambda: None, max_own_lanes=most)
+    lanes = [pipe.check_out() for _ in news]
+    for own in reversed(lanes):
+        assert own is not None
+        pipe.check_in(own)
+    return pipe, made
+
+
+def test_a_lane_that_fails_while_late_answers_are_looked_for_is_closed_and_no_other_is_lost() -> (
+    None
+):
+    pipe, made = pipe_with([[[b"1"]], [OSError(24, "Too many open files")], [[b"3"], [b"3 too"]]])
+    assert sorted(pipe.take_late()) == [[b"1"], [b"3"], [b"3 too"]]
+    assert not pipe.is_waited_for()
+    lanes = [pipe.check_out() for _ in range(3)]
+    assert None not in lanes and pipe.check_out() is None
+    assert made == [1, 2, 3, 2]  # the failed one, made again
+
+
+def test_a_caller_that_comes_during_a_look_opens_no_connection_for_it() -> None:
+    found: list[Any] = []
+    news: list[Any] = []
+    pipe, made = pipe_with([news])
+    caller = threading.Thread(target=lambda: found.append(pipe.check_out()))
+    is_asking = threading.Event()
+    wait_for = pipe._look_ended.wait_for
+
+    def ask(*arguments: Any) -> Any:
+        is_asking.set()  # the pipe's lock is held, and given up by the wait alone
+        return wait_for(arguments[0], 20)
+
+    pipe._look_ended.wait_for = ask  # type: ignore[method-assign]
+
+    def look() -> None:
+        assert not pipe.is_waited_for()
+        caller.start()
+        assert is_asking.wait(20)
+
+    news += [look, [b"late"]]
+    assert pipe.take_late() == [[b"late"]]
+    caller.join(20)
+    assert found[0] is not None and made == [1]
+    assert pipe.is_waited_for()

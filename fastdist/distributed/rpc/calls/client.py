@@ -103,8 +103,12 @@ class Client:
         message = self.new_message(to, kind, tensors, metadata)
         call = FutureCall(self, message, timeout_s, kind.name if what is None else what)
         self.number(call)
-        pack_request(call, value, self.device_map_to)
-        frames = self.announce(call)
+        try:
+            pack_request(call, value, self.device_map_to)
+            frames = self.announce(call)
+        except BaseException:
+            call.peer.pipe.close_call(call.message.message_id)
+            raise
         if frames:
             try:
                 self.write(call, frames)
@@ -171,10 +175,16 @@ class Client:
         return message
 
     def number(self, call: Call) -> None:
-        """Give a call its id, when it has its lane: ids that come by a lane of its own grow."""
-        call.message.message_id = self._me.rank << RANK_SHIFT | next(self._numbers)
+        """Give a call its id, when it has its lane: ids that come by a lane of its own grow. One
+        that goes by lane 0 is open there until it ends.
+        """
+        pipe = call.peer.pipe if isinstance(call, FutureCall) else None
+        call.message.message_id = self._new_id() if pipe is None else pipe.open_call(self._new_id)
         if debug_log.of_calls:
             debug_log.call(call.message, call.describe(), "begins")
+
+    def _new_id(self) -> int:
+        return self._me.rank << RANK_SHIFT | next(self._numbers)
 
     def _send_on_lane(self, call: LaneCall, value: Any) -> bool:
         """Send a call on a lane of its own; False if none is free, and nothing was done then."""

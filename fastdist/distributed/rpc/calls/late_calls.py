@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastdist.core.device import CPU
 from fastdist.core.future import Future
+from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.tensor import Tensor
 
 from ..message.metadata import Value
@@ -112,13 +113,11 @@ class LateCalls:
         message = client.new_message(to, kind, tensors, metadata)
         call = LateCall(client, message, timeout_s, kind.name if what is None else what)
         client.number(call)
-        pack_request(call, value)
         try:
-            self._depart(call)
+            frames = self._announce(call, value)
         except BaseException:
-            call.was_not_sent()
+            call.peer.pipe.close_call(call.message.message_id)
             raise
-        frames = client.announce(call)
         if frames:
             call.leaves()
             try:
@@ -128,6 +127,15 @@ class LateCalls:
         elif not call.is_over:
             self._queue(call)
         return call.future
+
+    def _announce(self, call: LateCall, value: Any) -> Sequence[Buffer]:
+        pack_request(call, value)
+        try:
+            self._depart(call)
+        except BaseException:
+            call.was_not_sent()
+            raise
+        return self._client.announce(call)
 
     def _depart(self, call: LateCall) -> None:
         """Make the frames of a call, or begin what they wait for."""

@@ -35,7 +35,7 @@ from ..message.message import Message
 from ..message.remote_errors import UNREAD, unpack_error
 from ..message.types import NOT_COUNTED, WITH_VALUE, MessageType
 from ..metrics import CallCounts
-from ..workers.inquiry import ask_about, read_findings
+from ..workers.inquiry import Acknowledged, acknowledge, ask_about, read_findings
 from ..workers.progress import Timeouts
 from ..workers.worker import Worker
 
@@ -228,6 +228,8 @@ class FutureCall(Call):
 
 
 ASK_EVERY_S: Final = 2.0
+# A larger answer is acknowledged at once: the callee keeps it until then, one for each lane.
+_ACKNOWLEDGED_BYTES: Final = 32 << 10
 
 
 class LaneCall(Call):
@@ -241,6 +243,8 @@ class LaneCall(Call):
     _answer: Message | None = None
     _size = 0
     _error: Exception | None = None
+    # Whether the callee keeps a large answer until that is acknowledged.
+    _is_kept = False
     # Whether the lane cannot be used again: nobody knows what it will bring.
     _is_broken = False
     _is_sent = _is_over = False
@@ -370,6 +374,8 @@ class LaneCall(Call):
             answer = self.peer.decode(frames)
             if answer.message_id == self.message.message_id:
                 if answer.type != MessageType.GREET_FIRST:
+                    if len(frames) == 1 and len(frames[0]) > _ACKNOWLEDGED_BYTES:
+                        self._is_kept = True
                     return answer, bytes_of(answer, frames)
                 self._ask()
             elif answer.message_id == NO_CALL:
@@ -396,6 +402,14 @@ class LaneCall(Call):
         if own.lane.try_send(own.greet()):
             own.lane.try_send(ask_about(own.serial, [self.message.message_id]))
 
+    def _acknowledge(self) -> None:
+        """Let the callee forget the answer. See Note [Answers that are kept]."""
+        read = Acknowledged(0, self.message.message_id + 1)
+        try:
+            self._own.lane.try_send(acknowledge(read))
+        except Exception:  # the answer has come: what befalls the lane is the next call's
+            self._is_broken = True
+
     def _closed_error(self) -> Exception:
         error = self.peer.pipe.error
         if error is None:
@@ -412,6 +426,8 @@ class LaneCall(Call):
         if self._is_over:
             return
         self._is_over = True
+        if self._is_kept and not self._is_broken:
+            self._acknowledge()
         self.peer.pipe.check_in(self._own, broken=self._is_broken)
         if self._is_sent and not self._size:
             self._client.give_up(self)

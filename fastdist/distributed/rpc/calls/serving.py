@@ -6,6 +6,7 @@ import logging
 import select
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from fastdist.core.device import Device
 from fastdist.core.errors import FastdistError, MessageError, RpcError, RpcTimeoutError
+from fastdist.core.foreign_text import many_lines, one_line
 from fastdist.core.future import Future
 from fastdist.core.thread_pool import Work
 from fastdist.core.unread_errors import log_unread
@@ -46,7 +48,7 @@ from ..message.types import (
 )
 from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
-from ..workers.inquiry import bytes_told, calls_asked_about, tell
+from ..workers.inquiry import acknowledged, calls_asked_about, tell
 from ..workers.joining import refuse_twin
 from ..workers.notices import STUCK, WHY
 from ..workers.worker import Worker
@@ -56,6 +58,8 @@ _logger = logging.getLogger(__name__)
 
 # Requests that run users' code: an error that no caller will read is logged here.
 _TOLD_HERE: Final = USER_WORK | {MessageType.BACKWARD_AUTOGRAD_REQ, MessageType.RREF_BACKWARD_REQ}
+_REST_MS: Final = 50
+
 _NOTICES: Final = frozenset({MessageType.HELLO, MessageType.BYE, MessageType.PING})
 
 
@@ -137,7 +141,8 @@ class Incoming:
                 elif is_wanted:
                     message.value()
         except Exception:
-            _logger.info("a request that came too late could not be read", exc_info=True)
+            trace = many_lines(traceback.format_exc())
+            _logger.info("a request that came too late could not be read\n%s", trace)
 
     def _handle(self) -> Any:
         request = self.message
@@ -377,7 +382,14 @@ class Server:
     def _fill_inbox(self) -> bool:
         if self._outbox:
             self._flush()
-        received = self._listener.receive()
+        try:
+            received = self._listener.receive()
+        except Exception:
+            # The leader's thread would end with this, and nobody would read any more. Not at once
+            # again: the machine lacks something, or the listener closes.
+            _logger.exception("requests could not be read; trying again")
+            select.poll().poll(_REST_MS)
+            return False
         if received is None:
             return False
         if self.gil_waits is not None:
@@ -395,17 +407,18 @@ class Server:
     def _dropped(self, error: Exception) -> None:
         self.num_rubbish += 1
         if not isinstance(error, MessageError):
-            _logger.error("a message could not be taken in, and was dropped", exc_info=error)
+            trace = many_lines("".join(traceback.format_exception(error)))
+            _logger.error("a message could not be taken in, and was dropped\n%s", trace)
         elif self.num_rubbish == 1:
             # A stranger, or a member that speaks another version. Told once, counted always.
-            _logger.warning("a message that cannot be read was dropped: %s", error)
+            _logger.warning("a message that cannot be read was dropped: %s", one_line(error))
 
     def _sort(self, received: Received) -> Work | None:
         frames = received.frames
         caller = self._callers.by_route.get(received.route)
         if caller is None and not self._may_read(received):
             return None
-        message = decode(frames, self._limits)
+        message = decode(frames, self._limits, None if caller is None else caller.caller)
         kind = message.type
         if caller is None or kind in _NOTICES or not kind & REQUEST:
             self._take_notice(received, caller, message)
@@ -458,7 +471,9 @@ class Server:
                 # Should it still wait for a thread it will not run any more.
                 request.deadline = 0.0
         elif message.type == MessageType.CREDIT:
-            self._callers.let_go.extend(caller.were_read(bytes_told(words, sender)))
+            read = acknowledged(words, sender)
+            caller.forget_below(read.floor, {*read.open})
+            self._callers.let_go.extend(caller.were_read(read.bytes))
         elif message.type == MessageType.INQUIRY:
             serial, call_ids = calls_asked_about(words, sender)
             findings = caller.look_for(call_ids)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, Protocol
 
 from fastdist.core.errors import FastdistError, RpcError
@@ -24,17 +24,29 @@ from .worker import Worker
 # from then on, so the answer to that question is final: a call runs, or was answered (and its
 # answer, kept here, is sent again), or never came and may be sent again under the same id.
 
-# Answers of asynchronous calls that are kept. Who blocks has one call at a time on its lane, and
-# with its next one the answer to the last is known to have come.
+# Note [Answers that are kept]
+# An answer is kept until its caller acknowledges it. On the lane of a blocking caller the next call
+# does that, or a CREDIT message behind a large answer; on lane 0 a CREDIT message behind each
+# UNREAD_STEP_BYTES or READ_STEP_MESSAGES. So a caller that reads costs less than 1 MiB of answers
+# here. The message names an id below which the caller's calls are over, except for a few that it
+# lists. So a request that is sent twice does not run twice, and not all ids need to be remembered.
+#
+# A caller that does not read has so many answers kept at most, and so many bytes for each lane.
 MAX_ANSWERS: Final = 1024
 MAX_BYTES: Final = 4 << 20
+# The most ids of answered calls that are remembered for a caller that acknowledges nothing: more
+# than may be under way at once (Limits.outstanding_calls), so no caller that reads comes so far.
+MAX_IDS: Final = 128 << 10
 
 # Note [Answers that are not read]
 # An answer is never held back: two workers that both waited for room would wait for ever. So what
 # bounds the memory that answers to a slow caller take here is that its next calls do not begin: a
-# caller says, for each MiB, that its lane 0 was read, which takes none of its users' threads. What
+# caller acknowledges what was read of its lane 0, which takes none of its users' threads. What
 # was sent by a connection that has gone is not counted any more.
-_LEAST_UNREAD_BYTES: Final = 4 * UNREAD_STEP_BYTES
+_LEAST_UNREAD_BYTES: Final = 8 * UNREAD_STEP_BYTES
+
+
+_FEW_ROUTES: Final = 64
 
 
 class Request(Protocol):
@@ -56,15 +68,18 @@ class CallerLane:
         self.number = number
         self.route: Route = b""
         self.last_greeting = 0
-        self._max_answers = 1 if number else MAX_ANSWERS
-        # Guards all below it. An id is in _answers before it leaves _running, so that the leader
-        # may look for it without the lock.
+        # Guards all below it. An id is in one of the next two before it leaves _running, so that
+        # the leader may look for it without the lock.
         self._lock = threading.Lock()
         self._running: dict[int, Request] = {}
-        # None for what is not kept: frames beyond the first are memory that others may change.
-        self._answers: dict[int, Sequence[Buffer] | None] = {}
+        self._answers: dict[int, Sequence[Buffer]] = {}
+        # Answered calls whose answers are not kept: they were dropped, or their frames beyond the
+        # first are memory that others may change.
+        self._over: dict[int, None] = {}
         self._bytes = 0
-        self._forgotten_up_to = -1
+        # On lane 0 a call with an id below this is over, unless it is open: it may yet come.
+        self._floor = 0
+        self._open: set[int] = set()
         self._latest = -1
         # See Note [Answers that are not read]; is_full is looked at without the lock.
         self._max_unread = max(max_unread_bytes, _LEAST_UNREAD_BYTES)
@@ -76,8 +91,11 @@ class CallerLane:
         """Take note of a request; False if it came before."""
         if call_id in self._running or call_id in self._answers:
             return False
-        if self.number and call_id <= self._latest:
-            # The ids of a lane of its own grow: it was answered, and that is not kept any more.
+        if self.number:
+            # Ids on the lane of a blocking caller grow.
+            if call_id <= self._latest:
+                return False
+        elif call_id in self._over or (call_id < self._floor and call_id not in self._open):
             return False
         self._running[call_id] = request
         self._latest = call_id
@@ -89,18 +107,27 @@ class CallerLane:
             if self.number == 0:
                 self._unread += size_bytes
                 self.is_full = self.is_full or self._unread > self._max_unread
-            elif call_id != self._latest:
-                # Its caller has given it up, and waits for the answer to a later call.
-                self._running.pop(call_id, None)
-                return self.route
-            if len(frames) == 1 and size_bytes <= MAX_BYTES:
-                self._answers[call_id] = frames
-                self._bytes += size_bytes
-            else:
-                self._answers[call_id] = None
+                self._keep(call_id, frames, size_bytes)
+            elif call_id == self._latest:
+                # The call after it has come, and with that the word that the last one was read.
+                is_kept = len(frames) == 1 and size_bytes <= MAX_BYTES
+                self._answers = {call_id: frames} if is_kept else {}
+                self._bytes = size_bytes if is_kept else 0
+            # Else its caller has given it up, and waits for the answer to a later call.
             self._running.pop(call_id, None)
-            self._forget_some()
             return self.route
+
+    def _keep(self, call_id: int, frames: Sequence[Buffer], size_bytes: int) -> None:
+        # The caller does not ask about a call that it has given up.
+        is_wanted = call_id >= self._floor or call_id in self._open
+        if is_wanted and len(frames) == 1 and size_bytes <= MAX_BYTES:
+            self._answers[call_id] = frames
+            self._bytes += size_bytes
+        else:
+            self._over[call_id] = None
+        self._open.discard(call_id)
+        if len(self._answers) > MAX_ANSWERS or self._bytes > MAX_BYTES or len(self._over) > MAX_IDS:
+            self._forget_some()
 
     def hold(self, request: Request) -> bool:
         """Keep a call that must not begin while so many answers are not read; False if it may."""
@@ -119,6 +146,25 @@ class CallerLane:
             self._unread = max(0, self._unread - size_bytes)
             # Not at the first byte of room: they would be held again one after the other.
             return self._let_go() if self._unread <= self._max_unread // 2 else []
+
+    def forget_below(self, floor: int, still_open: Collection[int]) -> None:
+        """Forget the answers to calls below floor, which the caller has read, but for those that
+        are still open there; what was over stays over.
+        """
+        with self._lock:
+            if floor < self._floor:
+                return  # a later one was faster, or this comes again
+            for call_id in [one for one in self._answers if one < floor and one not in still_open]:
+                self._forget(call_id)
+            self._open = {
+                one
+                for one in still_open
+                if (one >= self._floor or one in self._open)
+                and one not in self._answers
+                and one not in self._over
+            }
+            self._floor = floor
+            self._over = {one: None for one in self._over if one >= floor}
 
     def moved_to(self, route: Route) -> list[Request]:
         """Take a new connection, and return the calls that may begin now."""
@@ -141,9 +187,12 @@ class CallerLane:
     def ended_unanswered(self, call_id: int) -> None:
         """Let a call be over that its caller has given up; it is not run if it comes again."""
         with self._lock:
-            if self._running.pop(call_id, None) is not None and self.number == 0:
-                self._answers[call_id] = None
-                self._forget_some()
+            if call_id not in self._running:
+                return
+            if self.number == 0:
+                self._over[call_id] = None
+                self._open.discard(call_id)
+            del self._running[call_id]
 
     def running(self, call_id: int) -> Request | None:
         """Return a call that has come and is not answered yet."""
@@ -159,22 +208,34 @@ class CallerLane:
                 answer = self._answers.get(call_id)
                 if answer is not None:
                     findings.answers.append(answer)
-                elif call_id in self._answers or call_id <= self._forgotten_up_to:
+                elif self._is_over(call_id):
                     findings.answered_before.append(call_id)
                 else:
                     findings.never_came.append(call_id)
         return findings
 
+    def _is_over(self, call_id: int) -> bool:
+        """Return whether a call that does not run was answered, or given up by its caller."""
+        if self.number:
+            # Ids on the lane of a blocking caller grow.
+            return call_id <= self._latest
+        is_below = call_id < self._floor and call_id not in self._open
+        return is_below or call_id in self._over
+
     def _forget_some(self) -> None:
-        while len(self._answers) > self._max_answers or self._bytes > MAX_BYTES:
-            call_id = next(iter(self._answers))
-            frames = self._answers.pop(call_id)
-            if frames is not None:
-                self._bytes -= sum([len(frame) for frame in frames])
-            if self.number == 0:
-                # Ids on the shared lane grow, near enough: one below this that is not known may
-                # have been answered, and is not run again for safety's sake.
-                self._forgotten_up_to = max(self._forgotten_up_to, call_id)
+        while len(self._answers) > MAX_ANSWERS or self._bytes > MAX_BYTES:
+            self._forget(next(iter(self._answers)))
+        if len(self._over) > MAX_IDS:
+            # Ids on the shared lane grow, near enough: one below this that is not known may have
+            # been answered, and is not run again for safety's sake.
+            middle = sorted(self._over)[MAX_IDS // 2]
+            self._floor = max(self._floor, middle)
+            self._over = {one: None for one in self._over if one >= middle}
+
+    def _forget(self, call_id: int) -> None:
+        if self.number == 0 and call_id >= self._floor:
+            self._over[call_id] = None  # first: the leader looks without the lock
+        self._bytes -= sum(map(len, self._answers.pop(call_id)))
 
 
 class Callers:
@@ -194,6 +255,7 @@ class Callers:
         self._lock = threading.Lock()
         self.by_route: dict[Route, CallerLane] = {}
         self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by their numbers
+        self._forget_at = 0  # see _forget_ended
         self.let_go: deque[Request] = deque()
 
     def num_held(self) -> int:
@@ -217,20 +279,20 @@ class Callers:
                 "from 0"
             )
         known = self._lanes.get(caller, {}).get(number)
-        if known is not None and known.route != route and caller.lender is not None:
-            # Answers on their way by the connection before are lost, with what they lent.
-            caller.lender.connection_broke()
+        if known is not None:
+            last = known.last_greeting
+            if count < last or count == last > 0:
+                return  # of an earlier connection, or it comes twice
+            if known.route != route and caller.lender is not None:
+                # Answers on their way by the connection before are lost, with what they lent.
+                caller.lender.connection_broke()
         with self._lock:
             if route not in self.by_route:
-                # Those of connections that have ended are forgotten now and then.
-                for old in [old for old in self.by_route if not self._listener.knows(old)]:
-                    del self.by_route[old]
+                self._forget_ended()
             lanes = self._lanes.setdefault(caller, {})
             lane = lanes.get(number)
             if lane is None:
                 lane = lanes[number] = CallerLane(caller, number, limits.outstanding_bytes)
-            if count < lane.last_greeting:
-                return
             lane.last_greeting = count
             # What is left of the lane's earlier connection is not read any more.
             self.by_route.pop(lane.route, None)
@@ -254,6 +316,19 @@ class Callers:
         Note    who greets from here on is not admitted
         """
         self.refuse(self._forget(list(self._lanes), are_wanted=False), word)
+
+    def _forget_ended(self) -> None:
+        """Forget connections that have ended: each time while they are few, and then whenever they
+        are twice as many as were left the last time, so that n of them cost O(n) in all.
+        """
+        if len(self.by_route) < self._forget_at:
+            return
+        for old in [old for old in self.by_route if not self._listener.knows(old)]:
+            del self.by_route[old]
+        if len(self.by_route) >= _FEW_ROUTES:
+            self._forget_at = 2 * len(self.by_route)
+        else:
+            self._forget_at = 0
 
     def refuse(self, routes: Sequence[Route], error: FastdistError) -> None:
         """Answer a greeting, the last one of each connection, with an error."""

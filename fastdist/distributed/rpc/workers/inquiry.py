@@ -17,11 +17,26 @@ from ..message.ids import RANK_SHIFT, id_text
 from ..message.message import Message
 from ..message.metadata import Value
 from ..message.types import MessageType
-from ..message.words import Words, number, numbers, refuse
+from ..message.words import Words, filled, number, numbers, refuse
 from .session import Session
 
-# How much of lane 0 a caller reads before it says so: see Note [Answers that are not read].
-UNREAD_STEP_BYTES: Final = 1 << 20
+# How much of lane 0 a caller reads before it acknowledges that: see Note [Answers that are kept].
+UNREAD_STEP_BYTES: Final = 512 << 10
+READ_STEP_MESSAGES: Final = 512
+# The most calls without answer that an acknowledgement lists.
+MOST_OPEN: Final = 256
+
+
+class Acknowledged(NamedTuple):
+    """An acknowledgement: how far a caller has read the answers on one lane.
+
+    `bytes` were read since the last acknowledgement. Calls with an id below `floor` have ended
+    there and are not sent (again), but for those in `open`.
+    """
+
+    bytes: int
+    floor: int = 0
+    open: tuple[int, ...] = ()
 
 
 class Findings(NamedTuple):
@@ -62,17 +77,25 @@ def calls_asked_about(words: Words, sender: int) -> tuple[int, tuple[int, ...]]:
     return number(words, "serial", sender), numbers(words, "calls", sender)
 
 
-def tell_read(size_bytes: int) -> list[Buffer]:
-    """Return the message that says how much of lane 0 was read since the last one."""
-    return Message(MessageType.CREDIT, metadata={"bytes": size_bytes}).encode()
+_OF_BYTES_ALONE: Final[Words] = {"floor": 0, "open": ()}
 
 
-def bytes_told(words: Words, sender: int) -> int:
-    """Return how much was read, as the caller says."""
-    size_bytes = number(words, "bytes", sender)
-    if size_bytes < 0:
+def acknowledge(read: Acknowledged) -> list[Buffer]:
+    """Return the message that acknowledges answers."""
+    return Message(MessageType.CREDIT, metadata=read._asdict()).encode()
+
+
+def acknowledged(words: Words, sender: int) -> Acknowledged:
+    """Return the acknowledgement in a caller's message.
+
+    Raises  MessageError for anything that `acknowledge` does not write
+    """
+    read = filled(Acknowledged, {**_OF_BYTES_ALONE, **words}, sender)
+    if read.bytes < 0:
         refuse(words, "bytes", sender, "0 or more")
-    return size_bytes
+    if len(read.open) > MOST_OPEN:
+        refuse(words, "open", sender, f"{MOST_OPEN} ids at most")
+    return read
 
 
 def tell(serial: int, findings: Findings) -> list[Buffer]:

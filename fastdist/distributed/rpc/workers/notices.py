@@ -11,10 +11,4 @@ STUCK: Final = "stuck"
 WHY: Final = "why"
 ENDED: Final = "it ended without rpc.shutdown()"
 CAUSE: Final = f"{ENDED}, by "
-_MOST_LETTERS: Final = 300
-
-
-def one_line(text: str) -> str:
-    """Return text of another process as one printable line for the log."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in text)
-    return " ".join(shown.split())[:_MOST_LETTERS]
+MOST_LETTERS: Final = 300

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fastdist.core.errors import GivenUpError, MessageError, RpcError, WorkerLostError
+from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future, InternalFuture
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
@@ -37,11 +38,20 @@ from ..message.metadata import Value
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
 from ..message.words import number
-from .inquiry import UNREAD_STEP_BYTES, Waiting, act_on_findings, ask_about, tell_read
-from .notices import CAUSE, STUCK, WHY, one_line
+from .inquiry import (
+    MOST_OPEN,
+    READ_STEP_MESSAGES,
+    UNREAD_STEP_BYTES,
+    Acknowledged,
+    Waiting,
+    acknowledge,
+    act_on_findings,
+    ask_about,
+)
+from .notices import CAUSE, MOST_LETTERS, STUCK, WHY
 from .progress import Progress
 from .record import Record, WorkerInfo, in_words, own_lanes_between
-from .session import Die, Do, Event, Patience, Session, State
+from .session import Action, Die, Do, Event, Patience, Session, State
 from .watching import Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
@@ -133,8 +143,8 @@ class Worker:
         self._pulse: PulseTaker | None = None
         self._greetings = itertools.count(1)
         self._looks_at = math.inf
-        # Of lane 0, since the peer was last told: see Note [Answers that are not read].
-        self._read_bytes = 0
+        # Read from lane 0 since the last acknowledgement: see Note [Answers that are kept].
+        self._read_bytes = self._read_messages = 0
 
     @property
     def why_lost(self) -> str:
@@ -212,7 +222,7 @@ class Worker:
         `why` is given by one that ends without rpc.shutdown().
         """
         if why:
-            why = one_line(why)
+            why = one_line(why, MOST_LETTERS)
             if CAUSE in why:
                 _logger.warning("%s: %s", in_words(self.info), why)
         self._progress.post(self._step, Event.LEFT, why)
@@ -255,7 +265,7 @@ class Worker:
     def _refused(self, error: Exception) -> None:
         if isinstance(error, GivenUpError) and error.incarnation == self._me.incarnation:
             self._owner.were_given_up(self, error)
-        self._step(Event.REJECTED, f"it refuses this worker: {error}")
+        self._step(Event.REJECTED, f"it refuses this worker: {one_line(error)}")
 
     def _notify(self, kind: MessageType, metadata: dict[str, Value] | None = None) -> None:
         if not self.is_met:
@@ -366,9 +376,9 @@ class Worker:
         # All of it counts, also what the peer has not counted or what makes no sense: what it hears
         # of too little would hold up our calls for ever.
         self._read_bytes += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
-        if self._read_bytes >= UNREAD_STEP_BYTES:
-            self.pipe.notify(tell_read(self._read_bytes))
-            self._read_bytes = 0
+        self._read_messages += 1
+        if self._read_bytes >= UNREAD_STEP_BYTES or self._read_messages >= READ_STEP_MESSAGES:
+            self._acknowledge()
         answer = self._decoded(frames)
         if answer is None:
             return
@@ -382,6 +392,11 @@ class Worker:
             call.answered(answer, frames)
         # Else it is late: its caller has been told that it took too long. Or it has come before.
         # What it brings is read in neither case: see Note [References that never come].
+
+    def _acknowledge(self) -> None:
+        floor, still_open = self.pipe.open_calls(MOST_OPEN)
+        self.pipe.notify(acknowledge(Acknowledged(self._read_bytes, floor, (*still_open,))))
+        self._read_bytes = self._read_messages = 0
 
     def decode(self, frames: Sequence[Buffer]) -> Message:
         """Return the message of frames that it has sent.
@@ -400,7 +415,8 @@ class Worker:
             # Told once of each worker: one that answers so may do it as fast as it can.
             if not self._answers_rubbish:
                 self._answers_rubbish = True
-                _logger.warning("%s; it was dropped, as others of its will be", error)
+                text = "%s; it was dropped, as others of its will be"
+                _logger.warning(text, one_line(error))
             return None
 
     def _take_word(self, word: Message) -> None:
@@ -442,34 +458,41 @@ class Worker:
         now, woke_at = self._progress.now(), self._progress.woke_at()
         actions = self._session.step(event, now, reason, is_waited_for=waits, woke_at=woke_at)
         self.is_dead = self._session.is_over
-        for action in actions:
-            if action is Do.RECOVER:
-                self._recover()
-            elif action is Do.SAY_FAREWELL:
-                self._notify(MessageType.FAREWELL)
-            elif action is Do.TELL_SILENCE:
-                self._owner.is_silent(self, "gives no sign of life; calls to it will fail soon")
-            elif isinstance(action, Die):
-                self._end(action)
-            else:
-                self._owner.is_silent(
-                    self,
-                    f"lives, but its Python has not answered for {action.silent_s:.0f} s: it may "
-                    "hang, or compute without releasing the interpreter lock",
-                )
-        if (look := self._session.next_look()) is not None:
-            self._look_at(look)
+        try:
+            for action in actions:
+                self._do(action)
+        finally:
+            # Also after an error: without the next look no silence is ever noticed again.
+            if (look := self._session.next_look()) is not None:
+                self._look_at(look)
+
+    def _do(self, action: Action) -> None:
+        if action is Do.RECOVER:
+            self._recover()
+        elif action is Do.SAY_FAREWELL:
+            self._notify(MessageType.FAREWELL)
+        elif action is Do.TELL_SILENCE:
+            self._owner.is_silent(self, "gives no sign of life; calls to it will fail soon")
+        elif isinstance(action, Die):
+            self._end(action)
+        else:
+            self._owner.is_silent(
+                self,
+                f"lives, but its Python has not answered for {action.silent_s:.0f} s: it may "
+                "hang, or compute without releasing the interpreter lock",
+            )
 
     def _beat(self) -> None:
         """Ask, while somebody waits for the peer, whether it still listens."""
         if self._shared is None:
             return
+        # First: whatever one beat runs into, the next one comes.
+        self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
         for frames in self.pipe.take_late():
             self._decoded(frames)  # memory that was lent for it goes back
         if self.pipe.is_waited_for():
             self._ask()
             self._step(Event.ASKED)
-        self._progress.call_at(time.monotonic() + BEAT_S, self._beat)
 
     def _ask(self) -> None:
         self.pipe.notify(Message(MessageType.PING).encode())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import fastdist
 from fastdist.core.errors import WorkerLostError
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
 from fastdist.distributed.pipe.pipe import OwnLane
@@ -16,7 +17,13 @@ from fastdist.distributed.rpc.message.limits import DEFAULT
 from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
-from fastdist.distributed.rpc.workers.inquiry import Findings, ask_about, calls_asked_about, tell
+from fastdist.distributed.rpc.workers.inquiry import (
+    Findings,
+    acknowledged,
+    ask_about,
+    calls_asked_about,
+    tell,
+)
 
 
 def lane_call_of(own: OwnLane, counts: CallCounts | None = None, **of_peer: Any) -> LaneCall:
@@ -150,3 +157,61 @@ def test_a_copy_of_word_that_a_call_never_came_does_not_end_it_when_it_has_gone_
     waiting.peer.lender = SimpleNamespace(renew=lambda _: bool(renews) and renews.pop())
     answer, _ = waiting._receive_answer(None)
     assert answer.type == MessageType.PYTHON_RET and lane.sent[-1] == [b"call"]
+
+
+class AnsweringLane(SilentLane):
+    """A lane that brings an answer of some size, in so many frames."""
+
+    def __init__(self, size: int, num_frames: int = 1) -> None:
+        super().__init__()
+        self._size, self._num_frames = size, num_frames
+
+    def receive(self, deadline: float | None) -> Any:
+        message = Message(MessageType.PYTHON_RET, 7)
+        message.pack(bytes(self._size))
+        frames: list[Any] = [*message.encode()]
+        if self._num_frames == 2:
+            message = Message(MessageType.PYTHON_RET, 7)
+            message.tensors = [fastdist.zeros(self._size)]
+            message.pack(None)
+            frames = [*message.encode()]
+        assert len(frames) == self._num_frames
+        return frames
+
+
+class FullLane(AnsweringLane):
+    """A lane that takes nothing more now."""
+
+    def try_send(self, frames: Any) -> bool:
+        return False
+
+
+class BrokenLane(AnsweringLane):
+    """A lane that fails once the answer has come."""
+
+    def try_send(self, frames: Any) -> bool:
+        raise OSError("no descriptor is left")
+
+
+@pytest.mark.parametrize(
+    ("lane", "is_acknowledged", "is_broken"),
+    [
+        pytest.param(AnsweringLane(100), False, False, id="small"),
+        pytest.param(AnsweringLane(100_000), True, False, id="large"),
+        pytest.param(AnsweringLane(100_000, 2), False, False, id="not kept by its callee"),
+        pytest.param(FullLane(100_000), False, False, id="no room"),
+        pytest.param(BrokenLane(100_000), False, True, id="broken"),
+    ],
+)
+def test_a_large_answer_is_acknowledged_and_the_lane_given_back(
+    lane: AnsweringLane, is_acknowledged: bool, is_broken: bool
+) -> None:
+    own = OwnLane(lane, 1, lambda: [b"hello"])  # type: ignore[arg-type]
+    given_back: list[bool] = []
+    pipe = SimpleNamespace(check_in=lambda own, broken: given_back.append(broken))
+    waiting = lane_call_of(own, pipe=pipe)
+    waiting.wait()
+    words = [decode(frames) for frames in lane.sent[2:]]
+    assert [word.type for word in words] == [MessageType.CREDIT] * is_acknowledged
+    assert [acknowledged(word.metadata, 1).floor for word in words] == [8] * is_acknowledged
+    assert given_back == [is_broken]

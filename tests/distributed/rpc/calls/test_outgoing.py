@@ -11,6 +11,7 @@ import pytest
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future
+from fastdist.distributed import rpc
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.rpc.calls.outgoing import FutureCall, open_answer, whole_ms
 from fastdist.distributed.rpc.handlers import Reply
@@ -21,6 +22,7 @@ from fastdist.distributed.rpc.workers.inquiry import Findings, act_on_findings, 
 from fastdist.distributed.rpc.workers.progress import Timeouts
 from fastdist.distributed.rpc.workers.session import Session
 from fastdist.distributed.rpc.workers.worker import Worker
+from tests.distributed.workers import run_group
 
 End = Callable[[Pipe], bool]
 
@@ -171,3 +173,37 @@ def test_an_answer_without_a_value_is_a_reply_that_holds_nothing() -> None:
     call: Any = SimpleNamespace(message=message)
     reply = open_answer(decode(Message(MessageType.RREF_ACK, 5).encode()), call)
     assert isinstance(reply, Reply) and not reply.tensors and not reply.metadata
+
+
+class Nothing:
+    """A value that does not pickle."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it does not pickle")
+
+
+def open_after_failures() -> list[list[int]]:
+    rpc.init_rpc("w0", rank=0, world_size=1)
+    agent: Any = rpc._get_current_rpc_agent()
+    pipe = agent.workers.reach(0).pipe
+    found = []
+    with pytest.raises(RpcError, match="does not pickle"):
+        rpc.rpc_async("w0", len, (Nothing(),))
+    found.append(pipe.open_calls(9)[1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent.client, "announce", refuse)
+        with pytest.raises(RpcTimeoutError, match="no room"):
+            rpc.rpc_async("w0", len, ((1, 2),))
+    found.append(pipe.open_calls(9)[1])
+    assert rpc.rpc_async("w0", len, ((1, 2),)).wait() == 2
+    found.append(pipe.open_calls(9)[1])
+    rpc.shutdown()
+    return found
+
+
+def refuse(call: FutureCall) -> Any:
+    raise RpcTimeoutError("no room until then")
+
+
+def test_a_call_that_cannot_begin_is_not_open() -> None:
+    assert run_group(open_after_failures, 1) == [[[], [], []]]

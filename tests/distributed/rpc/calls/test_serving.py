@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from fastdist.distributed.rpc.message.message import Message, decode
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
 from fastdist.distributed.rpc.workers.callers import Callers
+from fastdist.distributed.rpc.workers.inquiry import MOST_OPEN, Acknowledged, acknowledge
 from fastdist.distributed.rpc.workers.record import Record
 from tests.distributed.rpc.workers.by_hand import caller_of
 
@@ -234,3 +236,50 @@ def test_who_tells_rubbish_of_what_it_has_read_is_not_heard(told: object) -> Non
     server = serve(FakeListener(hello(b"r", 1), credit(told)))
     assert server.take() is None
     assert server.num_rubbish == 1
+
+
+def test_a_listener_that_fails_once_is_read_again(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(FakeListener):
+        has_failed = False
+
+        def receive(self, deadline: float | None = None) -> Received | None:
+            if not self.has_failed:
+                self.has_failed = True
+                raise OSError(24, "Too many open files")
+            return super().receive(deadline)
+
+    server = serve(Failing(hello(b"r", 1), call(b"r", 1)))
+    assert server.take() is None  # the pool's thread gives the lead up, and takes it again
+    assert server.take() is not None
+    assert "Too many open files" in caplog.text
+
+
+def test_an_acknowledgement_frees_the_answers_that_its_caller_has_read() -> None:
+    listener = FakeListener(hello(b"r", 1))
+    server = serve(listener)
+    assert server.take() is None
+    lane = server._callers.by_route[b"r"]
+    for call_id in range(4):
+        lane.came(call_id, None)  # type: ignore[arg-type]
+        lane.answered(call_id, (bytes(1000),), 1000)
+    read = acknowledge(Acknowledged(2000, 4, (2,)))
+    for _ in range(2):  # the second time as a recorded message
+        listener.coming.append(Received(b"r", read, 1))
+        assert server.take() is None
+        assert [*lane._answers] == [2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"bytes": -1, "floor": 4, "open": ()},
+        {"bytes": 1, "floor": "4", "open": ()},
+        {"bytes": 1, "floor": 4, "open": ("2",)},
+        {"bytes": 1, "floor": 4, "open": tuple(range(MOST_OPEN + 1))},
+        {"floor": 4},
+    ],
+)
+def test_an_acknowledgement_that_makes_no_sense_is_dropped(words: Any) -> None:
+    frames = Message(MessageType.CREDIT, metadata=words).encode()
+    server = serve(FakeListener(hello(b"r", 1), Received(b"r", frames, 1)))
+    assert server.take() is None and server.num_rubbish == 1

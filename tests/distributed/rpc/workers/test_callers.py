@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -87,3 +88,43 @@ def test_a_caller_that_numbers_its_lanes_without_end_is_refused_and_not_remember
         with pytest.raises(RpcError, match=f"'w1' greets by lane {number}; a member has 9"):
             callers.greeted(caller, number, b"%d" % number, number)
     assert len(callers.by_route) == len(callers._lanes[caller]) == 9
+
+
+def test_a_thousand_connections_are_taken_in_by_looks_that_do_not_grow_with_their_square() -> None:
+    class Counting(Listener):
+        num_looks = 0
+
+        def knows(self, route: bytes) -> bool:
+            self.num_looks += 1
+            return super().knows(route)
+
+    looks = []
+    for count in (1000, 2000):
+        listener = Counting()
+        callers = callers_of(listener)
+        for number in range(count):
+            callers.greeted(Life(), 0, b"%d" % number, 1)  # type: ignore[arg-type]
+        looks.append(listener.num_looks)
+    assert looks[1] <= 2.5 * looks[0] and looks[1] < 20 * 2000
+
+
+def test_many_connections_that_have_ended_are_forgotten() -> None:
+    listener = Listener()
+    callers = callers_of(listener)
+    for number in range(3000):
+        route = b"%d" % number
+        callers.greeted(Life(), 0, route, 1)  # type: ignore[arg-type]
+        listener.ended.add(route)
+    assert len(callers.by_route) < 200
+
+
+def test_a_greeting_that_comes_twice_changes_nothing(caller: Any) -> None:
+    broke: list[None] = []
+    caller.lender = SimpleNamespace(connection_broke=lambda: broke.append(None))
+    callers = callers_of(Listener())
+    callers.greeted(caller, 0, b"first", 1)
+    callers.greeted(caller, 0, b"second", 2)
+    for route in (b"first", b"second", b"a third"):
+        for count in (1, 2):
+            callers.greeted(caller, 0, route, count)
+    assert list(callers.by_route) == [b"second"] and len(broke) == 1

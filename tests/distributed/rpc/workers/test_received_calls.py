@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastdist.distributed.rpc.workers.callers import MAX_ANSWERS, MAX_BYTES, CallerLane
+import pytest
+
+from fastdist.distributed.rpc.message.limits import Limits
+from fastdist.distributed.rpc.workers import callers
+from fastdist.distributed.rpc.workers.callers import MAX_ANSWERS, MAX_BYTES, MAX_IDS, CallerLane
 
 SHARED, OWN = 0, 3
 
@@ -141,3 +145,81 @@ def test_nothing_is_held_any_more_once_the_connection_is_another_or_the_caller_h
 
 def test_a_caller_that_blocks_is_never_held_up_by_answers() -> None:
     assert not make_full_lane(OWN).hold(request())
+
+
+def test_answers_that_were_read_are_not_kept_and_their_calls_do_not_run_again() -> None:
+    lane = make_lane()
+    for call_id in range(100):
+        answer(lane, call_id, bytes(10_000))
+    lane.forget_below(100, ())
+    assert lane._bytes == 0 and not lane._answers and not lane._over
+    assert not any(lane.came(call_id, request()) for call_id in range(100))
+    assert lane.look_for([0, 99, 100]).never_came == [100]
+    assert lane.came(100, request())
+
+
+def test_an_answer_is_kept_until_its_own_call_has_ended_whatever_ended_behind_it() -> None:
+    lane = make_lane()
+    for call_id in range(10):
+        answer(lane, call_id, b"%d" % call_id)
+    lane.came(10, request())
+    lane.forget_below(12, (3, 10, 11))
+    findings = lane.look_for(range(12))
+    assert findings.answers == [(b"3",)]  # on its way: its connection may break yet
+    assert findings.answered_before == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert findings.never_came == [11]
+    assert not lane.came(3, request()) and not lane.came(10, request())
+    # It is numbered, and has not left its worker yet.
+    assert lane.came(11, request())
+    lane.answered(11, (b"11",), 2)
+    assert lane.look_for([11]).answers == [(b"11",)] and not lane.came(11, request())
+    lane.forget_below(13, ())
+    assert lane.look_for([3, 11]).answered_before == [3, 11]
+
+
+@pytest.mark.parametrize("floor", [0, 5, 20])
+def test_an_acknowledgement_that_comes_twice_or_late_opens_nothing_again(floor: int) -> None:
+    lane = make_lane()
+    for call_id in range(20):
+        answer(lane, call_id, b"answer")
+    lane.forget_below(20, ())
+    lane.forget_below(floor, range(20))
+    assert not any(lane.came(call_id, request()) for call_id in range(20))
+    assert not lane._answers
+
+
+def test_what_a_caller_has_given_up_is_not_kept_when_it_is_answered() -> None:
+    lane = make_lane()
+    lane.came(1, request())
+    lane.forget_below(5, ())
+    lane.answered(1, (bytes(1000),), 1000)
+    assert lane._bytes == 0 and lane.look_for([1]).answered_before == [1]
+    assert not lane.came(1, request())
+
+
+def test_a_large_answer_on_a_lane_of_ones_own_goes_when_it_is_acknowledged() -> None:
+    lane = make_lane(OWN)
+    answer(lane, 7, bytes(1 << 20))
+    assert lane._bytes == 1 << 20
+    lane.forget_below(8, ())
+    assert lane._bytes == 0 and lane.look_for([7]).answered_before == [7]
+    assert not lane.came(7, request()) and lane.came(8, request())
+
+
+def test_an_answer_that_cannot_be_kept_ends_the_care_for_the_one_before() -> None:
+    lane = make_lane(OWN)
+    answer(lane, 1, bytes(1000))
+    answer(lane, 2, b"head", b"a tensor")
+    assert lane._bytes == 0 and not lane._answers
+
+
+def test_who_acknowledges_nothing_costs_a_bounded_memory_of_ids_and_runs_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert Limits().outstanding_calls < MAX_IDS
+    monkeypatch.setattr(callers, "MAX_IDS", 2000)
+    lane = make_lane()
+    for call_id in range(10_000):
+        answer(lane, call_id, b"answer")
+    assert len(lane._over) <= 2000 and len(lane._answers) <= MAX_ANSWERS
+    assert not any(lane.came(call_id, request()) for call_id in range(0, 10_000, 7))

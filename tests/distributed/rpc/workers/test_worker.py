@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,3 +142,38 @@ def test_what_was_lent_by_a_connection_that_broke_is_looked_after_by_the_next(me
     met.peer._step(Event.DISCONNECTED)
     met.peer._step(Event.CONNECTED)
     assert broke == [True]
+
+
+def test_a_beat_that_fails_is_not_the_last_one(met: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    beats: list[int] = []
+
+    def fail() -> Any:
+        beats.append(len(beats))
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(met.peer.pipe, "take_late", fail)
+    beat = met.peer._beat
+    for _ in range(3):
+        with pytest.raises(OSError, match="Too many"):
+            beat()  # the progress thread logs it, and goes on
+        ((_, _, beat),) = met.progress.alarms
+        met.progress.alarms.clear()
+    assert len(beats) == 3
+
+
+def test_a_peer_whose_silence_could_not_be_told_is_lost_all_the_same(met: Any) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a hook that cannot be run now")
+
+    met.peer._owner.is_silent = fail
+    met.peer._looks_at = math.inf  # the alarm that was set has gone with the others
+    met.peer._step(Event.DISCONNECTED)
+    for _ in range(100):
+        alarms, met.progress.alarms = sorted(met.progress.alarms), []
+        met.progress.skipped_s += 0.5
+        for _, _, look in alarms:
+            with contextlib.suppress(RuntimeError):  # the progress thread logs it, and goes on
+                look()
+        if met.told:
+            break
+    assert met.told == [met.peer]
