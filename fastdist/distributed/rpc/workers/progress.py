@@ -15,12 +15,15 @@ from typing import Any, Final, Protocol
 
 from fastdist.distributed.sockets import Doorbell, poll_timeout_ms
 
-# Who rings later than this after an alarm was due was stopped, swapped out, or its machine was.
+from .running import Meter
+
+# A thread that wakes later than this after an alarm was due did not run: its process or its machine
+# was stopped or swapped out, or another thread held the interpreter lock.
 _LATE_S = 1.0
-# And who rings later than this was held up, by other processes or by the interpreter's lock: what
-# it did not do meanwhile its peers could not see, and so long it did not look what they did.
+# A thread that wakes later than this was held up, by other processes or by the interpreter lock:
+# peers could not see what it did not do meanwhile, and it did not see what they did.
 _HELD_UP_S = 0.02
-# Who stood still for so long has been found silent by its peers; they tell it soon.
+# A process that was stopped for so long has been found silent by its peers, which report it soon.
 _SILENT_S = 2.5
 _LATELY_S = 10.0
 
@@ -30,6 +33,8 @@ _logger = logging.getLogger(__name__)
 # Calls whose deadlines fall into the same hundredth of a second expire together, at its end: so
 # that most calls only join a list, and no call expires early.
 BUCKET_S: Final = 0.01
+# So many empty buckets are kept before they are collected.
+_FEW_BUCKETS: Final = 256
 
 
 class Expiring(Protocol):
@@ -52,6 +57,8 @@ class Timeouts:
         # Those of one time in the order in which they came: a simulation repeats itself.
         self._calls_at: dict[int, dict[Expiring, None]] = {}
         self._times: list[int] = []
+        # How many of the buckets have no call any more: most calls end before their time.
+        self._num_empty = 0
         self._sleeping_until = math.inf
         self._is_closed = False
 
@@ -65,6 +72,8 @@ class Timeouts:
             if calls is None:
                 calls = self._calls_at[bucket] = {}
                 heapq.heappush(self._times, bucket)
+            elif not calls:
+                self._num_empty -= 1
             calls[call] = None
             must_wake = bucket * BUCKET_S < self._sleeping_until
             if must_wake:
@@ -75,14 +84,23 @@ class Timeouts:
     def remove(self, call: Expiring, deadline: float) -> None:
         """Let a call live on that was to expire at deadline; nothing happens if it has."""
         with self._lock:
-            self._calls_at.get(math.ceil(deadline / BUCKET_S), {}).pop(call, None)
+            calls = self._calls_at.get(math.ceil(deadline / BUCKET_S))
+            if calls is None or call not in calls:
+                return
+            del calls[call]
+            if not calls:
+                self._num_empty += 1
+                if self._num_empty > len(self._calls_at) // 2 + _FEW_BUCKETS:
+                    self._collect()
 
     def expire(self, now: float) -> list[Expiring]:
         """Forget and return the calls whose time has come."""
         expired: list[Expiring] = []
         with self._lock:
             while self._times and self._is_over(self._times[0], now):
-                expired += self._calls_at.pop(heapq.heappop(self._times))
+                calls = self._calls_at.pop(heapq.heappop(self._times))
+                self._num_empty -= not calls
+                expired += calls
         return expired
 
     def sleep_until(self, alarm: float = math.inf) -> float:
@@ -102,6 +120,7 @@ class Timeouts:
             self._is_closed = True
             self._calls_at.clear()
             self._times.clear()
+            self._num_empty = 0
 
     def __len__(self) -> int:
         with self._lock:
@@ -111,36 +130,55 @@ class Timeouts:
         # A list that emptied before its time goes as well.
         return bucket * BUCKET_S <= now or not self._calls_at[bucket]
 
+    def _collect(self) -> None:
+        """Drop all empty buckets: those behind a call with a late deadline never reach the head of
+        the heap. Each costs its share of one pass over twice as many buckets.
+        """
+        self._calls_at = {time: calls for time, calls in self._calls_at.items() if calls}
+        self._times = list(self._calls_at)
+        heapq.heapify(self._times)
+        self._num_empty = 0
+
 
 class AwakeClock:
-    """Tells the time during which this process ran: it stands still while the process does.
+    """Tells the time during which its thread ran: it stands still while the thread does.
 
-    Who was stopped again and again has heard nothing of healthy peers, and must not count that as
-    their silence. Absences are found by alarms that ring late, so one is only known of where an
-    alarm was due.
+    A process that was stopped again and again has received nothing from healthy peers, and must not
+    count that as their silence. Absences are found by alarms that ring late, so one is only known
+    of where an alarm was due.
+
+    An absence in which the process ran (another thread held the interpreter lock) was noticed by
+    nobody: libzmq's own threads answered all the while. See running.py.
+
+    Thread  the one whose absences it finds
     """
 
     def __init__(self) -> None:
         self._awake_at = time.monotonic()
+        self._meter: Meter | None = None
         self._absent_s = 0.0
         self._silent_at = -math.inf
         self._woke_at = -math.inf
 
     def look(self, due: float) -> None:
         """Take note that the thread runs now, and ought to have at `due`."""
-        now = time.monotonic()
+        now, meter = time.monotonic(), Meter.read()
+        before, self._meter = self._meter or meter, meter
         late_s = now - max(due, self._awake_at)
-        if _HELD_UP_S < late_s <= _LATE_S:
+        if late_s > _HELD_UP_S:
             self._absent_s += late_s
-        if late_s > _LATE_S:
-            self._absent_s += late_s
+        # The clock leaves out a suspended machine, whose peers on others went on.
+        stopped_s = meter.suspended_since(before)
+        if late_s > _LATE_S and not meter.ran_since(before, late_s):
+            stopped_s += late_s
+        if late_s > _LATE_S or stopped_s > _LATE_S:
             self._woke_at = now - self._absent_s
-            if late_s > _SILENT_S:
-                self._silent_at = now
+        if stopped_s > _SILENT_S:
+            self._silent_at = now
         self._awake_at = now
 
     def stood_still_lately(self) -> bool:
-        """Return whether the process woke a moment ago from an absence that others noticed."""
+        """Return whether the process woke a moment ago from a stop that others noticed."""
         return time.monotonic() - self._silent_at < _LATELY_S
 
     def woke_at(self) -> float:

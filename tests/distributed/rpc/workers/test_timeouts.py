@@ -97,3 +97,33 @@ def test_an_average_over_time_is_zero_while_empty() -> None:
     tracker.add_data(5)
     assert tracker.compute_average() == 3.5
     assert TimeSeriesMetricsTracker(10, 4).compute_average() == 2.5
+
+
+def test_buckets_behind_a_late_deadline_go_with_the_calls_that_were_in_them() -> None:
+    timeouts, day = timeouts_of_numbers(), 86_400.0
+    timeouts.add("a call that runs all day", day)
+    timeouts.add("another", day + 100.0)
+    for call_id in range(20_000):
+        deadline = day + 1.0 + call_id * BUCKET_S
+        timeouts.add(call_id, deadline)
+        timeouts.remove(call_id, deadline)
+        timeouts.expire(call_id * BUCKET_S)
+    assert len(timeouts) == 2
+    assert len(timeouts._calls_at) < 1000 and len(timeouts._times) == len(timeouts._calls_at)
+    assert timeouts.expire(day + 50.0) == ["a call that runs all day"]
+    assert timeouts.expire(day + 100.0 + BUCKET_S) == ["another"]
+
+
+def test_a_bucket_that_fills_again_is_not_collected() -> None:
+    timeouts, keeps = timeouts_of_numbers(), range(1000, 1400)
+    timeouts.add("first", 1.0)
+    for call_id in keeps:
+        deadline = call_id * BUCKET_S
+        timeouts.add("gone", deadline)
+        timeouts.remove("gone", deadline)
+        timeouts.add(call_id, deadline)
+    for call_id in range(2000, 3000):  # enough of empty ones to collect
+        timeouts.add("gone", call_id * BUCKET_S)
+        timeouts.remove("gone", call_id * BUCKET_S)
+    assert len(timeouts) == 1 + len(keeps)
+    assert timeouts.expire(100.0) == ["first", *keeps]
