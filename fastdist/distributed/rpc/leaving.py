@@ -45,6 +45,7 @@ from fastdist.core.errors import (
     ShutdownIncomplete,
     WorkerLostError,
 )
+from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future, InternalFuture
 from fastdist.distributed.store.waiting_line import speaks_for_node
 
@@ -56,6 +57,7 @@ from .lost_workers import find_lost, merge_lost
 from .message.message import Message
 from .message.types import MessageType
 from .message.words import filled, number, text
+from .workers.latest import MOST_REMEMBERED
 from .workers.notices import ENDED
 from .workers.worker import Worker
 
@@ -264,7 +266,7 @@ class ShutdownBarrier:
             reply = self._agent.send(
                 leader, MessageType.SHUTDOWN_BARRIER_REQ, (), metadata, _ASK_WHO_S
             ).wait()
-            missing = text(reply.metadata, "missing", leader.id)
+            missing = one_line(text(reply.metadata, "missing", leader.id))
             busy = text(reply.metadata, "busy", leader.id)
         except RpcError:
             others = [name for name in self._absent() if name != leader.name]
@@ -300,6 +302,10 @@ class ShutdownBarrier:
             if report.round_number >= self._reported.get(request.peer, report).round_number:
                 self._reported[request.peer] = report
             self._over.update(report.over)
+            if len(self._over) > MOST_REMEMBERED:
+                self._over = {
+                    *report.over
+                }  # who is over is found in other ways, too, a little later
             self._waiting.append((report.round_number, answer))
         self._answer_full_rounds()
         return answer
@@ -313,8 +319,14 @@ class ShutdownBarrier:
         with self._lock:
             return self._lost_at.setdefault(worker, now) + self._return_s - now
 
-    def member_returned(self, _: Worker) -> None:
+    def member_returned(self, member: Worker) -> None:
         """Take note of a new life of a member: it may lead from here on."""
+        with self._lock:
+            # Nobody waits for the lives before it any more.
+            for former in [
+                one for one in self._lost_at if one.id == member.id and one is not member
+            ]:
+                del self._lost_at[former]
         self._num_returned += 1
         if self._asked is not None:
             self._asked.try_complete(_REPORT_AGAIN)
@@ -415,7 +427,7 @@ def _lost_to_all(reports: Mapping[str, _Report]) -> tuple[str, ...]:
 def _too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
     return ShutdownIncomplete(
         f"all workers have reached the shutdown barrier, but calls are still under way after "
-        f"{timeout_s:g} s: {busy or 'new ones begin all the time'}"
+        f"{timeout_s:g} s: {one_line(busy) or 'new ones begin all the time'}"
     )
 
 
@@ -541,13 +553,14 @@ class Leaving:
         """Say in the log, so long after a wait began, for whom, and again after twice the time."""
 
         def tell() -> None:
-            whom = self.for_whom_it_waits() if self._waits_since == began else ""
             if self._waits_since != began:
                 return
-            if whom:
+            # First: if this notice fails the next one is due all the same.
+            self._tell_after(began, 2.0 * seconds)
+            whom = self.for_whom_it_waits()
+            if whom and self._waits_since == began:
                 text = "worker %r has waited in shutdown() for %g s: %s"
                 notices.warning(text, self._group.me.name, seconds, whom)
-            self._tell_after(began, 2.0 * seconds)
 
         self._workers.call_after(began + seconds - time.monotonic(), tell)
 

@@ -6,8 +6,11 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final, Protocol
+
+# In a dynamic group names come and go without end: so many peers are counted by name.
+MOST_PEERS: Final = 8192
 
 _MOST_NAMED: Final = 4
 _LOOK_S: Final = 0.2
@@ -81,7 +84,9 @@ class CallCounts:
         # Which calls those are, in words, by the request. Entries come and go one at a time.
         self._without_value: dict[Request, str] = {}
         self._served = AggregatedNetworkData()
+        # By names of peers; the counts of dropped peers are added up in _former.
         self._network: dict[str, AggregatedNetworkData] = {}
+        self._former = AggregatedNetworkData()
 
     def call_sent(self, peer: str, sent_bytes: int) -> None:
         """Count a call that was issued."""
@@ -90,6 +95,7 @@ class CallCounts:
             network = self._network.get(peer)
             if network is None:
                 network = self._network[peer] = AggregatedNetworkData()
+                self._drop_oldest()
             network.num_calls += 1
             network.total_sent_bytes += sent_bytes
 
@@ -97,7 +103,7 @@ class CallCounts:
         """Count the end of a call that was issued."""
         with self._lock:
             self.client_active -= 1
-            network = self._network[peer]
+            network = self._network.get(peer, self._former)
             network.total_recv_bytes += received_bytes
             network.total_errors += failed
             if self._num_waiting and self.client_active == 0:
@@ -189,7 +195,16 @@ class CallCounts:
         with self._lock:
             under_way = self._under_way()
             begun = sum(network.num_calls for network in self._network.values())
+            begun += self._former.num_calls
             return under_way, begun + self._served.num_calls + self.server_active
+
+    def _drop_oldest(self) -> None:
+        """Keep no more than the peers that were called first lately; under the lock."""
+        if len(self._network) > MOST_PEERS:
+            dropped = self._network.pop(next(iter(self._network)))
+            for field in fields(dropped):
+                total = getattr(self._former, field.name) + getattr(dropped, field.name)
+                setattr(self._former, field.name, total)
 
     def as_text(self) -> dict[str, str]:
         """Return what is under way, under torch's names."""

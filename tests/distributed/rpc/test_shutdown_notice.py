@@ -157,3 +157,23 @@ def leave_a_dynamic_group(path: str) -> str:
 def test_how_long_it_waited_is_told_where_nobody_said_how_long(tmp_path: object) -> None:
     (text,) = run_group(leave_a_dynamic_group, 1, f"{tmp_path}/store")
     assert text.startswith("worker 'w0' has calls under way after 0.3 s: ")
+
+
+def test_a_notice_that_fails_is_not_the_last_one(caplog: pytest.LogCaptureFixture) -> None:
+    way, alarms = object.__new__(leaving.Leaving), Alarms()
+    way._workers, way._group = alarms, SimpleNamespace(me=SimpleNamespace(name="w0"))
+    whom: list[Any] = [RuntimeError("it cannot be found out now"), "for w1"]
+
+    def find_out() -> Any:
+        found = whom.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    way.for_whom_it_waits = find_out
+    way._waits_since = 5.0
+    way._tell_after(5.0, 0.1)
+    with pytest.raises(RuntimeError):
+        alarms.due.pop()()
+    alarms.due.pop()()
+    assert "has waited in shutdown() for 0.2 s: for w1" in caplog.text and len(alarms.due) == 1

@@ -46,11 +46,12 @@ from ..message.remote_errors import UNREAD, tell_origin
 from ..message.types import MessageType, remote_type_of
 from ..message.words import ids_of, lists_of, number, refuse
 from ..telling import RETRIES, TOGETHER_S, Teller
+from ..workers.latest import remember
 from ..workers.record import WorkerInfo
 from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .forks import Forks
-from .owned import OwnedValues, remember
+from .owned import OwnedValues
 from .rref import OwnedValue, RRef, above, copy_of, creation_error, id_as_text
 
 _logger = logging.getLogger(__name__)

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from fastdist.core.errors import MessageError
+from fastdist.core.foreign_text import one_line
 
 from ..calls.outgoing import Call
 from ..handlers import Reply
@@ -32,8 +33,9 @@ from ..message.metadata import Value
 from ..message.types import REMOTE_CALLS, MessageType
 from ..message.words import lists_of, numbers
 from ..telling import Teller
+from ..workers.latest import remember
 from ..workers.worker import Worker
-from .owned import OwnedValues, remember
+from .owned import OwnedValues
 from .rref import RRef
 
 _logger = logging.getLogger(__name__)
@@ -160,7 +162,8 @@ class Forks:
         try:
             held = numbers(reply.metadata, "held", callee.id)
         except MessageError as error:
-            _logger.warning("worker %d is taken for one that holds nothing: %s", callee.id, error)
+            text = "worker %d is taken for one that holds nothing: %s"
+            _logger.warning(text, callee.id, one_line(error))
             held = ()
         for fork_id in set(fork_ids).difference(held):
             self._teller.soon(self._take_back, None, fork_id)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
 
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 
 from ..message.ids import RANK_SHIFT, id_text
+from ..workers.latest import remember
 from ..workers.record import in_words
 from ..workers.worker import Worker
 from ..workers.workers import Workers
 from .rref import OwnedValue
-
-_REMEMBERED: Final = 8192
 
 
 class OwnedValues:
@@ -191,10 +189,3 @@ class OwnedValues:
         name = self._workers.in_words(rank) if maker is None else in_words(maker)
         what = "which should have made this value, was lost"
         self._end_wait(owned, WorkerLostError(f"{name}, {what}"))
-
-
-def remember(latest: dict[int, Any], number: int, word: str | None = None) -> None:
-    """Put a number, with a word on it, among the latest ones, of which some thousands are kept."""
-    latest[number] = word
-    if len(latest) > _REMEMBERED:
-        del latest[next(iter(latest))]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from fastdist.core.errors import RpcError, StoreError
+from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
 from fastdist.distributed.restarts import DECLARED_LOST, NO_RESTARTS
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.environment import store_is_hosted
@@ -160,12 +160,16 @@ class Group:
 
     def not_in_shutdown(self, members: Iterable[Worker]) -> list[Worker]:
         """Return the members that have not come to their shutdown, as far as can be told."""
-        store = self._shutdown_store()
+        all_members = list(members)
         try:
-            return [one for one in members if not store.check([str(one.id)])]
+            # One question: all who wait ask, of all, and one of each would be n * n.
+            self._shutdown_store().wait([str(one.id) for one in all_members], 0)
+        except StoreTimeoutError as error:
+            absent = {key.rpartition("/")[2] for key in error.missing}
+            return [one for one in all_members if str(one.id) in absent]
         except StoreError as error:
             _logger.info("the store does not tell who has come to the shutdown: %s", error)
-            return []
+        return []
 
     def _shutdown_store(self) -> PrefixStore:
         return view("shutdown", self._store, TELL_S)

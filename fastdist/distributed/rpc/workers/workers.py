@@ -19,6 +19,7 @@ from fastdist.core.errors import (
     StoreError,
     WorkerLostError,
 )
+from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.context import Context
@@ -29,6 +30,7 @@ from ..message.error_parts import fresh
 from ..message.types import MessageType
 from .callers import Callers
 from .group import LOOK_S, Group
+from .latest import remember
 from .progress import Progress
 from .record import Record, WorkerInfo, in_words
 from .session import Patience, Times
@@ -92,7 +94,7 @@ class Workers:
         # Why this worker is none of the group any more: the others gave it up.
         self.given_up: GivenUpError | None = None
         # The members that say so, by incarnation.
-        self._given_up_by: set[int] = set()
+        self._given_up_by: dict[int, None] = {}
         # Called, on a pool thread, with each worker that is lost or leaves, and with each new life
         # of one that was known.
         self.lost_callbacks: list[Callable[[Worker], None]] = []
@@ -344,7 +346,7 @@ class Workers:
         """Take note that a worker has given up this one, and fence this one if it is out."""
         # The others that are neither lost to this one nor have given it up.
         there = [other for other in self.living() if not (other.is_self or other is by)]
-        self._given_up_by.add(by.record.incarnation)
+        remember(self._given_up_by, by.record.incarnation)
         stood_still = self.progress.stood_still_lately()
         if self.given_up is None and is_out(self._given_up_by, len(there), stood_still=stood_still):
             self._fence(GivenUpError(*error.args, incarnation=self.me.incarnation))
@@ -366,7 +368,7 @@ class Workers:
             self._submit(functools.partial(self.group.take_out, worker.record, was_lost=True))
         elif word is not None and self.group.may_change:
             # It may be frozen: who comes in its place waits for this, and it is told when it wakes.
-            self._words[worker.record.incarnation] = word
+            remember(self._words, worker.record.incarnation, word)
             self._submit(self.group.tell_given_up, worker.record, worker.why_lost)
         callbacks = [*lost_hooks, *self.lost_callbacks]
         ended = itertools.count(1)
@@ -413,7 +415,7 @@ class Workers:
                 if worker.is_dead and is_gone and not worker.is_self:
                     self._drop(worker)
                     if worker.why_lost:
-                        self._missed[worker.id] = worker.name
+                        remember(self._missed, worker.id, worker.name)
             for record in records:
                 before = known.get(record.rank)
                 if before is not None and before.record.incarnation == record.incarnation:
@@ -502,7 +504,7 @@ class Workers:
         """
         if self.given_up is not None:
             return
-        _logger.error("%s", error)
+        _logger.error("%s", one_line(error))
         with self._lock:
             # Nobody is met from here on, and nobody admitted.
             self.given_up = error
