@@ -11,6 +11,8 @@ _logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.001
 _LOOKS_BEFORE_SLEEP: Final = 3
+# The next look comes so much after one that failed.
+_AFTER_FAILURE_S: Final = 0.5
 
 
 class Pool(Protocol):
@@ -80,13 +82,21 @@ class PoolWatcher:
                 # Closed first, looked after: work that began before the look is seen by it, work
                 # that begins later finds the watcher asleep and rings.
                 self.awake = False
-                if not self._pool.look(-1)[1]:
+                if not self._look(-1)[1]:
                     self._alarms.get()
                 self.awake = True
                 quiet_looks = 0
-            works_led, watching, nap_s = self._pool.look(seen)
+            works_led, watching, nap_s = self._look(seen)
             quiet_looks = 0 if watching or works_led != seen else quiet_looks + 1
             seen = works_led
+
+    def _look(self, seen: int) -> tuple[int, bool, float]:
+        try:
+            return self._pool.look(seen)
+        except Exception:
+            # No thread can be started now, say. Without this thread nobody would look again.
+            _logger.exception("%s could not be looked after", self._pool.name)
+            return seen, True, _AFTER_FAILURE_S
 
     def _nap(self, seconds: float) -> None:
         try:

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from fastdist.core import thread_pool
+from fastdist.core import pool_watcher, thread_pool
 from fastdist.core.future import Future, collect_all
 from fastdist.core.pool_watcher import LOOK_EVERY_S
 from fastdist.core.thread_pool import (
@@ -414,3 +414,29 @@ def test_work_is_done_though_the_watcher_cannot_be_started_and_later_it_is(
     assert pool.submit(done[1].set)
     assert done[1].wait(DEADLINE_S) and pool._watcher._thread is not None
     assert pool.stop(DEADLINE_S) == []
+
+
+def test_a_look_that_fails_is_not_the_watchers_last(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Pool:
+        """A pool whose first look fails."""
+
+        name = "a pool of the test"
+        num_looks = 0
+        looked_again = threading.Event()
+
+        def look(self, seen: int) -> tuple[int, bool, float]:
+            self.num_looks += 1
+            if self.num_looks == 1:
+                raise RuntimeError("can't start new thread")
+            self.looked_again.set()
+            return seen, False, 0.001
+
+    monkeypatch.setattr(pool_watcher, "_AFTER_FAILURE_S", 0.001)
+    pool = Pool()
+    watcher = pool_watcher.PoolWatcher(pool)
+    watcher.attend()
+    assert pool.looked_again.wait(DEADLINE_S)
+    watcher.stop()
+    assert "a pool of the test could not be looked after" in caplog.text

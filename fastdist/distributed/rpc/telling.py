@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from fastdist.core.errors import RpcError, RpcNotRunningError
+from fastdist.core.foreign_text import one_line
 from fastdist.core.future import Future
 
 from .handlers import Reply
@@ -145,7 +146,10 @@ class Teller:
         for note in notes:
             if note is not None:
                 tell, addressee, item = note
-                together.setdefault((tell, addressee), []).append(item)
+                try:
+                    together.setdefault((tell, addressee), []).append(item)
+                except Exception:
+                    _logger.exception("a note of what is over here was lost")
         for (tell, addressee), items in together.items():
             for start in range(0, len(items), _MOST):
                 try:
@@ -158,11 +162,15 @@ class Teller:
 
     def _run(self) -> None:
         while not self._closed:
-            self.tell_gathered(sleep=True)
+            try:
+                self.tell_gathered(sleep=True)
+            except Exception:
+                # The notes of this turn are lost; those that follow must be sent.
+                _logger.exception("what is over here was not told to all that should know")
 
 
 def _log(level: int, failure: str, to: Worker, error: BaseException) -> None:
     if isinstance(error, RpcNotRunningError):
         level = logging.INFO  # no news: all that others hold ends with it
     text = "%s on node %d: worker %r was not told: %s"
-    _logger.log(level, text, failure, to.id, to.name, error)
+    _logger.log(level, text, failure, to.id, to.name, one_line(error))

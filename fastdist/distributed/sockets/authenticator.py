@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -26,6 +27,10 @@ Lookup = Callable[[bytes], str | None]
 ZAP_ENDPOINT = "inproc://zeromq.zap.01"
 THREAD_NAME = "fastdist-zap"
 _JOIN_S = 5.0
+# The pause after a door that could not count its connections.
+_AFTER_FAILURE_S = 1.0
+
+_logger = logging.getLogger(__name__)
 
 
 class Door(NamedTuple):
@@ -185,7 +190,7 @@ class _Handler:
                 if self._bell in waiter.wait(look_at):
                     self._bell.clear()
                     self._obey(waiter)
-                looks = [door.take_note() for door in self._watched]
+                looks = [_look_at(door) for door in self._watched]
                 look_at = min((look for look in looks if look is not None), default=None)
                 while has_message(self._socket):
                     answer(self._socket)
@@ -204,6 +209,15 @@ class _Handler:
             order(waiter)
 
 
+def _look_at(door: Door) -> float | None:
+    """Call take_note of a door; return when to do so again, also after an error."""
+    try:
+        return door.take_note()
+    except Exception:  # this thread lets members in at every door
+        _logger.exception("connections of members could not be counted")
+        return time.monotonic() + _AFTER_FAILURE_S
+
+
 def answer(socket: Socket) -> None:
     """Receive one question of libzmq and send the verdict.
 
@@ -211,7 +225,11 @@ def answer(socket: Socket) -> None:
     """
     route, empty, *question = socket.recv_multipart()
     request_id = question[1] if len(question) > 1 else b""
-    status, text, user = _judge(question)
+    try:
+        status, text, user = _judge(question)
+    except Exception:  # this one is refused; the next may pass
+        _logger.exception("it could not be found out whether a connection may come in")
+        status, text, user = _STRANGER
     socket.send_multipart([route, empty, b"1.0", request_id, status, text, user.encode(), b""])
 
 

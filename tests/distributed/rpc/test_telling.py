@@ -213,3 +213,39 @@ def test_after_the_end_nothing_is_told_nothing_waits_and_no_thread_is_left(
     teller.close()
     assert others.told == []
     assert telling.NAME not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_note_that_nobody_can_sort_loses_no_other_one(
+    teller: Teller, others: Others, caplog: pytest.LogCaptureFixture
+) -> None:
+    unhashable: list[int] = []
+    with caplog.at_level(logging.ERROR, "fastdist"):
+        teller.soon(others.hear, unhashable, "lost")
+        teller.flush()
+        teller.soon(others.hear, 1, "told")
+        teller.flush()
+    assert others.told == [(1, ["told"])]
+    assert "unhashable" in caplog.text
+
+
+def test_a_turn_that_fails_as_a_whole_does_not_end_the_thread(
+    monkeypatch: pytest.MonkeyPatch, others: Others, caplog: pytest.LogCaptureFixture
+) -> None:
+    teller = Teller(others.send)  # type: ignore[arg-type]
+    has_failed = threading.Event()
+    tell_gathered = teller.tell_gathered
+
+    def fail_once(*, sleep: bool = False) -> None:
+        if not has_failed.is_set():
+            has_failed.set()
+            raise MemoryError("not now")
+        tell_gathered(sleep=sleep)
+
+    monkeypatch.setattr(teller, "tell_gathered", fail_once)
+    with caplog.at_level(logging.ERROR, "fastdist"):
+        teller.start()
+        assert has_failed.wait(20)
+        teller.soon(others.hear, 1, "told")
+        teller.flush()
+    assert others.told == [(1, ["told"])] and "not now" in caplog.text
+    teller.close()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from typing import Any
 
 import pytest
 import zmq
@@ -67,3 +69,43 @@ def test_each_question_gets_one_verdict(question: list[bytes], verdict: list[byt
     assert [status, user] == verdict
     asker.close()
     authenticator.dismiss(domain)
+
+
+def test_a_question_that_cannot_be_judged_is_refused_and_the_next_one_answered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    keys: list[bytes] = []
+
+    def look_up(key: bytes) -> str | None:
+        keys.append(key)
+        if len(keys) == 1:
+            raise MemoryError("not now")
+        return "user 5"
+
+    domain = authenticator.admit(look_up)
+    asker = make_socket(zmq.REQ, "who asks")
+    asker.set(zmq.RCVTIMEO, 10_000)
+    asker.connect(authenticator.ZAP_ENDPOINT)
+    verdicts = []
+    for _ in range(2):
+        question = [b"1.0", b"7", domain.encode(), b"::1", b"", b"CURVE", b"member"]
+        asker.send_multipart(question)
+        verdicts.append(asker.recv_multipart()[2])
+    assert verdicts == [b"400", b"200"]
+    asker.close()
+    authenticator.dismiss(domain)
+    assert "not now" in caplog.text
+
+
+def test_a_door_that_cannot_count_its_connections_lets_members_in(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class BrokenDoor:
+        def take_note(self) -> None:
+            raise OSError(24, "Too many open files")
+
+    broken: Any = BrokenDoor()
+    before = time.monotonic()
+    again = authenticator._look_at(broken)
+    assert again is not None and again > before
+    assert "Too many open files" in caplog.text

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fastdist.core.errors import FastdistError, RpcError, StoreError
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.store import PrefixStore, Store, TCPStore
 from fastdist.distributed.store.environment import store_is_hosted
 
@@ -63,8 +64,14 @@ class StoreKeeper:
     def _look(self) -> None:
         with self._lock:
             lost = list(self._lost)
-        if self._is_needed() and not self._keep(lost):
-            self._workers.call_after(_AGAIN_S, self._look)
+        is_kept = False
+        try:
+            is_kept = not self._is_needed() or self._keep(lost)
+        finally:
+            # Also after an error, which the pool logs: later losses must find a keeper that looks.
+            if not is_kept:
+                self._workers.call_after(_AGAIN_S, self._look)
+        if not is_kept:
             return
         with self._lock:
             del self._lost[: len(lost)]
@@ -98,7 +105,7 @@ class StoreKeeper:
                 )
             return False
         except RpcError as error:
-            _logger.error("the store of the group is that of another: %s", error)
+            _logger.error("the store of the group is that of another: %s", one_line(error))
             return True
         self._has_told = False
         self._workers.refresh()

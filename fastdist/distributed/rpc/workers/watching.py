@@ -126,15 +126,16 @@ class Prober:
             self._attempt = None
 
     def _look(self) -> None:
+        # Set again once an attempt is under way: one that fails must not be the last.
+        self._will_look = False
         if not self._needs_to_know():
-            self._will_look = False
             return
         try:
             self._attempt = attempt = Attempt(self._address)
         except OSError as error:
-            self._will_look = False
             _logger.info("why %s takes no connection cannot be found: %s", self._address, error)
             return
+        self._will_look = True
         # Read at once if it has failed already: an error stays on the descriptor.
         self._progress.watch(attempt.fileno(), self._conclude)
         self._progress.call_at(

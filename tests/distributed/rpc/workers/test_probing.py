@@ -5,9 +5,12 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+import pytest
+
+from fastdist.distributed.rpc.workers import watching
 from fastdist.distributed.rpc.workers.session import Event
 from fastdist.distributed.rpc.workers.watching import Prober
-from fastdist.distributed.sockets import free_port, tcp_endpoint
+from fastdist.distributed.sockets import Attempt, free_port, tcp_endpoint
 from tests.distributed.rpc.workers.test_worker import ProgressByHand
 
 
@@ -82,3 +85,17 @@ def test_nothing_is_tried_once_there_is_a_connection_and_what_was_begun_is_dropp
     assert not probe.progress.readers
     probe.progress.run_alarms()
     assert not probe.told
+
+
+def test_an_attempt_that_cannot_be_made_is_not_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(address: str) -> Attempt:
+        raise RuntimeError("nobody foresaw this")
+
+    probe = Probe(free_port())
+    with monkeypatch.context() as patch:
+        patch.setattr(watching, "Attempt", fail)
+        with pytest.raises(RuntimeError):
+            probe.look()
+    probe.look()
+    probe.read()
+    assert probe.told == [(Event.REFUSED, "")]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -82,3 +82,20 @@ def test_where_nobody_can_host_the_store_yet_it_is_tried_again_soon(
         assert time.monotonic() - began - stood.seconds < 30
         alarms.pop()()
         assert [member.name for member in group.read()] == ["w1"]
+
+
+def test_a_look_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bool:
+        raise KeyError("a mistake of ours")
+
+    alarms, unused = Alarms(), cast(Any, None)
+    keeper = StoreKeeper(PrefixStore("group", HashStore()), unused, alarms, lambda: True)
+    keeper.was_lost(LOST[0])
+    monkeypatch.setattr(keeper, "_keep", fail)
+    with pytest.raises(KeyError):  # which the pool logs
+        alarms.pop()()
+    monkeypatch.setattr(keeper, "_keep", lambda lost: True)
+    alarms.pop()()
+    assert not alarms
+    keeper.was_lost(LOST[1])
+    assert len(alarms) == 1
