@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from fastdist.core.time_ranges import time_ranges
 from fastdist.distributed import autograd as dist_autograd
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc.agent import get_current_agent
+from fastdist.distributed.rpc.calls.outgoing import serving
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.graph.modes import modes
 from fastdist.profiler import DeviceType, ProfilerActivity, profile, record_function
@@ -319,6 +321,42 @@ def test_a_timeout_is_kept_under_the_profiler() -> None:
 
 def timeouts() -> None:
     in_a_group(check_timeouts)
+
+
+def time_left() -> float | None:
+    """Return for how long the request that runs here is wanted; None for ever."""
+    return None if serving.deadline is None else serving.deadline - time.monotonic()
+
+
+def check_deadlines(x: fd.Tensor) -> None:
+    def ask() -> list[float | None]:
+        return [
+            rpc.rpc_sync("worker1", time_left, timeout=1000),
+            rpc.rpc_async("worker1", time_left, timeout=1000).wait(),
+            rpc.remote("worker1", time_left, timeout=1000).to_here(),
+            rpc.rpc_sync("worker1", time_left, timeout=0),
+        ]
+
+    found = [ask()]
+    with profile():
+        found.append(ask())
+        with dist_autograd.context():
+            found.append(ask())
+    with dist_autograd.context():
+        found.append(ask())
+    for *limited, unlimited in found:
+        # Above the default, so that it is the call's own; whoever waits longer is not served.
+        assert all(left is not None and 60 < left <= 1000 for left in limited), found
+        assert unlimited is None, found
+
+
+@pytest.mark.seed("U18")
+def test_the_callee_knows_until_when_a_call_is_wanted_whatever_wraps_its_message() -> None:
+    run_group(deadlines, 2)
+
+
+def deadlines() -> None:
+    in_a_group(check_deadlines)
 
 
 def check_internal(x: fd.Tensor) -> None:

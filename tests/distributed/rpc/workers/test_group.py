@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -237,3 +237,59 @@ def test_who_leaves_late_does_not_take_away_who_has_its_place(
     Group(store, successor).take_out(successor)
     end(members, 1, 102)
     assert members.find(1) is None
+
+
+class Guarded(dict[Any, Any]):
+    """A table of members, which notes who changes it, or goes through it, without its lock."""
+
+    def __init__(self, table: dict[Any, Any], lock: threading.Lock, unguarded: list[str]) -> None:
+        super().__init__(table)
+        self._lock, self._unguarded = lock, unguarded
+
+    def _look(self, what: str) -> None:
+        if not self._lock.locked():
+            self._unguarded.append(what)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._look(f"set {key!r}")
+        super().__setitem__(key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._look(f"delete {key!r}")
+        super().__delitem__(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._look("go through all")
+        return super().__iter__()
+
+
+@pytest.mark.seed("T24")
+def test_the_tables_of_members_change_and_are_gone_through_under_their_lock(
+    store: Store, members: Workers
+) -> None:
+    unguarded: list[str] = []
+    for name in ("_by_id", "_by_name"):
+        setattr(members, name, Guarded(getattr(members, name), members._lock, unguarded))
+    come(store, member("b", 2, 102))
+    come(store, member("a", 1, 103))  # another life of a's rank
+    assert [worker.name for worker in members.all()] == ["w0", "a", "b"]
+    group_log.leave(store, 102, 1.0)
+    end(members, 2, 102)
+    assert members.find("b") is None and len(members.all()) == 2
+    assert unguarded == []
+
+
+@pytest.mark.seed("T24")
+def test_a_member_is_met_under_the_lock_of_the_tables_and_once(members: Workers) -> None:
+    worker = members.get("a")
+    met: list[bool] = []
+    meet = worker.meet
+
+    def meet_and_note() -> None:
+        met.append(members._lock.locked())
+        # Another caller may have come as far as the lock by now: it must find it met.
+        meet()
+
+    worker.meet = meet_and_note  # type: ignore[method-assign]
+    assert members.reach(1) is worker and members.reach(worker) is worker
+    assert met == [True]
