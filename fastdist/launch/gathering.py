@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 
 from fastdist.core.errors import RendezvousError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.store import Store
 from fastdist.distributed.store.waiting_line import WaitingLine
 
@@ -37,7 +38,7 @@ class Card:
     @property
     def name(self) -> str:
         """How messages speak of the node."""
-        return f"node {self.node} ({self.host})"
+        return f"node {self.node} ({one_line(self.host, 100)})"
 
 
 def card_key(card: Card) -> str:
@@ -106,9 +107,10 @@ def find_fault(cards: Collection[Card]) -> str:
             return f"{flag} must be the same on every node, got {said}"
     for one, other in pairwise(by_number):
         if one.node == other.node:
+            hosts = f"at {one_line(one.host, 100)} and at {one_line(other.host, 100)}"
             return (
-                f"--node-rank {one.node} was given twice, at {one.host} and at {other.host}; give "
-                f"each node its own, from 0 to {one.nodes - 1}"
+                f"--node-rank {one.node} was given twice, {hosts}; give each node its own, from 0 "
+                f"to {one.nodes - 1}"
             )
     return ""
 

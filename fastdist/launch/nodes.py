@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from fastdist.core.errors import FastdistError, RendezvousError, StoreError
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.restarts import ENDED, NO_RESTARTS
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.patience import FROZEN_S, frozen_s
@@ -460,7 +461,7 @@ class _Roll:
 
     def _post_failure(self, node: int, number: int, end: End) -> None:
         failure = Failure(
-            f"{self._meeting.name(node)} ended: {end.sentence}",
+            f"{self._meeting.name(node)} ended: {one_line(end.sentence)}",
             end.status,
             was_asked=end.asked_by != 0,
             asked_by=end.asked_by,

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from fastdist.core.foreign_text import one_line
+
 from .activities import DeviceType
 from .formatted import duration, memory
 
@@ -121,10 +123,12 @@ def _down(cell: list[str], row: Any, form: Form) -> list[list[str]]:
 
 
 def _end_of(text: str, width: int | None) -> str:
+    text = one_line(text)  # a name of the user's, or of another worker's
     return text if width is None or len(text) <= width else f"...{text[3 - width :]}"
 
 
 def _both_ends_of(text: str, width: int | None) -> str:
+    text = one_line(text)
     if width is None or len(text) <= width:
         return text
     left = (width - 3) // 2

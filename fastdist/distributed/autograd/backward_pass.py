@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
+from ...core.foreign_text import one_line
 from ...core.future import Future, InternalFuture
 from ...core.time_ranges import clock
 from ...engine.graph_task import GraphRoot, GraphTask
@@ -253,7 +254,7 @@ class BackwardPass:
         error = done.exception()
         if error is not None and not self.fail(error):
             which = id_text(self.terms.context_id)
-            _logger.debug("ignoring a later error of context %s: %s", which, error)
+            _logger.debug("ignoring a later error of context %s: %s", which, one_line(error))
 
     def clear_and_wait_for_outstanding_rpcs_async(self) -> Future[None]:
         """Return a Future of the answers to all gradient messages; the first error ends it."""

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from fastdist.core.foreign_text import one_line
+
 from ...core.errors import MessageError, RpcNotRunningError
 from ..rpc.agent import get_current_agent, is_current_agent_set
 from ..rpc.handlers import Reply
@@ -106,7 +108,7 @@ class EndsEverywhere(ABC):
             over = numbers(reply.metadata, "over", owner.id)
         except MessageError as error:
             text = "what worker %d says of its %ss is not read: %s"
-            _logger.warning(text, owner.id, self.what, error)
+            _logger.warning(text, owner.id, self.what, one_line(error))
             return
         for number in over:
             self.end(number, owner)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fastdist.core.foreign_text import one_line
+
 from ...core.errors import WorkerLostError
 from ...core.time_ranges import clock
 from ...graph.node import Node, node_of
@@ -104,7 +106,7 @@ class Explanation:
             lines += [f"  {self.describe(hop)}" for hop in waiting[:_AT_ONCE]]
             if (more := len(waiting) - _AT_ONCE) > 0:
                 lines.append(f"  {' ' * 10}  and {_count(more, 'more message')}")
-        return "\n".join(lines)
+        return "\n".join(map(one_line, lines))  # names that other workers gave are in them
 
     def _told_path(self) -> list[str]:
         """Return lines of the critical path, and what of it was spent on which kind of piece."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fastdist.core.foreign_text import printable
+
 from ...core.errors import ContextError, ContextReleasedError, GraphError
 from ...core.future import Future
 from ...graph.forward_grad import end_callbacks
@@ -57,7 +59,7 @@ def handle_abort(request: Message) -> None:
     words, sender = request.metadata, request.peer.id
     terms, reason = filled(Terms, words, sender), text(words, REASON, sender)
     context = get_instance().find_context(terms.context_id)
-    error = GraphError(f"the pass was given up by worker {sender}: {reason}")
+    error = GraphError(f"the pass was given up by worker {sender}: {printable(reason)}")
     if context is not None and context.give_up_pass(terms, error):
         abort_everywhere(context.known_workers(), terms, reason)
 

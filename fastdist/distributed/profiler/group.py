@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final, Self
 
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.message.words import number
 from fastdist.distributed.rpc.workers.record import WorkerInfo
@@ -85,7 +86,7 @@ class profile(KeyAverages):
                 try:
                     _Member(agent, worker).end()
                 except RpcError as error:  # the first error is to be told, and the others ended
-                    _logger.warning("worker %r may still record: %s", worker.name, error)
+                    _logger.warning("worker %r may still record: %s", worker.name, one_line(error))
             raise
 
     def _begin(self, agent: RpcAgent, worker: Worker) -> None:
@@ -118,7 +119,8 @@ class profile(KeyAverages):
                 clocks[worker.id] = Clock(self._seen[worker], sight(member.clock))
             except RpcError as error:
                 ranges.pop(worker.id, None)
-                _logger.warning("worker %r is left out of the profile: %s", worker.name, error)
+                text = "worker %r is left out of the profile: %s"
+                _logger.warning(text, worker.name, one_line(error))
         self._seen = {}
         names = {worker.id: worker.name for worker in self._workers}
         self._time_line = merge(ranges, clocks, names)

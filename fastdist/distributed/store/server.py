@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping
 import zmq
 
 from fastdist.core.errors import MessageError, StoreError
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.sockets import (
     Doorbell,
     Refusals,
@@ -142,7 +143,7 @@ class StoreServer:
     def _at_the_door(self, lines: list[bytes], first: zmq.Frame) -> list[bytes]:
         """Tell what a member wants told here, and return who the host is and who was refused."""
         for line in lines[:1]:
-            told = line[:_MAX_LINE].decode(errors="replace")
+            told = one_line(line, _MAX_LINE)
             self._tell(logging.WARNING, f"{told} (it came from {_host_of(first)})")
         host = f"process {os.getpid()} on {socket.gethostname()}, at {self.endpoint}"
         return [text.encode() for text in (host, *self._refusals.told())]

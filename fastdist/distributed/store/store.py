@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from fastdist.core.errors import RankTakenError, StoreError, StoreLostError, StoreTimeoutError
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.sockets import JobSecret
 
 from .state import Op, Status, require_fits
@@ -285,12 +286,12 @@ def require_ok(
         return frames
     if status is Status.REFUSED:
         why, *claims = frames or [b""]
-        told = f"{store}: {why.decode(errors='replace')}"
+        told = f"{store}: {one_line(why)}"
         raise RankTakenError(told, claims) if claims else StoreError(told)
     names = [frame.decode(errors="replace") for frame in frames]
     if status is Status.ENDED:
         raise StoreLostError(
-            f"{store} was closed by its host; not there yet: {', '.join(names)}", names
+            f"{store} was closed by its host; not there yet: {one_line(', '.join(names))}", names
         )
     if op is Op.JOIN:
         group = arguments[0].decode(errors="replace")
@@ -330,9 +331,10 @@ def _not_all_came(
     lost: StoreLostError | None = None,
 ) -> StoreTimeoutError:
     why = "" if lost is None else f"; {lost}"
+    ranks = one_line(", ".join(missing))
     return StoreTimeoutError(
         f"{store}: join {group!r}: {len(missing)} of {world_size} ranks did not come within "
-        f"{waited_s:.4g} s: {', '.join(missing)}; look for what ended or never started them"
+        f"{waited_s:.4g} s: {ranks}; look for what ended or never started them"
         f"{why}",
         missing,
     )

@@ -16,11 +16,13 @@ import pickle
 import struct
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final
 
 from fastdist.core.errors import MessageError, RpcError
+from fastdist.core.foreign_text import many_lines
 from fastdist.core.unpicklable import Culprit, find_unpicklable
 from fastdist.distributed.pipe.frames import Buffer
 from fastdist.tensor.parameter import Parameter
@@ -387,7 +389,8 @@ def _read_what_must_be(body: Buffer, encoding: int) -> None:
                 require_sound(body, nesting, _examine_in_part)
             _PartialUnpickler(io.BytesIO(body)).load()
         except Exception:
-            _logger.info("what must be read of a body could not be read either", exc_info=True)
+            trace = many_lines(traceback.format_exc())
+            _logger.info("what must be read of a body could not be read either\n%s", trace)
 
 
 def _examine_in_part(module: str, name: str) -> tuple[Any, Use]:

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from fastdist.core.errors import RemoteError
+from fastdist.core.foreign_text import one_line, printable
 
 from .message import Message
 from .metadata import Value
@@ -69,10 +70,11 @@ def unpack_error(response: Message) -> Exception:
     if why:
         why = str(metadata.get("why", why))
         error = RemoteError(
-            f"Failed to create original exception type. Error msg was {why}. Original exception on "
-            f"remote side was {kind!s}: {message!s}"
+            f"Failed to create original exception type. Error msg was {printable(why)}. Original "
+            f"exception on remote side was {printable(kind)}: {printable(message)}"
         )
-    _note_origin(error, f"{_ORIGIN}{metadata.get('worker')!r}:\n{metadata.get('traceback')!s}")
+    origin, trace = metadata.get("worker"), printable(metadata.get("traceback"))
+    _note_origin(error, f"{_ORIGIN}{origin!r:.200}:\n{trace}")
     return error
 
 
@@ -92,7 +94,7 @@ def has_origin(error: BaseException) -> bool:
 def words_of(error: BaseException) -> str:
     """Return an error's type and the first line of its text, cut to what a line can hold."""
     text = text_of(error).strip()
-    first = text.splitlines()[0][:_MAX_LINE] if text else ""
+    first = one_line(text.splitlines()[0][:_MAX_LINE], _MAX_LINE) if text else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 

@@ -17,6 +17,7 @@ from fastdist.core.errors import (
     StoreLostError,
     StoreTimeoutError,
 )
+from fastdist.core.foreign_text import one_line
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.pipe.host import process_lives
 from fastdist.distributed.pipe.lane import LaneClosed, LaneInDoubt, LaneTimeout
@@ -397,7 +398,7 @@ def refuse_twin(me: Record, greeting: Message) -> None:
     """
     if greeting.source != me.rank or greeting.incarnation == me.incarnation:
         return
-    who = str(greeting.metadata.get(_WHO, "it did not say who it is"))[:_MOST_LETTERS]
+    who = one_line(greeting.metadata.get(_WHO, "it did not say who it is"), _MOST_LETTERS)
     _logger.warning(
         "a second worker says that it is rank %d, and was refused: %s; this one, %s, goes on",
         *(me.rank, who, me.whereabouts),

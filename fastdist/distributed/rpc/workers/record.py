@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from fastdist.core.device import Device
 from fastdist.core.errors import RpcError
+from fastdist.core.foreign_text import one_line
 from fastdist.core.version import __version__
 from fastdist.distributed.pipe.host import boot_id, network_namespace, pid_namespace, process_start
 from fastdist.distributed.pipe.pipe import MAX_OWN_LANES
@@ -106,7 +107,8 @@ class Record:
     def whereabouts(self) -> str:
         """Who and where this is, for messages to people."""
         address = self.addresses.get("uv") or next(iter(self.addresses.values()), "no address")
-        return f"{self.name!r} (rank {self.rank}), process {self.pid} on {self.host}, at {address}"
+        there = f"process {self.pid} on {one_line(self.host, 100)}, at {one_line(address, 300)}"
+        return f"{one_line(repr(self.name))} (rank {self.rank}), {there}"
 
     def encode(self) -> bytes:
         """Return the record as the store keeps it."""
@@ -157,6 +159,8 @@ def _require_types(record: Record) -> None:
         value = getattr(record, one.name)
         if not _KINDS[str(one.type)](value):
             raise TypeError(f"{one.name} is {value!r:.80}; expected {one.type}")
+    if not _is_name(record.name):
+        raise TypeError(f"name is {record.name!r:.80}")
 
 
 def _is_number(value: object) -> bool:
@@ -237,8 +241,12 @@ def require_name(name: str) -> None:
     """
     if not isinstance(name, str):
         raise RpcError(f"Argument {name} must be of type {str} but got type {type(name)}")
-    if not 0 < len(name) < _MAX_NAME or not _NAME.fullmatch(name):
+    if not _is_name(name):
         raise RpcError(
             "Worker name must match ^[A-Za-z0-9-_:]*$, and must be non-empty and shorter than "
             f"{_MAX_NAME} chars, but got {name}"
         )
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) < _MAX_NAME and _NAME.fullmatch(name) is not None
