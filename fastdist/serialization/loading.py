@@ -57,7 +57,7 @@ def load(
     encoding (one of pickle_load_args): of text that Python 2 wrote, "utf-8" unless given.
 
     Note    reads PyTorch's formats before 1.6 as well. Safely read, a file takes at most about 2 us
-            and 120 bytes of memory for each byte of its pickle, and its own size for tensors. A
+            and 160 bytes of memory for each byte of its pickle, and its own size for tensors. A
             file object stands behind what was read of the older formats
     Raises  pickle.UnpicklingError for a file that needs more than weights_only allows, RuntimeError
             for one that is damaged or of another kind, EOFError for an empty one

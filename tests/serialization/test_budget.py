@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import time
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -126,6 +127,19 @@ def test_twice_as_much_takes_twice_as_long(form: Callable[[int], bytes]) -> None
 def test_empty_sets_are_counted_for_the_memory_that_they_take() -> None:
     with pytest.raises(pickle.UnpicklingError, match="far more copies"):
         read(b"](" + b"\x8f" * (1 << 18) + b"e.")
+
+
+@pytest.mark.parametrize("piece", [b"\x8f\x94", b"}", b"(", b"]\x94", b"}NNs"])
+def test_no_byte_takes_more_than_160_bytes_of_memory(piece: bytes) -> None:
+    pickled = b"](" + piece * ((1 << 16) // len(piece)) + b"."
+    tracemalloc.start()
+    try:
+        with suppress(pickle.UnpicklingError):
+            read(pickled)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 200_000 + 160 * len(pickled)
 
 
 def test_values_in_errors_are_short() -> None:
