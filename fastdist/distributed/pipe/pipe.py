@@ -267,6 +267,7 @@ class Pipe(Generic[C]):
         """
         with self._lock:
             if self._error is not None:
+                self._open.discard(message_id)
                 raise copy.copy(self._error)
             self._pending[message_id] = call
 

@@ -128,6 +128,15 @@ def test_of_many_open_calls_the_lowest_are_listed_and_none_above_is_taken_for_ov
     assert pipe.open_calls(8) == (8, [*range(8)])
 
 
+def test_a_call_that_comes_to_a_pipe_in_error_is_not_open() -> None:
+    pipe = make_pipe()
+    pipe.break_off(WorkerLostError("w1 was lost"))
+    call_id = pipe.open_call(lambda: 7)
+    with pytest.raises(WorkerLostError):
+        pipe.add_pending(call_id, Call())
+    assert pipe.open_calls(9) == (8, [])
+
+
 class LaneWithNews(Lane):
     """A lane by which something may have come."""
 

@@ -17,6 +17,7 @@ from fastdist.distributed.pipe.listener import Received
 from fastdist.distributed.pipe.ring import memory as ring_memory
 from fastdist.distributed.pipe.ring.end import ANSWERS, REQUESTS
 from fastdist.distributed.pipe.ring.lane import RingLane
+from fastdist.distributed.pipe.ring.line import Line
 from fastdist.distributed.pipe.ring.memory import CAPACITY, RING_BYTES, RingReader, RingWriter
 from tests.distributed.pipe.ring.house import House, soon
 
@@ -102,6 +103,25 @@ def test_a_writer_whose_positions_were_moved_says_so_and_writes_nowhere_else(
                     writer.go_on()
         assert memory[start_of(1) : start_of(2)] == FOREIGN * CAPACITY
         writer.release()
+
+
+def test_a_peer_that_rings_without_end_is_read_for_a_while_only() -> None:
+    class Bell:
+        """The other end of a line that is never read empty."""
+
+        num_reads = 0
+
+        def fileno(self) -> int:
+            return 7
+
+        def recv(self, size: int) -> bytes:
+            self.num_reads += 1
+            return bytes(size)
+
+    bell: Any = Bell()
+    line = Line(bell)
+    line.hear()
+    assert 0 < bell.num_reads < 1000 and not line.has_ended
 
 
 # ---- generated corruptions -----------------------------------------------------------------------
