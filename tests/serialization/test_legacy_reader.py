@@ -247,6 +247,12 @@ def test_any_flipped_bits_are_an_error_or_change_values_alone(count: int) -> Non
             assert found["whole"].numel() <= 1000 and len(found["whole"].tolist()) >= 0
 
 
+def test_texts_of_protocol_0_are_walked_over_without_a_warning() -> None:
+    # Python's reader of them warns of a backslash, and a warning may be an error.
+    with pytest.raises(pickle.UnpicklingError, match="Unsupported operand 83"):
+        load(legacy(b"S'a\\ b'\n", {}))
+
+
 def test_no_file_is_called_a_pickle_to_be_read() -> None:
     for content in (pickle.dumps(1), pickle.dumps([1], 4), pickle.dumps(MAGIC + 1, 2)):
         with pytest.raises(pickle.UnpicklingError) as caught:

@@ -170,7 +170,7 @@ def test_a_device_of_a_file_is_one_that_a_machine_may_have() -> None:
 
 
 @pytest.mark.parametrize(
-    "count", [pytest.param(1500), pytest.param(100_000, marks=pytest.mark.slow)]
+    "count", [pytest.param(1500), pytest.param(50_000, marks=pytest.mark.slow)]
 )
 def test_no_forged_file_changes_a_slot_or_a_class(count: int) -> None:
     numbers = random.Random(count)
