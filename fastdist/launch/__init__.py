@@ -16,7 +16,7 @@
     job.py            the loop of one round: workers, signals and failures
     ending.py         the end of a round: signals, notices about those that still run, SIGKILL
     stopped.py        workers that lie stopped while others have ended
-    lost_workers.py   workers that others have declared lost, as the store tells
+    lost_workers.py   workers that others report as lost or hanging, in the store
     worker_process.py one worker: its process, its group, its two pipes
     output.py         what the workers write, from their pipes to the screen
     lines.py          bytes of a pipe to lines, and to redrawn ones

@@ -94,7 +94,7 @@ class Ending:
 
     def next_deadline(self) -> float:
         """Return when meet_deadlines has something to do next, math.inf for never."""
-        if not self._running():
+        if self.is_over:
             return math.inf
         return min(self._notice_at, self._kill_at, self._give_up_at, *self._ask_at.values())
 
@@ -105,7 +105,7 @@ class Ending:
         if running and now >= self._kill_at:
             self._kill(running, now)
         elif running and now >= self._give_up_at:
-            self._give_up_at = -math.inf
+            self._give_up_at = -math.inf  # said once
             self._say(f"{_names(running)} cannot be killed: a process hangs in the kernel")
         elif running and now >= self._notice_at:
             pause_s = min(max(_NEXT_NOTICE_S, now - self.began), _LONGEST_PAUSE_S)

@@ -13,7 +13,7 @@ from selectors import EVENT_READ, BaseSelector
 from fastdist.launch.ending import Ending, grace_s
 from fastdist.launch.failure_text import lost_ranks
 from fastdist.launch.guard import Guard
-from fastdist.launch.lost_workers import LostWorker
+from fastdist.launch.lost_workers import Hangs, LostWorker
 from fastdist.launch.output import Output
 from fastdist.launch.report import Failure, first_of, signal_name, worker_failure
 from fastdist.launch.screen import Screen
@@ -110,6 +110,7 @@ class Job:
         self._starts: Mapping[int, Start] = {}
         self._workers: list[WorkerProcess] = []
         self._stopped = StoppedWorkers()
+        self._hangs = Hangs()
         # Why a worker was killed that was frozen, by its pid.
         self._given_up: dict[int, Failure] = {}
         # Those among them that are not started again: no other worker is left.
@@ -323,12 +324,16 @@ class Job:
     def end_lost(self, lost: LostWorker) -> None:
         """Kill a worker that another has declared lost, unless it has ended, and the job does."""
         for worker in self._workers:
-            if worker.rank == lost.rank and worker.leads(lost.pid) and self.failure is None:
-                sentence = (
-                    f"rank {worker.rank} (pid {worker.pid}) was declared lost by {lost.by}: "
-                    f"{lost.why}; it has been killed"
-                )
-                self._give_up(worker, Failure(sentence, 1, rank=worker.rank))
+            if worker.rank != lost.rank or not worker.leads(lost.pid) or self.failure is not None:
+                continue
+            if lost.hangs:
+                self._hangs.watch(worker, lost, time.monotonic())
+            else:
+                self._kill_lost(worker, f"was declared lost by {lost.by}: {lost.why}")
+
+    def _kill_lost(self, worker: WorkerProcess, what: str) -> None:
+        sentence = f"rank {worker.rank} (pid {worker.pid}) {what}; it has been killed"
+        self._give_up(worker, Failure(sentence, 1, rank=worker.rank))
 
     def _give_up(self, worker: WorkerProcess, frozen: Failure) -> None:
         """Kill a frozen worker, which comes back if it may; but not where all others have ended."""
@@ -371,7 +376,7 @@ class Job:
             # Once the job ends, held text waits for its worker's end.
             return self._ending.next_deadline()
         release = self._output.next_release()
-        look = self._stopped.next_look(self._workers)
+        look = min(self._stopped.next_look(self._workers), self._hangs.next_look())
         return look if release is None else min(look, release)
 
     def _meet_deadlines(self) -> None:
@@ -380,6 +385,9 @@ class Job:
             self._output.release_held(now)
             if now >= self._stopped.next_look(self._workers):
                 self._end_stopped(now)
+            for worker, lost in self._hangs.without_progress(now):
+                what = f"makes no progress, and does not answer {lost.by}: it {lost.why}"
+                self._kill_lost(worker, what)
             return
         for worker in self._ending.due(now):
             # Its error came meanwhile.

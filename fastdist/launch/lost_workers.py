@@ -1,29 +1,75 @@
-"""Workers that others of their job have declared lost, as the store tells: frozen ones, mostly."""
+"""Workers that others of their job have declared lost, or say to hang, as the store tells."""
 
 from __future__ import annotations
 
 import json
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
 from fastdist.core.errors import StoreError
 from fastdist.distributed.restarts import DECLARED_LOST
 from fastdist.distributed.store import Store
+from fastdist.launch.worker_process import WorkerProcess
 
+# In this time a thread that computes uses more ticks of 10 ms than this, also on a busy machine.
+# Threads that wait for the interpreter lock use 2 each: they look every 5 ms.
+PROGRESS_S = 10.0
+_IDLE_TICKS = 10
 _LOOK_S = 0.5
 _CLOSE_S = 2.0
 
 
 @dataclass(frozen=True)
 class LostWorker:
-    """A worker that another one has declared lost: its rank, its process, and the reason."""
+    """A worker that another one has declared lost: its rank, its process, and the reason.
+
+    With `hangs` it lives, and its Python does not answer: it may just compute.
+    """
 
     rank: int
     pid: int
     by: str
     why: str
+    hangs: bool = False
+
+
+class Hangs:
+    """Workers that are said to hang, each watched for a while: does its program make progress?
+
+    Thread  the launcher's main thread alone
+    """
+
+    def __init__(self) -> None:
+        # When to look again, and the processor time at first.
+        self._watched: dict[WorkerProcess, tuple[float, dict[str, int], LostWorker]] = {}
+
+    def watch(self, worker: WorkerProcess, lost: LostWorker, now: float) -> None:
+        """Look at a worker for PROGRESS_S from now on."""
+        self._watched.setdefault(worker, (now + PROGRESS_S, worker.thread_ticks(), lost))
+
+    def next_look(self) -> float:
+        """Return when `without_progress` has something to find, math.inf for never."""
+        return min((until for until, _, _ in self._watched.values()), default=math.inf)
+
+    def without_progress(self, now: float) -> list[tuple[WorkerProcess, LostWorker]]:
+        """Return the workers whose programs have made no progress while they were watched."""
+        due = [worker for worker, (until, _, _) in self._watched.items() if until <= now]
+        found = []
+        for worker in due:
+            _, before, lost = self._watched.pop(worker)
+            if worker.status is None and before and _is_idle(before, worker.thread_ticks()):
+                found.append((worker, lost))
+        return found
+
+
+def _is_idle(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
+    """Say whether the same threads are there, and all but rest."""
+    return before.keys() == now.keys() and all(
+        now[thread] - before[thread] <= _IDLE_TICKS for thread in now
+    )
 
 
 class LostWorkers:
@@ -74,11 +120,12 @@ class LostWorkers:
         lines = log.decode(errors="replace").splitlines()
         for line in lines[self._num_read :]:
             try:
-                giver, gone, rank, pid, by, why = json.loads(line)
+                giver, gone, rank, pid, by, why, hangs = json.loads(line)
             except ValueError:
                 continue  # none of ours wrote it
             if giver in self._gone or gone in self._gone:
                 continue
-            self._gone.add(gone)
-            self._tell(LostWorker(rank, pid, by, why))
+            if not hangs:
+                self._gone.add(gone)
+            self._tell(LostWorker(rank, pid, by, why, hangs))
         self._num_read = len(lines)

@@ -110,7 +110,8 @@ _DECLARES = """
             store.set(f"here {count}", str(os.getpid()))
             store.wait(["end"], 60)
         else:
-            line = [1, 2, 1, int(store.get("here 0")), "worker0", "no sign of life for 10.0 s"]
+            pid = int(store.get("here 0"))
+            line = [1, 2, 1, pid, "worker0", "no sign of life for 10.0 s", False]
             store.append(restarts.DECLARED_LOST, "no line of ours\\n" + json.dumps(line) + "\\n")
             store.wait(["here 1"], 60)
             store.set("end", "")
@@ -135,6 +136,24 @@ def test_a_worker_that_is_declared_lost_and_has_come_back_too_often_ends_the_job
     run = start_run(WORKER + text, "-n", "2", "--max-restarts=1", "--restart=worker")
     assert run.end() == 1
     assert b"was declared lost by worker0" in run.err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_launcher_of_another_node_starts_its_own_lost_worker_again(
+    start_run: Any, port: int
+) -> None:
+    start = job_at(port, start_run)
+    text = _DECLARES.replace("[1, 2, 1,", "[1, 2, 2,").replace("if rank:", "if rank == 2:")
+    text = text.replace(
+        "        else:", '        elif rank == 1: store.wait(["end"], 60)\n        else:'
+    )
+    nodes = [
+        start(node, WORKER + text, flags=("--max-restarts=1", "--restart=worker"))
+        for node in (0, 1)
+    ]
+    assert [node.end() for node in nodes] == [0, 0]
+    assert nodes[0].err == b""
+    assert b"rank 2 (pid " in nodes[1].err and b"was declared lost by worker0" in nodes[1].err
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from fastdist.distributed.store import Store
 
 from . import agent as agents
 from . import api, backend_registry
+from . import hang_reports as hang_reports
 from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .workers.group_log import find_number, keys_of_group

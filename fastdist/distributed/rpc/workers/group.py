@@ -113,12 +113,30 @@ class Group:
         try:
             given_up = view(GIVEN_UP, self._store, LOOK_S)
             given_up.set(str(gone.incarnation), f"by {self.me.name}: {why}")
-            if store_is_hosted():
-                # For the launcher, which can end it and start it again.
-                mine = (self.me.incarnation, gone.incarnation, gone.rank, gone.pid, self.me.name)
-                root_of(self._store).append(DECLARED_LOST, json.dumps([*mine, why]) + "\n")
+            self.report_to_launcher(gone, why)
         except StoreError as error:
             _logger.info("the store could not be told that %r was lost: %s", gone.name, error)
+
+    def report_to_launcher(self, gone: Record, why: str, *, hangs: bool = False) -> None:
+        """Let a launcher kill a member that was lost, or that hangs, and start it again.
+
+        Never raises: then nobody starts it again.
+        """
+        if not (self.may_change and store_is_hosted()):
+            return
+        mine = (
+            self.me.incarnation,
+            gone.incarnation,
+            gone.rank,
+            gone.pid,
+            self.me.name,
+            why,
+            hangs,
+        )
+        try:
+            root_of(self._store).append(DECLARED_LOST, json.dumps(mine) + "\n")
+        except StoreError as error:
+            _logger.info("the launcher could not be told of %r: %s", gone.name, error)
 
     def may_start_again(self) -> bool:
         """Return whether who starts workers may still start a lost one again, as far as known."""

@@ -161,6 +161,11 @@ class Worker:
         num_threads, said_at = self._stuck
         return num_threads if time.monotonic() - said_at < 2.0 * BEAT_S else 0
 
+    @property
+    def hangs(self) -> bool:
+        """Whether it lives, and its Python has not answered for a minute."""
+        return self._session.is_unresponsive
+
     def describe(self) -> str:
         """Return how the peer is, for who looks for a hang."""
         how = "connected"
