@@ -83,6 +83,19 @@ def _add_places(parser: CommandParser) -> None:
     )
     _add(
         parser,
+        ("--rdzv-endpoint",),
+        metavar="HOST:PORT",
+        help="torchrun's name for --master-addr HOST --master-port PORT",
+    )
+    _add(parser, ("--rdzv-backend",), metavar="NAME", help="torchrun's; c10d or static mean this")
+    _add(
+        parser,
+        ("--rdzv-id",),
+        metavar="ID",
+        help="torchrun's; workers find it in their environment",
+    )
+    _add(
+        parser,
         ("--local-addr",),
         metavar="HOST",
         help="address of this node that workers bind and publish (default FASTDIST_ADDRESS)",

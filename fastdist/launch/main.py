@@ -16,6 +16,7 @@ from fastdist.launch.environment import (
     ALLOW_RESTART,
     INIT_TIMEOUT,
     MAX_RESTARTS,
+    RUN_ID,
     SHUTDOWN_TIMEOUT,
     Place,
     worker_environment,
@@ -106,6 +107,8 @@ def _job_variables(options: LaunchOptions) -> dict[str, str]:
         told[ALLOW_RESTART] = options.restart
     if options.workers_wait is not None:
         told[INIT_TIMEOUT] = options.workers_wait
+    if options.run_id is not None:
+        told[RUN_ID] = options.run_id
     if options.shutdown_timeout_s is not None:
         told[SHUTDOWN_TIMEOUT] = f"{options.shutdown_timeout_s:g}"
     return told | (as_torch(os.environ) if options.as_torch else {})

@@ -19,6 +19,7 @@ from fastdist.launch.environment import SHUTDOWN_TIMEOUT
 from fastdist.launch.flags import GROUP, NODES_WAIT_S, WORKER, make_parser
 from fastdist.launch.gpus import gpus_of_workers, visible_gpus
 from fastdist.launch.log_files import LogOptions, log_options
+from fastdist.launch.torchrun_flags import read_rendezvous
 
 _LEAST_WORKER_BYTES = 10_000_000
 # Two pipes, and its connections with the store.
@@ -53,6 +54,8 @@ class LaunchOptions:
     logs: LogOptions | None
     # Whether PROGRAM gets --local-rank=K, as torch.distributed.launch passes it.
     passes_local_rank: bool = False
+    # --rdzv-id, None where it is not given.
+    run_id: str | None = None
 
     @property
     def rounds_to_follow(self) -> int:
@@ -81,6 +84,7 @@ def parse_options(
 def _checked(given: argparse.Namespace) -> LaunchOptions:
     workers = _workers(given.nproc_per_node)
     nodes = _nodes(given.nnodes)
+    read_rendezvous(given)
     _require_alone(given, nodes)
     node_rank = _node_rank(given.node_rank, nodes)
     if nodes > 1 and (given.master_addr is None or given.master_port is None):
@@ -119,6 +123,7 @@ def _checked(given: argparse.Namespace) -> LaunchOptions:
         shutdown_timeout_s=_shutdown_timeout_s(given.shutdown_timeout),
         as_torch=given.as_torch,
         passes_local_rank=given.passes_local_rank,
+        run_id=given.rdzv_id,
     )
 
 

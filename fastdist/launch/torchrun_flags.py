@@ -1,16 +1,16 @@
-"""Flags of torchrun that `fastdist run` does not take, and what to do in place of each."""
+"""Flags of torchrun: those that mean `fastdist run`'s own, and what to do in place of others."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping
 
+# torchrun's, for an endpoint that names none.
+_ENDPOINT_PORT = "29400"
+# Both meet at a store of the first node.
+_BACKENDS = ("c10d", "static")
+
 INSTEAD: Mapping[str, str] = {
-    "--rdzv-backend": "leave it out: nodes meet at the store of node 0, at --master-addr and "
-    "--master-port",
-    "--rdzv-endpoint": "its HOST:PORT is --master-addr HOST --master-port PORT, and --node-rank "
-    "says which node this is",
-    "--rdzv-id": "leave it out: a job is told from others by its port and its secret "
-    "(FASTDIST_JOB_SECRET_FILE)",
     "--rdzv-conf": "its timeouts are --init-timeout; the rest is not needed here",
     "--monitor-interval": "leave it out: that a worker has ended is noticed at once",
     "--start-method": "leave it out: each worker is a Python of its own",
@@ -28,3 +28,34 @@ INSTEAD: Mapping[str, str] = {
     "on to the workers",
     "--virtual-local-rank": "use --gpus-per-worker 1: each worker then finds its GPU as cuda:0",
 }
+
+
+def read_rendezvous(given: argparse.Namespace) -> None:
+    """Let --rdzv-endpoint be --master-addr and --master-port.
+
+    Raises  ValueError for a backend that is not one of torchrun's without a server of its own, and
+            for an endpoint that contradicts other flags
+    """
+    backend, endpoint = given.rdzv_backend, given.rdzv_endpoint
+    if backend is not None and backend not in _BACKENDS:
+        raise ValueError(
+            f"--rdzv-backend {backend} is not done here: nodes meet at a store of node 0, as with "
+            f"{' and '.join(_BACKENDS)}"
+        )
+    if endpoint is None:
+        return
+    host, colon, port = endpoint.rpartition(":")
+    if not colon or endpoint.endswith("]"):
+        host, port = endpoint, _ENDPOINT_PORT
+    host = host.strip("[]")
+    if not host:
+        raise ValueError(f"--rdzv-endpoint is {endpoint!r}; expected HOST:PORT")
+    for flag, name, meant in (
+        ("--master-addr", "master_addr", host),
+        ("--master-port", "master_port", port),
+    ):
+        if getattr(given, name) not in (None, meant):
+            raise ValueError(
+                f"--rdzv-endpoint {endpoint} contradicts {flag} {getattr(given, name)}: give one"
+            )
+        setattr(given, name, meant)

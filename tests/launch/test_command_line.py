@@ -70,7 +70,16 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
         (("-n", "100000000"), "--nproc-per-node 100000000 is more than this machine holds: it has"),
         (("--nproc", "2"), "unknown: --nproc; did you mean --nproc-per-node?"),
         (("--nodes=2",), "unknown: --nodes=2; did you mean --nnodes?"),
-        (("--rdzv-backend", "c10d"), "--rdzv-backend is not done here: leave it out: nodes meet"),
+        (("--rdzv-backend", "etcd"), "--rdzv-backend etcd is not done here: nodes meet at a store"),
+        (("--rdzv-endpoint", ":29500"), "--rdzv-endpoint is ':29500'; expected HOST:PORT"),
+        (
+            ("--rdzv-endpoint=10.0.0.1:29500", "--master-port=29501"),
+            "--rdzv-endpoint 10.0.0.1:29500 contradicts --master-port 29501: give one",
+        ),
+        (
+            ("--rdzv-endpoint=10.0.0.1", "--nnodes=2", "--rdzv-backend=c10d"),
+            "--nnodes 2 needs --node-rank: 0 to 1, another on each node",
+        ),
         (("--max-restart=2",), "unknown: --max-restart=2; did you mean --max-restarts?"),
         (("--nnodes", "1:4"), "--nnodes 1:4: a job has a fixed number of nodes here: say how many"),
         (("--standalone", "--master-port=29500"), "leave out --master-port 29500"),
@@ -103,6 +112,28 @@ def test_underscores_do_for_torchrun_and_stay_out_of_the_help(
     with pytest.raises(SystemExit):
         parse_options(["--help"])
     assert "_per_" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "place"),
+    [
+        ("10.0.0.1:29500", ("10.0.0.1", 29500)),
+        ("head", ("head", 29400)),
+        ("[::1]:29500", ("::1", 29500)),
+        ("[::1]", ("::1", 29400)),
+    ],
+)
+def test_torchrun_s_line_for_several_nodes_is_taken(endpoint: str, place: tuple[str, int]) -> None:
+    line = ["--rdzv_backend=c10d", f"--rdzv_endpoint={endpoint}", "--rdzv_id", "job7"]
+    options = parse_options([*line, "--nnodes=2", "--node-rank=1", __file__])
+    assert (options.master_address, options.master_port, options.run_id) == (*place, "job7")
+
+
+def test_torchrun_s_line_for_several_jobs_of_one_machine_takes_a_free_port(start_run: Any) -> None:
+    text = 'import os; print(os.environ["TORCHELASTIC_RUN_ID"], os.environ["MASTER_ADDR"])'
+    run = start_run(text, "--rdzv-endpoint=localhost:0", "--rdzv-backend=c10d", "--rdzv-id=job7")
+    assert run.end() == 0
+    assert run.out == b"[rank 0] job7 localhost\n"
 
 
 @pytest.mark.parametrize("flag", INSTEAD)
