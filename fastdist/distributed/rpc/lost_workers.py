@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fastdist.core.foreign_text import one_line
+from fastdist.distributed.store.environment import store_is_hosted
 
 from .workers.notices import CAUSE, ENDED, MOST_LETTERS
+from .workers.worker import Worker
 from .workers.workers import Workers
 
 
@@ -15,13 +17,27 @@ def find_lost(workers: Workers, told: Iterable[str]) -> list[str]:
     lost, group = merge_lost([*workers.lost(), *told]), workers.group
     if not lost or workers.given_up is not None or not group.is_static:
         return lost
-    # A worker that has met nobody has left its reason in the store.
-    for worker in workers.all():
-        who = f"{worker.name!r} (rank {worker.id}): "
-        if any(line.startswith(who) and CAUSE not in line for line in lost):
-            why = one_line(group.why_ended(worker.record.incarnation), MOST_LETTERS)
-            lost += [f"{who}{why}"] if why.startswith(ENDED) else []
+    lines = tuple(line for line in lost if CAUSE not in line)
+    unexplained = [one for one in workers.all() if any(map(_is_about(one), lines))]
+    # The store went with rank 0, if that hosted it.
+    if any(worker.id == 0 for worker in unexplained) and not store_is_hosted():
+        return lost
+    for worker in unexplained:
+        # A worker that has met nobody has left its reason in the store.
+        why = group.why_ended(worker.record.incarnation)
+        if why is None:
+            break
+        if why.startswith(ENDED):
+            lost.append(f"{_beginning(worker)}{one_line(why, MOST_LETTERS)}")
     return merge_lost(lost)
+
+
+def _beginning(worker: Worker) -> str:
+    return f"{worker.name!r} (rank {worker.id}): "
+
+
+def _is_about(worker: Worker) -> Callable[[str], bool]:
+    return lambda line: line.startswith(_beginning(worker))
 
 
 def merge_lost(lost: Iterable[str]) -> list[str]:

@@ -156,14 +156,16 @@ class Group:
         except StoreError as error:
             _logger.info("the store could not be told of the end: %s", error)
 
-    def why_ended(self, incarnation: int) -> str:
-        """Return the reason that a life has noted for its end without a shutdown; empty if none."""
+    def why_ended(self, incarnation: int) -> str | None:
+        """Return the reason that a life has noted for its end without a shutdown; empty if none,
+        and None if the store does not answer.
+        """
         try:
             ended = view(_ENDED, self._store, TELL_S)
             noted = ended.compare_set(str(incarnation), _ABSENT, _ABSENT)
         except StoreError as error:
             _logger.info("the store does not tell why a worker has ended: %s", error)
-            return ""
+            return None
         return "" if noted == _ABSENT else noted.decode(errors="replace")
 
     def tell_shutdown(self) -> None:
