@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..core import rejection
 from ..core.device import CPU
-from ..core.dtypes import WORDS, float64, float_limits, int64
+from ..core.dtypes import WORDS, bfloat16, float16, float32, float64, float_limits, int64
 from ..core.errors import DTypeError, ShapeError
 from ..core.generator import Generator
 from ..dispatch.composite import composite
@@ -42,10 +42,16 @@ def multinomial(
     """
     if out is not None and out.facts.dtype is not int64:
         raise DTypeError(f"multinomial expects Long tensor out, got: {out.facts.dtype.name}")
-    _require_chances(input, num_samples, replacement)
     chances: Any = input.detach()
+    if chances.facts.dtype in (float16, bfloat16) and chances.facts.device is CPU:
+        # NumPy takes 20 times as long for half types. Draws without replacement divide in their own.
+        wide = chances.to(float32)
+        _require_chances(wide, num_samples, replacement)
+    else:
+        wide = chances
+        _require_chances(input, num_samples, replacement)
     if replacement:
-        found = _with_replacement(chances, num_samples, generator)
+        found = _with_replacement(wide, num_samples, generator)
     else:
         # Of exponential times with these rates, the earliest.
         drawn: Any = open_uniform(chances.facts, generator)
@@ -58,19 +64,65 @@ def _with_replacement(chances: Any, num_samples: int, generator: Generator | Non
     layout = chances.facts
     if layout.device is not CPU:
         return _with_replacement_on_device(chances, num_samples, generator)  # type: ignore[no-any-return]
-    running = np.cumsum(chances.to_numpy(), -1, np.float64)
-    total = running[..., -1:]
     source = generator_or_default(generator, layout.device)
-    drawn = source.open_uniform((*layout.shape[:-1], num_samples), np.dtype(np.float64)) * total
-    if num_samples == 1:
-        found = (running <= drawn).sum(-1, keepdims=True)
-    else:
-        found = np.empty(drawn.shape, np.int64)
-        for row in np.ndindex(drawn.shape[:-1]):
-            found[row] = running[row].searchsorted(drawn[row], "right")
+    drawn = source.open_uniform((*layout.shape[:-1], num_samples), np.dtype(np.float64))
+    rows, n = chances.to_numpy(), layout.shape[-1]
+    if num_samples == 1 and rows.ndim == 2 and n <= _LONG:
+        running = np.cumsum(rows, -1, np.float64)
+        total = running[:, -1:]
+        found = (running <= drawn * total).sum(-1, keepdims=True)
+        if found.max(initial=0) == n:
+            found = np.minimum(found, (running < total).sum(-1, keepdims=True))  # as in _places
+        return finish(found, layout.device, False)
+    block = _block_for(n, num_samples)
+    found = np.empty(drawn.shape, np.int64)
+    for row in np.ndindex(drawn.shape[:-1]):
+        if block:
+            found[row] = _places_in_blocks(rows[row], drawn[row], block)
+        else:
+            found[row] = _places(rows[row], drawn[row])
+    return finish(found, layout.device, False)
+
+
+_LONG: Final = 1 << 12
+
+
+def _block_for(n: int, draws: int) -> int:
+    """Return how many of n places are summed as one before draws look for their block, 0 for none.
+
+    Note    a running sum takes 3 ns a place, a draw about 5 for each place of its block
+    """
+    block: int = 1 << max(round(math.log2(max(0.6 * n / draws, 1.0)) / 2), 0)
+    return min(block, 1024) if n > _LONG and block >= 8 else 0
+
+
+def _places(chances: Any, drawn: Any) -> Any:
+    """Return for each number in (0, 1) the place whose part of the sum of chances it lies in."""
+    running = np.cumsum(chances, dtype=np.float64)
+    total = running[-1]
+    found = running.searchsorted(drawn * total, "right")
     # A draw that rounds up to the whole belongs to the last place that has a chance.
-    last = (running < total).sum(-1, keepdims=True)
-    return finish(np.minimum(found, last), layout.device, False)
+    return np.minimum(found, running.searchsorted(total), out=found)
+
+
+def _places_in_blocks(chances: Any, drawn: Any, block: int) -> Any:
+    """Do what _places does, by the sums of blocks, and then inside of those that are met."""
+    whole = len(chances) // block * block
+    parts = chances[:whole].reshape(-1, block)
+    with np.errstate(over="ignore"):
+        sums = np.append(parts.dot(np.ones(block, chances.dtype)), chances[whole:].sum())
+    ends = np.cumsum(sums, dtype=np.float64)
+    if not ends[-1] < np.inf:
+        return _places(chances, drawn)
+    blocks = _places(sums, drawn)
+    rest = drawn * ends[-1] - (ends[blocks] - sums[blocks])
+    inside = np.zeros((len(drawn), block))
+    is_whole = blocks < len(parts)
+    inside[is_whole] = parts[blocks[is_whole]]
+    inside[~is_whole, : len(chances) - whole] = chances[whole:]
+    running = inside.cumsum(1)
+    found = (running <= np.maximum(rest, 0.0)[:, None]).sum(1)
+    return blocks * block + np.minimum(found, (running < running[:, -1:]).sum(1))
 
 
 def _with_replacement_on_device(chances: Any, num_samples: int, generator: Any) -> Any:

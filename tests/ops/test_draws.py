@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fastdist as fd
+from fastdist.ops import draws
 
 COUNT = 40_000
 
@@ -146,3 +147,37 @@ def test_what_makes_tensors_writes_into_out(make: Callable[[fd.Tensor], fd.Tenso
     assert make(out) is out
     assert out.dtype is fd.float64
     assert out.shape == (2,)
+
+
+CHANCES = np.where(np.arange(20000) % 3 == 0, 0.0, np.arange(20000) % 7 + 1.0)
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16, fd.float64])
+@pytest.mark.parametrize(("count", "replacement"), [(1, True), (10, True), (3000, True)])
+def test_draws_of_all_dtypes_are_those_of_float32(
+    dtype: fd.dtype, count: int, replacement: bool
+) -> None:
+    def drawn(kind: fd.dtype) -> list[int]:
+        generator = fd.Generator().manual_seed(5)
+        chances = fd.tensor(CHANCES, dtype=kind)
+        return chances.multinomial(count, replacement, generator=generator).tolist()
+
+    assert drawn(dtype) == drawn(fd.float32)
+
+
+@pytest.mark.parametrize("block", [8, 64, 1024])
+@pytest.mark.parametrize("some", [1.0, 0.3, 0.001])
+def test_places_by_blocks_are_those_of_the_running_sum(block: int, some: float) -> None:
+    rng = np.random.default_rng(block)
+    chances = rng.random(4100) * (rng.random(4100) < some)
+    drawn = np.append(rng.random(500), [1e-300, np.nextafter(1.0, 0.0)])
+    found = draws._places_in_blocks(chances, drawn, block)
+    assert (chances[found] > 0).all()
+    assert (found != draws._places(chances, drawn)).sum() <= 1  # a number on a border
+
+
+def test_chances_whose_sum_overflows_float32_are_drawn_from() -> None:
+    chances = fd.zeros(20000)
+    chances[[3, 19999]] = 3e38
+    found = chances.multinomial(5, True, generator=fd.Generator().manual_seed(1))
+    assert set(found.tolist()) <= {3, 19999}
