@@ -49,6 +49,12 @@ class Signal:
             self._looks.clear()
         return self.struck
 
+    def num_places(self, function: Callable[[], object]) -> int:
+        """Return how many places function has, after a first call of it that made what it keeps."""
+        function()
+        self.during(function, sys.maxsize)
+        return sys.maxsize - self._left
+
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
         frame.f_trace_opcodes = True
         if event == "call":

@@ -234,13 +234,15 @@ class ForwardADLevel:
             self._end()
 
     def _end(self) -> None:
-        with self._grads_lock:
-            grads = list(self._grads)
-            self._grads.clear()
-        for grad in grads:
-            grad.reset(self, update_level=False)
-        # Last, for the same reason that opening counts first.
-        count_special(-1)
+        try:
+            with self._grads_lock:
+                grads = list(self._grads)
+                self._grads.clear()
+            for grad in grads:
+                grad.reset(self, update_level=False)
+        finally:
+            # Last, for the same reason that opening counts first.
+            count_special(-1)
 
 
 class ForwardGrad:

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Container, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar, overload
+from typing import Any, Protocol, Self, TypeAlias, TypeVar, overload
 
 from ..core.forked_locks import renew_in_children
 
@@ -72,6 +72,24 @@ def count_tracers(change: int) -> None:
     """Tell the ops that `change` more (or fewer) want to see every call."""
     with _modes_lock:
         modes.tracers += change
+
+
+class Counted(Protocol):
+    """A thread's number of open things for which `count_open` counts."""
+
+    counted: int
+
+
+def count_open(thread: Counted, number: int) -> None:
+    """Let ops notice that so many things are open in a thread, which want to see every call. A
+    count that a Ctrl-C left behind is put right at the next one.
+    """
+    with _modes_lock:
+        # Assignments alone: no Ctrl-C comes between them.
+        change = number - thread.counted
+        modes.special += change
+        modes.tracers += change
+        thread.counted = number
 
 
 def is_grad_enabled() -> bool:

@@ -18,19 +18,23 @@ from ..core.errors import GraphError
 from ..tensor.layout import Layout
 from ..tensor.storage import Storage
 from ..tensor.tensor import Tensor, wrap
-from .modes import count_special, count_tracers, no_grad
+from .modes import count_open, no_grad
 
 Pack = Callable[[Tensor], Any]
 Unpack = Callable[[Any], Tensor]
 
 
 class _ThreadHooks(threading.local):
-    # Innermost last; PyTorch's are each thread's own, too.
+    # Innermost last; PyTorch's are each thread's own, too. A tuple: whoever must not leave hooks
+    # open puts the earlier one back by an assignment, which no Ctrl-C can miss (see Note [Ctrl-C
+    # and grad mode]), and then calls `count_open`.
     stack: tuple[tuple[Pack, Unpack], ...] = ()
+    # How many of them ops have been counted for. More than there are cost time and no more.
+    counted = 0
     disabled: str | None = None
 
 
-_hooks = _ThreadHooks()
+open_hooks = _hooks = _ThreadHooks()
 # What PackedTensor says its edge is: no Node's, so that a reader makes a Tensor with the right one.
 _UNKNOWN: Any = object()
 
@@ -42,14 +46,15 @@ def push_hooks(pack: Pack, unpack: Unpack) -> None:
     """
     if _hooks.disabled is not None:
         raise GraphError(_hooks.disabled)
+    # Counted before they can be found: an op that misses the count would not pack.
+    count_open(_hooks, len(_hooks.stack) + 1)
     _hooks.stack = (*_hooks.stack, (pack, unpack))
-    _count(1)
 
 
 def pop_hooks() -> None:
     """Go back to the hooks before the innermost."""
     _hooks.stack = _hooks.stack[:-1]
-    _count(-1)
+    count_open(_hooks, len(_hooks.stack))
 
 
 def disable_hooks(message: str | None) -> str | None:
@@ -61,11 +66,6 @@ def disable_hooks(message: str | None) -> str | None:
         raise GraphError(message)
     before, _hooks.disabled = _hooks.disabled, message
     return before
-
-
-def _count(change: int) -> None:
-    count_tracers(change)
-    count_special(change)
 
 
 class PackedTensor:

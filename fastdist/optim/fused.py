@@ -44,8 +44,10 @@ def fused(text: str, *names: str) -> Callable[..., None]:
             asarray(operand, dtype) if operand.__class__ is float else _array_of(operand, layout)
             for operand in given
         ]
-        backend_of(layout.device.type).pointwise(body, arrays, target.array)
-        storage_of(target).bump()
+        try:
+            backend_of(layout.device.type).pointwise(body, arrays, target.array)
+        finally:
+            storage_of(target).bump()
 
     return update
 

@@ -167,6 +167,10 @@ class Optimizer(HasHooks):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change each parameter that has a gradient; return what closure, called first with grad
         mode on, returned.
+
+        Note    a step that raises (no memory, Ctrl-C) has changed some parameters wholly, others
+                not at all, and one of a group perhaps in part; steps may be counted that were not
+                done. load_state_dict, and copies of the parameters, bring back what was before
         """
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             loss = None

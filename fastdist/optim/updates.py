@@ -96,10 +96,13 @@ def _launch(
     }
     apply = backend_of(kind[1].type).kernel("multi_tensor.apply")
     arrays = [tensor.array for column in columns for tensor in column]
-    apply(program, [plain[id(row)] for row in numbers], *arrays)
-    for name, column in zip(program.arrays, columns, strict=True):
-        if name in program.written:
-            bump_all(column)
+    try:
+        apply(program, [plain[id(row)] for row in numbers], *arrays)
+    finally:
+        # Where it fails (no memory, Ctrl-C), too: some of them have been written to.
+        for name, column in zip(program.arrays, columns, strict=True):
+            if name in program.written:
+                bump_all(column)
 
 
 def _launch_given(

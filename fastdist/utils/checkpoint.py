@@ -13,13 +13,12 @@ from typing import Any
 
 from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
-from ..autograd.graph import saved_tensors_hooks
 from ..core.device import Device
 from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
 from ..engine.engine import current_graph_task, queue_callback
-from ..graph.modes import enable_grad, tls
-from ..graph.saved_tensors import pack_one
+from ..graph.modes import count_open, enable_grad, tls
+from ..graph.saved_tensors import open_hooks, pack_one, push_hooks
 from ..listeners.autocast import casting_as, casting_now
 from ..listeners.batched_tensor import Batched, batched
 from ..listeners.batching import levels_as, levels_now
@@ -157,8 +156,15 @@ def checkpoint(
         debug=debug if asked is None else asked,
         early_stop=early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"]),
     )
-    with saved_tensors_hooks(frame.pack, frame.unpack), first:
-        result = function(*args, **kwargs)
+    before = open_hooks.stack
+    try:
+        push_hooks(frame.pack, frame.unpack)
+        with first:
+            result = function(*args, **kwargs)
+    finally:
+        # Left open by a Ctrl-C, they would pack what others save.
+        open_hooks.stack = before
+        count_open(open_hooks, len(before))
     if frame.draws is not None:
         frame.draws.end()
     return result
@@ -270,11 +276,16 @@ class _Frame:
             stack.enter_context(levels_as(self._levels))
             stack.enter_context(self._context)
             stack.enter_context(enable_grad())
+            before = open_hooks.stack
             try:
-                with saved_tensors_hooks(keep, lambda tensor: tensor):
-                    self._function(*args, **kwargs)
+                push_hooks(keep, lambda tensor: tensor)
+                self._function(*args, **kwargs)
             except _EnoughComputed:
                 pass
+            finally:
+                # `keep`, left open by a Ctrl-C, would end what others compute.
+                open_hooks.stack = before
+                count_open(open_hooks, len(before))
         self._require_same(found, lines)
         return found
 

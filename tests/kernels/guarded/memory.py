@@ -26,6 +26,7 @@ _SIGN: Final = 0x6A5DED0
 # Where in the state lies what.
 _ALLOCATIONS: Final = 0
 _CHANGED: Final = 1
+_LEFT: Final = 2  # allocations until one fails; below 0 none does, at -2 one has
 
 _load: Any = machine.LOAD["int64"]
 _store: Any = machine.STORE["int64"]
@@ -46,7 +47,7 @@ class Guard:
     """A maker of guarded memory; it is never deleted, as arrays may outlive everything."""
 
     def __init__(self) -> None:
-        self._words = np.zeros(2, np.int64)
+        self._words = np.array([0, 0, -1])
         callbacks = [
             compiled_callback(function, signature, "guarded memory")
             for function, signature in (
@@ -81,6 +82,16 @@ class Guard:
         """Return how many arrays have got memory."""
         return int(self._words[_ALLOCATIONS])
 
+    def fail_at(self, number: int | None) -> None:
+        """Have no memory for the allocation of a number from now on, counted from 0, or for none
+        of them.
+        """
+        self._words[_LEFT] = -1 if number is None else number
+
+    def has_failed(self) -> bool:
+        """Return whether that allocation has been asked for."""
+        return bool(self._words[_LEFT] == -2)
+
     def num_changed(self) -> int:
         """Return of how many arrays the canaries were changed."""
         return int(self._words[_CHANGED])
@@ -108,6 +119,11 @@ def _resize(state: int, numbers: int, size: int) -> int:
 def _map(state: int, size: int, value: int) -> int:
     if size < 0 or size > 1 << 62:
         return 0
+    left = _load(state, _LEFT)
+    if left >= 0:
+        _store(state, _LEFT, left - 1 if left > 0 else -2)
+        if left == 0:
+            return 0
     room = (max(size, 1) + 15) // 16 * 16
     pages = (room + _HEADER + _PAGE - 1) // _PAGE
     mapping = _mmap(0, (pages + 2) * _PAGE, 0, _PRIVATE_ANONYMOUS, -1, 0)

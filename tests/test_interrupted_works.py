@@ -1,0 +1,55 @@
+"""Ctrl-C at any place of forward, backward, steps, save and transforms leaves all as it was."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import pytest
+
+from tests.interrupts import Signal
+from tests.works import WORKS, alike, state
+
+
+def interrupt() -> None:
+    """Raise KeyboardInterrupt, except before the first line of an `__exit__`.
+
+    A context manager that is written in Python cannot do anything about that one.
+    """
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename == Signal.during.__code__.co_filename:
+        assert frame.f_back is not None
+        frame = frame.f_back
+    if frame.f_code.co_name != "__exit__" or frame.f_lasti > 8:
+        raise KeyboardInterrupt
+
+
+def require_undisturbed(name: str, place: int, before: dict[str, object]) -> None:
+    after = state()
+    assert after == before, f"{name} interrupted at place {place}"
+    for other in {name, "backward", "modes_in_modes"}:
+        assert alike(WORKS[other](), EXPECTED[other]), (
+            f"{name} interrupted at place {place}: {other}"
+        )
+
+
+EXPECTED = {name: work() for name, work in WORKS.items()}
+
+
+def interrupt_at_random_places(name: str, count: int) -> None:
+    signal, before = Signal(interrupt), state()
+    places = range(signal.num_places(WORKS[name]))
+    for place in random.Random(name).sample(places, min(count, len(places))):
+        assert signal.during(WORKS[name], place), f"{name}: no place {place}"
+        require_undisturbed(name, place, before)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_a_work_that_is_interrupted_leaves_all_as_it_was(name: str) -> None:
+    interrupt_at_random_places(name, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORKS)
+def test_a_work_that_is_interrupted_leaves_all_as_it_was_at_more_places(name: str) -> None:
+    interrupt_at_random_places(name, 150)
