@@ -44,7 +44,7 @@ def multinomial(
         raise DTypeError(f"multinomial expects Long tensor out, got: {out.facts.dtype.name}")
     chances: Any = input.detach()
     if chances.facts.dtype in (float16, bfloat16) and chances.facts.device is CPU:
-        # NumPy takes 20 times as long for half types. Draws without replacement divide in their own.
+        # NumPy takes 20 times as long for half types. Draws without replacement divide in theirs.
         wide = chances.to(float32)
         _require_chances(wide, num_samples, replacement)
     else:
