@@ -124,8 +124,14 @@ class SafeUnpickler:
         data = self._take(self._number(size))
         if self._encoding == "bytes":
             self._stack.append(data)
-        else:
+            return
+        try:
             self._stack.append(data.decode(self._encoding))
+        except UnicodeDecodeError as error:
+            raise UnpicklingError(
+                f"Python 2 wrote text in it that is not {self._encoding} ({brief(data)}); give "
+                "load() the encoding, such as encoding='latin1', or encoding='bytes'"
+            ) from error
 
     def _binbytes(self, size: int) -> None:
         self._stack.append(self._take(self._number(size)))
