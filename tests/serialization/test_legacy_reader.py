@@ -152,7 +152,7 @@ def test_files_that_python_2_wrote() -> None:
     found = load(content)
     assert type(found) is OrderedDict and found["weight"].tolist() == [0.0, 1.0, 2.0, 3.0]
     odd = legacy(b"U\x01\xfc", {})
-    with pytest.raises(pickle.UnpicklingError, match="not utf-8 .* such as encoding='latin1'"):
+    with pytest.raises(pickle.UnpicklingError, match=r"not utf-8 .* such as encoding='latin1'"):
         load(odd)
     assert load(odd, encoding="latin1") == "ü" and load(odd, encoding="bytes") == b"\xfc"
     assert load(odd, weights_only=False, encoding="latin1") == "ü"
