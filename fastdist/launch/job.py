@@ -252,7 +252,7 @@ class Job:
                 key.data()
 
     def _take_signals(self) -> None:
-        # Of one that came twice since the last turn, nobody knows whether it was sent twice.
+        # A signal that came twice since the last turn is one request.
         for number in dict.fromkeys(self._signals.take()):
             if number is signal.SIGTSTP:
                 self._suspend()

@@ -76,15 +76,18 @@ class LostWorkers:
     """A thread that reads from the store which workers were declared lost, and passes them on.
 
     `find_store()` returns the store, None while there is none yet; another one after a cut.
+    `closing` ends the thread, at once if the store is closed as well.
 
-    Thread  `close`: the one that made it; `tell` is called by the thread of this
+    Thread  `join`: the one that made it; `tell` is called by the thread of this
     """
 
     def __init__(
-        self, find_store: Callable[[], Store | None], tell: Callable[[LostWorker], None]
+        self,
+        find_store: Callable[[], Store | None],
+        tell: Callable[[LostWorker], None],
+        closing: threading.Event,
     ) -> None:
-        self._find_store, self._tell = find_store, tell
-        self._closing = threading.Event()
+        self._find_store, self._tell, self._closing = find_store, tell, closing
         # Lives that were declared lost. Later declarations of theirs are ignored: a worker that was
         # cut off takes all others for lost.
         self._gone: set[int] = set()
@@ -94,9 +97,8 @@ class LostWorkers:
         )
         self._thread.start()
 
-    def close(self) -> None:
-        """End the thread."""
-        self._closing.set()
+    def join(self) -> None:
+        """Wait until the thread has ended."""
         self._thread.join(_CLOSE_S)
 
     def _watch(self) -> None:

@@ -36,7 +36,7 @@ BEAT_S = 0.5
 LOST_S = FROZEN_S
 _CLOSE_S = 2.0
 _PREFIX = "fastdist/launch/node/"
-# What went wrong on another node, a worker that was declared lost, or a line to be shown.
+# A failure on another node, a worker that was declared lost, or a line to be shown.
 News: TypeAlias = Failure | LostWorker | str
 _THREAD_NAME = "fastdist-launch-nodes"
 
@@ -85,7 +85,7 @@ class Meeting:
         self._lost_s = _patience_s()
         # By round; the main thread adds to it.
         self._own_ends: list[tuple[int, End]] = []
-        # What the other nodes are told as soon as workers here are asked to end; likewise.
+        # Failures, by round, that are reported as soon as workers here are signalled; likewise.
         self._begun_ends: list[tuple[int, End]] = []
         # By node and round; the other thread adds to it.
         self._ends_elsewhere: dict[int, dict[int, End]] = {}
@@ -97,7 +97,7 @@ class Meeting:
         self._thread: threading.Thread | None = None
         self._lost_workers: LostWorkers | None = None
         if options.comebacks:
-            self._lost_workers = LostWorkers(lambda: self._store, self._post)
+            self._lost_workers = LostWorkers(lambda: self._store, self._post, self._closing)
         if options.nodes == 1:
             self.place = self._place_among([options.workers_per_node])
             self._is_over.set()
@@ -226,11 +226,11 @@ class Meeting:
     def close(self) -> None:
         """End the thread, and the store where it is hosted here."""
         self._closing.set()
-        if self._lost_workers is not None:
-            self._lost_workers.close()
         store = self._store
         if store is not None:
             store.close()
+        if self._lost_workers is not None:
+            self._lost_workers.join()
         if self._thread is not None:
             self._thread.join(_CLOSE_S)
         os.close(self._read_fd)

@@ -47,7 +47,7 @@ class LaunchOptions:
     # How often all workers of the job start again when one fails, or with `worker` that one alone.
     max_restarts: int
     restart: str
-    # How long workers have once they are asked to end, where that is given.
+    # How long workers have after a signal, None for the defaults.
     shutdown_timeout_s: float | None
     # By local rank, each worker's own; empty where all see the same.
     gpus: tuple[str, ...]
@@ -312,7 +312,7 @@ def _port(text: str, nodes: int) -> int | None:
         return None
     if text == "0":
         raise ValueError(
-            "--master-port 0 takes a free port, which other nodes cannot know: give all of them "
+            "--master-port 0 takes a free port, which other nodes cannot know: give all nodes "
             "one from 1 to 65535"
         )
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 65535:

@@ -33,8 +33,8 @@ INSTEAD: Mapping[str, str] = {
 def read_rendezvous(given: argparse.Namespace) -> None:
     """Let --rdzv-endpoint be --master-addr and --master-port.
 
-    Raises  ValueError for a backend that is not one of torchrun's without a server of its own, and
-            for an endpoint that contradicts other flags
+    Raises  ValueError for another backend than c10d and static, and for an endpoint that
+            contradicts other flags
     """
     backend, endpoint = given.rdzv_backend, given.rdzv_endpoint
     if backend is not None and backend not in _BACKENDS:

@@ -86,7 +86,7 @@ def test_no_program_is_an_error_that_shows_a_whole_command(run_command: Any) -> 
         (("--node-rank", "1"), "--node-rank must be from 0 to 0 (--nnodes is 1), got '1'"),
         (
             ("--nnodes=2", "--node-rank=1", "--master-addr=10.0.0.1", "--master-port=0"),
-            "--master-port 0 takes a free port, which other nodes cannot know: give all of them",
+            "--master-port 0 takes a free port, which other nodes cannot know: give all nodes",
         ),
         (("--master-port", "70000"), "--master-port must be from 1 to 65535, got '70000'"),
         (("--nnodes", "2", "--node-rank", "0"), "--nnodes 2 needs --master-addr and --master-port"),

@@ -14,7 +14,7 @@ from fastdist.launch.ending import KILLED_S, NOTICE_S, Ending
 
 
 class FakeWorker:
-    """Stands for a WorkerProcess; it ends when it is told, and SIGKILL may not help."""
+    """Stands for a WorkerProcess; its test lets it end, and SIGKILL does not."""
 
     def __init__(self, rank: int) -> None:
         self.rank, self.pid = rank, 100 + rank

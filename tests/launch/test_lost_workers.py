@@ -38,14 +38,16 @@ def test_each_lost_worker_is_passed_on_once_and_what_lost_ones_declare_is_ignore
             has_last.set()
 
     store.append(DECLARED_LOST, line(1, 2, 2) + "none of ours\n")
-    watch = LostWorkers(lambda: store, tell)
+    closing = threading.Event()
+    watch = LostWorkers(lambda: store, tell, closing)
     store.append(DECLARED_LOST, line(3, 2, 2))  # another has lost it, too
     store.append(DECLARED_LOST, line(2, 1, 1))  # it was cut off, and takes others for lost
     store.append(DECLARED_LOST, line(1, 5, 5, hangs=True) + line(1, 5, 5))
     store.append(DECLARED_LOST, line(1, 9, 9))
     assert has_last.wait(20.0)
-    watch.close()
+    closing.set()
     store.close()
+    watch.join()
     assert [(lost.rank, lost.pid, lost.hangs) for lost in found] == [
         (2, 102, False),
         (5, 105, True),

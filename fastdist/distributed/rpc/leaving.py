@@ -144,7 +144,7 @@ class ShutdownBarrier:
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
-        # Whether it is asked now and then if lost ones are still started again.
+        # Whether the store is polled for the launcher's notice that it restarts nobody.
         self._is_looking = False
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
@@ -376,7 +376,7 @@ class ShutdownBarrier:
         return members
 
     def _look_soon(self) -> None:
-        """Ask soon whether lost workers are still started again, unless that is under way."""
+        """Poll soon whether lost workers are still started again, unless that is under way."""
         with self._lock:
             was_looking, self._is_looking = self._is_looking, True
         if not was_looking:
@@ -384,7 +384,7 @@ class ShutdownBarrier:
 
     def _look_whether_any_returns(self) -> None:
         if not self._workers.group.may_start_again():
-            # The job ends: its launcher was asked to, or gives up.
+            # The launcher ends the job.
             self._return_s = 0.0
         with self._lock:
             self._is_looking = False

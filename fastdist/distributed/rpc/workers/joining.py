@@ -222,7 +222,7 @@ def _come_back_static(store: Store, me: Record, frozen_s: float, answers: Answer
 
 
 def _follow(store: Store, me: Record, before: Record) -> Record:
-    """Return my record, written anew, as that of a worker that was started in another's place."""
+    """Return my record with the restart count of a life that follows `before`; write it."""
     count = before.restart_count + (not me.is_of_process_of(before))
     if count > me.restart_count:
         me = replace(me, restart_count=count)
