@@ -434,11 +434,14 @@ class LaneCall(Call):
         self._settle(self._size, failed=failed)
 
 
-_WAITS: Final = (LaneCall.wait.__code__, LaneCall.has_come.__code__)
+_WAITS: Final = (LaneCall.send.__code__, LaneCall.wait.__code__, LaneCall.has_come.__code__)
 
 
 def waited_for_below() -> list[LaneCall]:
-    """Return the calls for which outer frames of this thread wait: it runs a signal's handler."""
+    """Return the calls that outer frames of this thread send or wait for.
+
+    There are some where this is called by the handler of a signal.
+    """
     found = []
     frame = sys._getframe().f_back
     while frame is not None:
