@@ -148,6 +148,8 @@ class ShutdownBarrier:
         self._is_looking = False
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
+        # The lives of which the store was asked why they ended.
+        self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
         self._lock = threading.Lock()
@@ -218,7 +220,8 @@ class ShutdownBarrier:
             under_way, begun = self._counts.activity()
             over = self._seen_over()
             waits_for = self._counts.without_value()
-            lost = tuple(self._workers.lost())
+            # Now: the store may go once all have been here.
+            lost = tuple(find_lost(self._workers, self.lost, self._asked_about))
             report = _Report(self._round, under_way, begun, left_s <= 0, over, waits_for, lost)
             metadata = report._asdict()
             # The others may come to their last round a little later than this worker.
@@ -507,7 +510,7 @@ class Leaving:
             self._waits_since = 0.0
             # Once the first wait is over others may be gone before they have said goodbye.
             if stage is Stage.COMING:
-                self._lost = find_lost(self._workers, self.barrier.lost)
+                self._lost = merge_lost([*self._workers.lost(), *self.barrier.lost])
                 self._tell_who_was_lost()
 
     def _wait_until_idle(self, timeout_s: float) -> None:

@@ -12,19 +12,24 @@ from .workers.worker import Worker
 from .workers.workers import Workers
 
 
-def find_lost(workers: Workers, told: Iterable[str]) -> list[str]:
-    """Return the workers that this one or others have lost, each with how; reads the store."""
-    lost, group = merge_lost([*workers.lost(), *told]), workers.group
-    if not lost or workers.given_up is not None or not group.is_static:
+def find_lost(workers: Workers, told: Iterable[str], asked: set[int]) -> list[str]:
+    """Return the workers that this one or others have lost, each with how.
+
+    The store is read for the reasons of lives that are not among `asked`, which grows by them.
+    """
+    lost = merge_lost([*workers.lost(), *told])
+    if not lost or workers.given_up is not None or not workers.group.is_static:
         return lost
     lines = tuple(line for line in lost if CAUSE not in line)
-    unexplained = [one for one in workers.all() if any(map(_is_about(one), lines))]
+    found = [one for one in workers.all() if any(map(_is_about(one), lines))]
+    unexplained = [one for one in found if one.record.incarnation not in asked]
+    asked.update(one.record.incarnation for one in unexplained)
     # The store went with rank 0, if that hosted it.
     if any(worker.id == 0 for worker in unexplained) and not store_is_hosted():
         return lost
     for worker in unexplained:
         # A worker that has met nobody has left its reason in the store.
-        why = group.why_ended(worker.record.incarnation)
+        why = workers.group.why_ended(worker.record.incarnation)
         if why is None:
             break
         if why.startswith(ENDED):

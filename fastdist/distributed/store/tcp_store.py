@@ -43,20 +43,20 @@ from .store import ASK_S, DEFAULT_TIMEOUT, Change, Store, Timeout, Watch, requir
 
 # How often a client looks for the secret that the owner of a loopback port has not left yet.
 _SECRET_PAUSE_S = 0.02
-# When it first looks whether somebody listens there all the same, and how long it then waits.
-_LOOK_AFTER_S, _LOOK_PAUSE_S = 0.3, 0.8
+# How often it looks whether somebody listens there all the same.
+_LOOK_PAUSE_S = 0.3
 _HANDSHAKE_S = 1.0
 # The owner of a port leaves its secret within this after it has bound it, on a busy machine too.
-_PUBLISHED_WITHIN_S = 1.0
+_PUBLISHED_WITHIN_S = 1.1
 _CLOSE_S = 5.0
 _CONNECT_S = 5.0
 # Who joins asks again and again; what is over then shall be over.
 _CONNECT_TO_JOIN_S = 0.5
 _WORKERS = "\0workers"
 
-# When a store was first found, by address and port, that refuses the secret that was left here, or
-# one made up where none was left. A long wait makes one TCPStore after the other.
-_refused_since: dict[tuple[str, int], float] = {}
+# When somebody was first found to listen, by address and port, where no secret was left or it is
+# refused. A long wait makes one TCPStore after the other.
+_locked_since: dict[tuple[str, int], float] = {}
 
 _logger = logging.getLogger(__name__)
 
@@ -329,7 +329,7 @@ class TCPStore(Store):
             try:
                 connection.establish(deadline)
                 self._was_reached = True
-                _refused_since.pop((self._address, self.port), None)
+                _locked_since.pop((self._address, self.port), None)
                 return connection
             except AuthenticationError as error:
                 connection.close()
@@ -348,9 +348,7 @@ class TCPStore(Store):
         return client_security(self._secret)
 
     def _wait_for_secret(self, deadline: float) -> JobSecret:
-        look_at = time.monotonic()
-        if (self._address, self.port) not in _refused_since:
-            look_at += _LOOK_AFTER_S
+        look_at = time.monotonic() + _LOOK_PAUSE_S
         while True:
             secret = read_published_secret(self._address, self.port)
             if secret is not None:
@@ -369,16 +367,19 @@ class TCPStore(Store):
                 )
 
     def _look_for_a_store_that_needs_a_secret(self, deadline: float) -> None:
-        """Greet whoever listens there with a secret that was made up.
+        """Greet whoever has listened there for a while with a secret that was made up.
 
         A store of this user that was given no secret leaves its own. One that was given a secret,
         or has security='none', never does: it would be waited for in vain.
 
-        Raises  AuthenticationError if somebody refuses the greeting for long enough
+        Raises  AuthenticationError if somebody refuses the greeting
         """
         until = min(deadline, time.monotonic() + _HANDSHAKE_S)
         if knock(self._endpoint, until) is not True:
-            _refused_since.pop((self._address, self.port), None)
+            _locked_since.pop((self._address, self.port), None)
+            return
+        # Not before its owner has had the time: it warns of each greeting that it refuses.
+        if self._locked_s() < _PUBLISHED_WITHIN_S:
             return
         made_up = client_security(JobSecret.generate())
         connection = Connection(self._endpoint, made_up, self._bell)
@@ -392,13 +393,16 @@ class TCPStore(Store):
         finally:
             connection.close()
 
+    def _locked_s(self) -> float:
+        """Return how long somebody has listened whom no secret here opens, as far as is known."""
+        now = time.monotonic()
+        return now - _locked_since.setdefault((self._address, self.port), now)
+
     def _require_secret_to_come(self, error: AuthenticationError) -> None:
         """Raise AuthenticationError if the store has refused what was left here for too long."""
-        now = time.monotonic()
-        since = _refused_since.setdefault((self._address, self.port), now)
-        if now - since < _PUBLISHED_WITHIN_S:
+        if self._locked_s() < _PUBLISHED_WITHIN_S:
             return
-        del _refused_since[self._address, self.port]
+        del _locked_since[self._address, self.port]
         raise AuthenticationError(
             f"a store listens at {self.host}:{self.port}, and its owner left no secret for this "
             "user that opens it: if a job secret was given to rank 0, give the same to this worker "

@@ -18,7 +18,7 @@ from fastdist.core.future import Future
 from fastdist.distributed import rpc
 from fastdist.distributed.pipe.transports.zeromq import ZmqLane
 from fastdist.distributed.rpc import leaving
-from fastdist.distributed.rpc.workers import session, worker, workers
+from fastdist.distributed.rpc.workers import session, worker
 from tests.distributed.members import init
 from tests.distributed.workers import run_group
 
@@ -59,7 +59,7 @@ def leave_early() -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         # However slow the machine is, nobody gives up waiting.
         patience = functools.partial(session.Patience, settle_s=30.0)
-        monkeypatch.setattr(workers, "Patience", patience)
+        monkeypatch.setattr(session, "Patience", patience)
         monkeypatch.setattr(leaving, "LINGER_S", 30.0)
         options = rpc.TensorPipeRpcBackendOptions(init_method=store, rpc_timeout=20)
         rpc.init_rpc(f"w{rank}", rank=rank, rpc_backend_options=options)
@@ -131,7 +131,7 @@ def leave_with_calls_under_way() -> list[int]:
     store = f"tcp://127.0.0.1:{os.environ['MASTER_PORT']}"
     with pytest.MonkeyPatch.context() as monkeypatch:
         patience = functools.partial(session.Patience, settle_s=30.0)
-        monkeypatch.setattr(workers, "Patience", patience)
+        monkeypatch.setattr(session, "Patience", patience)
         monkeypatch.setattr(leaving, "LINGER_S", 30.0)
         options = rpc.TensorPipeRpcBackendOptions(
             init_method=store, rpc_timeout=0, num_worker_threads=NUM_CALLS + 2

@@ -68,6 +68,8 @@ class Member:
             reach=lambda worker: None,
             may_return=lambda worker: False,
             lost=lambda: self.has_lost,
+            given_up=None,
+            group=SimpleNamespace(is_static=False),
             call_after=lambda seconds, function: None,
         )
         self.dead = False

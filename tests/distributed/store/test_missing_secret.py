@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ import pytest
 from fastdist.core.errors import AuthenticationError
 from fastdist.distributed.sockets import JobSecret
 from fastdist.distributed.sockets.published_secret import publish_secret, withdraw_secret
-from fastdist.distributed.store import TCPStore, host_store
+from fastdist.distributed.store import TCPStore, host_store, tcp_store
 from tests.distributed.store.conftest import assert_serves
 from tests.standstill import Standstill
 
@@ -58,24 +57,18 @@ def test_who_has_no_secret_is_told_soon_that_the_store_has_no_security() -> None
         assert "security='none'" in refused_within_3_s(store.port)
 
 
-def test_a_secret_that_is_left_late_is_waited_for(
-    keyed: TCPStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_that_is_left_late_is_waited_for_and_nobody_is_warned() -> None:
     """The owner has bound the port, and is held up before it leaves its secret."""
-    looked = threading.Event()
-    require = TCPStore._require_secret_to_come
-
-    def note(self: TCPStore, error: AuthenticationError) -> None:
-        require(self, error)
-        looked.set()
-
-    monkeypatch.setattr(TCPStore, "_require_secret_to_come", note)
-    assert keyed.job_secret is not None
-    with ThreadPoolExecutor() as pool:
-        coming = pool.submit(TCPStore, "127.0.0.1", keyed.port, timeout=20)
-        assert looked.wait(20)
-        left = publish_secret("127.0.0.1", keyed.port, keyed.job_secret)
+    told: list[str] = []
+    secret = JobSecret.generate()
+    store, port = host_store(secret=secret, tell=lambda level, line: told.append(line))
+    with store, ThreadPoolExecutor() as pool:
+        coming = pool.submit(TCPStore, "127.0.0.1", port, timeout=20)
+        while ("127.0.0.1", port) not in tcp_store._locked_since:
+            assert not coming.done()
+        left = publish_secret("127.0.0.1", port, secret)
         try:
             coming.result(20).close()
         finally:
-            withdraw_secret("127.0.0.1", keyed.port, left)
+            withdraw_secret("127.0.0.1", port, left)
+    assert told == []
