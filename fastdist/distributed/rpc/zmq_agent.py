@@ -33,6 +33,7 @@ from .workers import joining
 from .workers.callers import Callers
 from .workers.group import Group
 from .workers.joining import join_dynamic, join_static
+from .workers.notices import CAUSE
 from .workers.progress import Progress
 from .workers.record import Record, new_incarnation, require_descriptors, require_name
 from .workers.session import Times
@@ -176,7 +177,10 @@ class ZmqAgent(RpcAgent):
             self.store.close()
 
     def ends_at_exit(self, why: str) -> None:
-        self.drain_s, self._why_ended = DRAIN_AT_EXIT_S, why
+        self.drain_s = DRAIN_AT_EXIT_S
+        if self.group.may_change and CAUSE not in why:
+            return  # members come and go: it may have been done
+        self._why_ended = why
         noted: Future[None] = InternalFuture()
 
         def note() -> None:
@@ -198,7 +202,7 @@ class ZmqAgent(RpcAgent):
         )
         self.teller.close()
         self.rrefs.close()
-        self.group.take_out(self.me)
+        self.group.take_out(self.me, was_lost=bool(self._why_ended))
         self.progress.timeouts.close()
         for peer in peers:
             end = functools.partial(peer.close, error, linger_s=LINGER_S, why=self._why_ended)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
+from typing import Any
 
 import pytest
 
@@ -32,13 +34,17 @@ class Heard(logging.Handler):
 heard: list[Heard] = []
 
 
-def join() -> None:
+def join(options: dict[str, Any] | None = None) -> None:
     heard.append(Heard())
-    init()
+    init(**(options or {}))
 
 
 def meet() -> None:
     rpc.rpc_sync("w0", abs, (-1,))
+
+
+def be_launched() -> None:
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = "0"
 
 
 def die_of(error: Exception) -> None:
@@ -46,9 +52,13 @@ def die_of(error: Exception) -> None:
     sys.last_value = error
 
 
-def leave() -> tuple[str, list[str]]:
+def leave_soon() -> tuple[str, list[str]]:
+    return leave(1.0)  # half of which one that was lost has to come back
+
+
+def leave(timeout_s: float = 0.0) -> tuple[str, list[str]]:
     try:
-        rpc.shutdown()
+        rpc.shutdown(timeout=timeout_s)
     except ShutdownIncomplete as error:
         return str(error), heard[0].lines
     return "", heard[0].lines
@@ -80,12 +90,30 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
 
 
 def test_where_a_launcher_watches_the_workers_it_is_a_warning_alone() -> None:
-    group = Group(__file__, 2, {"TORCHELASTIC_RESTART_COUNT": "0"})
+    group = Group(__file__, 2)
     try:
         group.run_all(join)
+        group[0].run(be_launched)
         assert group[1].end() == 0
         error, lines = group[0].run(leave)
         assert error == "" and "'w1' (rank 1): it ended without rpc.shutdown()" in lines[-1]
+        assert group[0].end() == 0
+    finally:
+        group.kill()
+
+
+@pytest.mark.parametrize("cause", [True, False])
+def test_in_a_group_that_takes_workers_back_only_a_failure_is_a_loss(cause: bool) -> None:
+    group = Group(__file__, 2)
+    try:
+        group.run_all(join, {"restarts": True})
+        group[1].run(meet)
+        if cause:
+            group[1].run(die_of, ValueError("mine"))
+        assert group[1].end() == 0
+        error, lines = group[0].run(leave_soon)
+        assert error == ""
+        assert [ENDED.replace("2", "1") in line for line in lines[-1:]] == [True] * cause
         assert group[0].end() == 0
     finally:
         group.kill()

@@ -375,3 +375,18 @@ def test_an_address_may_refuse_for_longer_than_silence_may_last_where_somebody_c
     silent.step(Event.CONNECTED, 0.0)
     silent.step(Event.DISCONNECTED, 5.0)
     assert len(_deaths(silent.step(Event.TICK, 13.0))) == 1
+
+
+def test_on_a_crowded_machine_a_frozen_peer_is_lost_in_the_longer_time_and_a_dead_one_at_once() -> (
+    None
+):
+    crowded = Times(is_chosen=False).towards(crowding=8.0, is_near=True)
+    frozen, dead = Session(0.0, crowded), Session(0.0, crowded)
+    for peer in (frozen, dead):
+        peer.step(Event.CONNECTED, 0.0)
+    # Its connection is broken off when 16 knocks had no answer.
+    frozen.step(Event.DISCONNECTED, 116.5)
+    assert _deaths(frozen.step(Event.TICK, 179.9)) == []
+    (death,) = _deaths(frozen.step(Event.TICK, 180.0))
+    assert death.reason.startswith("no sign of life for 80.0 s") and "FROZEN_S" in death.reason
+    assert len(_deaths(dead.step(Event.PROCESS_ENDED, 100.0))) == 1
