@@ -279,7 +279,7 @@ _OF_NO_TENSOR = frozenset(
     is_warn_always_enabled kaiser_window linspace load logspace manual_seed norm_except_dim ones
     promote_types rand randint randn randperm range save scalar_tensor seed sparse_coo_tensor tensor
     to_dlpack tril_indices triu_indices typename use_deterministic_algorithms vmap while_loop zeros
-    fft.fftfreq fft.rfftfreq linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve Stream
+    fft.fftfreq fft.rfftfreq Stream
     """.split()  # noqa: SIM905
 )
 

@@ -278,6 +278,29 @@ class linalg_lu_factor_ex(_Printed, _CompactInfo):
     __slots__ = ()
 
 
+class _Symmetric(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+
+
+class linalg_ldl_factor(_Printed, _Symmetric):
+    """What `linalg.ldl_factor` returns."""
+
+    __slots__ = ()
+
+
+class _SymmetricInfo(NamedTuple):
+    LD: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
+class linalg_ldl_factor_ex(_Printed, _SymmetricInfo):
+    """What `linalg.ldl_factor_ex` returns."""
+
+    __slots__ = ()
+
+
 class _Least(NamedTuple):
     solution: Tensor
     residuals: Tensor

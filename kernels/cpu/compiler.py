@@ -285,8 +285,8 @@ def _compile(compile_it: Callable[[Any], Any], serves: str, signature: Any) -> A
 
 
 def _in_dtype(signature: Any) -> str:
-    """Return " in DTYPE", the first floating one of the arrays that a kernel takes, or else the
-    first; nothing for one that takes addresses.
+    """Return words for the first floating dtype among the arrays that a kernel takes, or else for
+    the first dtype; nothing for a kernel that takes addresses.
     """
     arrays = [str(one.dtype) for one in tuple(signature) if isinstance(one, numba.types.Array)]
     floating = [one for one in arrays if one.startswith(("float", "complex"))]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fastdist.core.blas import share_blas_threads
+from fastdist.core.ldl import valid_pivots
 
 from .silence import silent
 
@@ -232,6 +233,34 @@ def _factored(x: Array) -> tuple[Array, Array, int]:
         return _by_steps(x)
     found, pivots, info = _scipys("lapack", "getrf", x.dtype)(x)
     return found, pivots + 1, info
+
+
+def ldl(x: Array, out: Array, pivots: Array, info: Array, hermitian: bool) -> None:
+    """Write L, with the blocks of D on and below its diagonal, of x = L @ D @ L.H (or L.T) into
+    out, and LAPACK's pivots, from 1, negative for blocks of two; x's lower triangle is read.
+    """
+    info.fill(0)
+    name = "hetrf" if hermitian and np.iscomplexobj(x) else "sytrf"
+    for one, found, swaps, told in _matrices(x, out, pivots, info[..., None]):
+        if one.size:
+            factors, swaps[...], told[0] = _scipys("lapack", name, x.dtype)(one, lower=1)
+            found[...] = np.tril(factors)
+
+
+def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) -> None:
+    """Write the x of A @ x = b into out, by what ldl writes of A, pivots in a column; NaN for
+    pivots of no factorization. Batch axes broadcast to out's.
+    """
+    name = "hetrs" if hermitian and np.iscomplexobj(a) else "sytrs"
+    swaps = np.broadcast_to(pivots, (*out.shape[:-2], *pivots.shape[-2:]))
+    for one, right, given, found in _matrices(*_broadcast(a, b, out), swaps, out):
+        own = np.array(given[:, 0], np.int32)  # LAPACK writes at them: nobody else changes these
+        if not found.size:
+            continue
+        if valid_pivots(own):
+            found[...] = _scipys("lapack", name, out.dtype)(one, own, right, lower=1)[0]
+        else:
+            found.fill(np.nan)
 
 
 def permutation(pivots: Array, out: Array) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from fastdist.core import ldl as host_ldl
+
 from . import solvers
 from .launch import launch
 from .product import matmul
@@ -109,6 +111,43 @@ def _factored(x: Any) -> tuple[Any, Any, Any]:
     pivots, told = _made((len(stack), min(x.shape[-2:])), _INT32), _made((len(stack),), _INT32)
     solvers.getrf(stack, pivots, told)
     return stack, pivots, told
+
+
+def ldl(x: Any, out: Any, pivots: Any, info: Any, hermitian: bool) -> None:
+    """Write L, with the blocks of D on and below its diagonal, of x = L @ D @ L.H (or L.T) into
+    out, and LAPACK's pivots, from 1, negative for blocks of two; x's lower triangle is read.
+
+    Note    by the host, which waits for it: cuSOLVER factors no Hermitian matrix so
+    """
+    import cupy
+
+    with out.device:
+        given = cupy.asnumpy(x)
+        made = np.zeros(x.shape, x.dtype)
+        swaps, told = np.zeros(pivots.shape, _INT32), np.zeros(info.shape, _INT32)
+        for index in np.ndindex(x.shape[:-2]):
+            made[index], swaps[index], told[index] = host_ldl.factor(given[index], hermitian)
+        for array, found in ((out, made), (pivots, swaps), (info, told)):
+            array[...] = cupy.asarray(found)
+
+
+def ldl_solve(a: Any, pivots: Any, b: Any, out: Any, hermitian: bool) -> None:
+    """Write the x of A @ x = b into out, by what ldl writes of A, pivots in a column; NaN for
+    pivots of no factorization. Batch axes broadcast to out's.
+
+    Note    by the host, as ldl
+    """
+    import cupy
+
+    with out.device:
+        batch, n = out.shape[:-2], a.shape[-1]
+        factors = np.broadcast_to(cupy.asnumpy(a), (*batch, n, n))
+        swaps = np.broadcast_to(cupy.asnumpy(pivots), (*batch, n, 1))[..., 0]
+        right = np.broadcast_to(cupy.asnumpy(b), out.shape)
+        made = np.empty(out.shape, out.dtype)
+        for index in np.ndindex(batch):
+            made[index] = host_ldl.solve(factors[index], swaps[index], right[index], hermitian)
+        out[...] = cupy.asarray(made)
 
 
 def permutation(pivots: Any, out: Any) -> None:

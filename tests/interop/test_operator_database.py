@@ -30,23 +30,15 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (r"__rsub__", r"call: .*"): "PyTorch's, called with a number for self, says nothing",
     (r"__rpow__", r"call: raises"): "one whole exponent below 0 is refused, as pow refuses it",
     (r"chalf", r"call: raises"): "there is no complex32",
-    (r"linalg\.ldl_.*", r".*: raises"): "refused in words: nothing factors symmetric matrices so",
     (r"nn\.functional\.linear_cross_entropy\..*", r"call: raises"): "in pieces: refused in words",
     (r"max_pool2d_with_indices_backward", r"call: raises"): "of PyTorch's inner operators, aten",
-    (r"(.*softmax|.*softmin)\.with_dtype", r"call: raises"): "complex numbers: refused in words",
     (r"scatter", r"call: raises"): "complex numbers are not reduced: refused in words",
-    (r"nn\.functional\.batch_norm", r"call: raises"): "nothing without axes has channels",
-    (r"gather", r"call: raises"): "PyTorch looks at no dtype of an index without elements",
     (r"gather", r"mistake: class"): "an index that an axis does not have is an IndexError anywhere",
     (r"(kthvalue|topk|.*sort|.*median|mode).*", r".*: value"): "any of equal ones may be named",
     (r"(.*\.)?(svd|eig|eigh|qr|lobpcg)", r".*: value"): "vectors may be turned about",
     (r"logcumsumexp", r".*: value"): "a logarithm's angle counts but for whole turns",
     (r"view_as_complex|complex", r"float16 call: raises"): "there is no complex32",
     (r"cov", r"call: value"): "PyTorch rounds weights to float32",
-    (
-        r"sum_to_size",
-        r"(u?int.*|bool) call: dtype",
-    ): "PyTorch sums whole numbers without axes, too, into int64",
     (r"nn\.functional\.(interpolate|upsample).*", r"uint8 call: value"): (
         "of uint8 PyTorch's weights have few bits, and it rounds between two axes"
     ),

@@ -157,11 +157,6 @@ def test_eigenvectors_whose_phase_counts_and_matrices_of_nan_are_refused() -> No
             refused(NAN)
 
 
-def test_what_is_not_factored_says_what_else_there_is() -> None:
-    with pytest.raises(NotImplementedError, match=r"linalg\.ldl_factor: symmetric matrices are"):
-        LA.ldl_factor(ONE)
-
-
 def test_info_tells_of_each_matrix_and_the_others_are_as_alone() -> None:
     found, info = LA.inv_ex(fd.stack([2 * ONE, ZERO, ONE]))
     assert info.tolist() == [0, 1, 0] and info.dtype is fd.int32
