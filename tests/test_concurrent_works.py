@@ -97,4 +97,4 @@ def test_a_child_forked_while_threads_compute_gives_the_same() -> None:
 
 @pytest.mark.slow
 def test_children_forked_while_threads_compute_give_the_same() -> None:
-    fork_beside_threads(200)
+    fork_beside_threads(100)

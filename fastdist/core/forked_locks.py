@@ -6,6 +6,8 @@ import os
 import threading
 from typing import Any, Final
 
+from . import forked_imports as forked_imports  # registers its own handler
+
 _REENTRANT: Final = type(threading.RLock())
 
 

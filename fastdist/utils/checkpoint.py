@@ -156,18 +156,29 @@ def checkpoint(
         debug=debug if asked is None else asked,
         early_stop=early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"]),
     )
+    result = _run_first(frame, first, function, args, kwargs)
+    if frame.draws is not None:
+        frame.draws.end()
+    return result
+
+
+def _run_first(
+    frame: _Frame,
+    context: AbstractContextManager[Any],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Run the function and let its frame pack what is saved."""
     before = open_hooks.stack
     try:
         push_hooks(frame.pack, frame.unpack)
-        with first:
-            result = function(*args, **kwargs)
+        with context:
+            return function(*args, **kwargs)
     finally:
         # Left open by a Ctrl-C, they would pack what others save.
         open_hooks.stack = before
         count_open(open_hooks, len(before))
-    if frame.draws is not None:
-        frame.draws.end()
-    return result
 
 
 def _is_reentrant(given: bool | None, name: str) -> bool:

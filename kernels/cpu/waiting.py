@@ -17,10 +17,12 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from fastdist.core.cache_directory import cache_directory
+from fastdist.core.forked_imports import Forks, others_import, wait_for_imports
 from fastdist.core.running_op import running_op
 from fastdist.core.scalar import Node, to_text
 
@@ -29,6 +31,8 @@ from .held_interrupt import interrupt_held
 _logger = logging.getLogger(__name__)
 
 TELL_AFTER_S = 0.5
+# A fork waits no longer than this for imports of other threads. See Note [Forks and imports].
+_IMPORTS_TAKE_S: Final = 20.0
 _KEPT: Final = (
     "it is kept for later runs; `fastdist info --warm` compiles what is common beforehand"
 )
@@ -201,8 +205,20 @@ def _after_fork_in_child() -> None:
         _wake_collector()
 
 
+def _before_fork() -> None:
+    """Take the lock while no other thread imports: one that does may want the lock as well."""
+    until = time.monotonic() + _IMPORTS_TAKE_S
+    while True:
+        wait_for_imports(until)
+        _State.lock.acquire()
+        if not others_import() or time.monotonic() >= until:
+            return
+        _State.lock.release()
+
+
+Forks.wait_elsewhere = True
 os.register_at_fork(
-    before=_State.lock.acquire,
+    before=_before_fork,
     after_in_parent=_State.lock.release,
     after_in_child=_after_fork_in_child,
 )

@@ -139,6 +139,8 @@ def _serve(guard: Guard, calls: list[Place], first: int, at: mmap.mmap, writing:
 def _fault_at(place: Place, guard: Guard) -> str | None:
     try:
         call = make(*place)
+    except MemoryError:
+        return None  # its arguments are larger than the limit
     except Exception as error:
         return f"could not be made: {type(error).__name__}: {error}"
     return fault_of(call, guard)
