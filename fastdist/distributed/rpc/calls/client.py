@@ -175,8 +175,8 @@ class Client:
         return message
 
     def number(self, call: Call) -> None:
-        """Give a call its id, when it has its lane: ids that come by a lane of its own grow. One
-        that goes by lane 0 is open there until it ends.
+        """Give a call its id once its lane is known: ids grow on each lane of a blocking caller. A
+        call on lane 0 is open in the pipe from here until it ends.
         """
         pipe = call.peer.pipe if isinstance(call, FutureCall) else None
         call.message.message_id = self._new_id() if pipe is None else pipe.open_call(self._new_id)

@@ -311,7 +311,7 @@ class Server:
         self._admit = admit
         self._parted = parted
         self._callers = callers
-        self.num_rubbish = 0
+        self.num_rubbish = self._num_rests = 0
         # The rest of a batch that came in, and answers that are to leave as one: see Note
         # [Answers in batches]. The leader alone takes from _inbox.
         self._inbox: deque[Received] = deque()
@@ -384,11 +384,8 @@ class Server:
             self._flush()
         try:
             received = self._listener.receive()
-        except Exception:
-            # The leader's thread would end with this, and nobody would read any more. Not at once
-            # again: the machine lacks something, or the listener closes.
-            _logger.exception("requests could not be read; trying again")
-            select.poll().poll(_REST_MS)
+        except Exception as error:
+            self._rest(error)
             return False
         if received is None:
             return False
@@ -403,6 +400,16 @@ class Server:
         except MessageError as error:
             self._dropped(error)
         return True
+
+    def _rest(self, error: Exception) -> None:
+        """Wait a moment after an error of the listener, which would end the leader's thread: then
+        nobody would read any more. The machine lacks something, or the listener closes.
+        """
+        self._num_rests += 1
+        if self._num_rests & (self._num_rests - 1) == 0:  # the 1st, 2nd, 4th ... of them
+            text = "requests could not be read, %d times so far; trying again"
+            _logger.error(text, self._num_rests, exc_info=error)
+        select.poll().poll(_REST_MS)
 
     def _dropped(self, error: Exception) -> None:
         self.num_rubbish += 1
