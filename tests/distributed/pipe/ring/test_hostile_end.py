@@ -214,7 +214,7 @@ def test_generated_corruptions_are_found_or_harmless() -> None:
 
 @pytest.mark.slow
 def test_many_generated_corruptions_are_found_or_harmless() -> None:
-    for seed in range(1_000, 101_000):
+    for seed in range(1_000, 26_000):
         try_one(seed)
 
 

@@ -108,7 +108,7 @@ def test_what_was_said_and_is_said_again_in_any_order_runs_nothing_twice() -> No
 @pytest.mark.slow
 @pytest.mark.usefixtures("caller")
 def test_very_many_replays_run_nothing_twice() -> None:
-    for seed in range(1_000, 21_000):
+    for seed in range(1_000, 5_000):
         try_replay(seed)
 
 
