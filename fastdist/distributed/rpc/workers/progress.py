@@ -26,6 +26,9 @@ _HELD_UP_S = 0.02
 # A process that was stopped for so long has been found silent by its peers, which report it soon.
 _SILENT_S = 2.5
 _LATELY_S = 10.0
+# The counters that tell a stop from a held lock are read behind so many looks, or so much time.
+_MEASURE_LOOKS = 50
+_MEASURE_S = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -155,34 +158,58 @@ class AwakeClock:
 
     def __init__(self) -> None:
         self._awake_at = time.monotonic()
+        # The counters of running.py at some look, how many looks were since, and when to read them
+        # again: each time would cost an idle worker a tenth more processor time.
         self._meter: Meter | None = None
+        self._num_looks = 0
+        self._measure_at = -math.inf
         self._absent_s = 0.0
         self._silent_at = -math.inf
         self._woke_at = -math.inf
 
     def look(self, due: float) -> None:
         """Take note that the thread runs now, and ought to have at `due`."""
-        now, meter = time.monotonic(), Meter.read()
-        before, self._meter = self._meter or meter, meter
+        now = time.monotonic()
         late_s = now - max(due, self._awake_at)
         if late_s > _HELD_UP_S:
             self._absent_s += late_s
+        self._num_looks += 1
+        if late_s > _LATE_S or self._num_looks == _MEASURE_LOOKS or now >= self._measure_at:
+            self._measure(now, late_s)
+        self._awake_at = now
+
+    def _measure(self, now: float, late_s: float) -> None:
+        """Find out whether the process was stopped since the last time."""
+        meter = Meter.read()
+        before, self._meter = self._meter or meter, meter
         # The clock leaves out a suspended machine, whose peers on others went on.
         stopped_s = meter.suspended_since(before)
-        if late_s > _LATE_S and not meter.ran_since(before, late_s):
+        if late_s > _LATE_S and not meter.ran_since(before, late_s, self._num_looks):
             stopped_s += late_s
+        self._num_looks, self._measure_at = 0, now + _MEASURE_S
         if late_s > _LATE_S or stopped_s > _LATE_S:
             self._woke_at = now - self._absent_s
         if stopped_s > _SILENT_S:
             self._silent_at = now
-        self._awake_at = now
+
+    def _look_for_suspension(self) -> None:
+        """Find a suspension of the machine since the last measurement; on any thread."""
+        now, before = time.monotonic(), self._meter
+        suspended_s = 0.0 if before is None else Meter.read().suspended_since(before)
+        if before is not None and suspended_s > _LATE_S:
+            self._meter = before._replace(suspended_s=before.suspended_s + suspended_s)
+            self._woke_at = now - self._absent_s
+            if suspended_s > _SILENT_S:
+                self._silent_at = now
 
     def stood_still_lately(self) -> bool:
         """Return whether the process woke a moment ago from a stop that others noticed."""
+        self._look_for_suspension()
         return time.monotonic() - self._silent_at < _LATELY_S
 
     def woke_at(self) -> float:
         """Return when the last absence ended, by this clock; -inf if there was none."""
+        self._look_for_suspension()
         return self._woke_at
 
     def now(self) -> float:

@@ -23,6 +23,7 @@ _BOOTTIME: Final = getattr(real_time, "CLOCK_BOOTTIME", None)
 # than a small part of what an unloaded machine would count, is a process that ran.
 _LEAST_WAKES: Final = 20
 _SHARE_OF_WAKES: Final = 0.1
+_WAKES_OF_A_TURN: Final = 2
 # Without a count by thread: the share of the time for which the process used a processor.
 _SHARE_OF_TIME: Final = 0.5
 
@@ -45,12 +46,16 @@ class Meter(NamedTuple):
             return cls(-1, real_time.process_time(), _suspended_s())
         return cls(resource.getrusage(_OF_THREAD).ru_nvcsw, 0.0, _suspended_s())
 
-    def ran_since(self, before: Meter, late_s: float) -> bool:
-        """Return whether the process ran in a time of late_s in which this thread should have."""
+    def ran_since(self, before: Meter, late_s: float, num_turns: int = 0) -> bool:
+        """Return whether the process ran in a time of late_s in which this thread should have.
+
+        Before that time the thread had num_turns, each with a wake or two.
+        """
         if self.num_wakes < 0:
             return self.processor_s - before.processor_s >= _SHARE_OF_TIME * late_s
         usual = late_s / sys.getswitchinterval()
-        return self.num_wakes - before.num_wakes >= max(_LEAST_WAKES, _SHARE_OF_WAKES * usual)
+        num_wakes = self.num_wakes - before.num_wakes - _WAKES_OF_A_TURN * num_turns
+        return num_wakes >= max(_LEAST_WAKES, _SHARE_OF_WAKES * usual)
 
     def suspended_since(self, before: Meter) -> float:
         """Return for how long the machine was suspended, which time.monotonic() leaves out."""

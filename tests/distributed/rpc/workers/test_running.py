@@ -59,14 +59,38 @@ def test_a_stop_is_noticed_whatever_few_turns_for_the_lock_came_behind_it(
 
 
 def test_a_busy_machine_does_not_make_a_stop_of_a_held_lock(machine: Machine) -> None:
-    # Each wake took ten times as long as it should.
-    assert not machine.late(10.0, num_wakes=10_000 // 50).stood_still_lately()
+    # Each wake took eight times as long as it should.
+    assert not machine.late(10.0, num_wakes=10_000 // 40).stood_still_lately()
 
 
 def test_a_suspended_machine_stood_still_though_its_clock_did_as_well(machine: Machine) -> None:
     clock = machine.late(0.0, suspended_s=60.0)
     assert clock.stood_still_lately()
     assert clock.now() == 100.5 and clock.woke_at() == 100.5
+
+
+def test_the_turns_before_a_stop_are_not_taken_for_running(machine: Machine) -> None:
+    for turn in range(1, 40):  # fewer than are between two measurements
+        machine.now += 0.01
+        machine.meter = Meter(2 * turn, 0.0, 0.0)
+        machine.clock.look(due=math.inf)
+    assert machine.late(4.0, num_wakes=2 * 40 + 5).stood_still_lately()
+
+
+def test_a_busy_thread_measures_now_and_then_and_an_idle_one_each_few_seconds(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[float] = []
+    monkeypatch.setattr(Meter, "read", lambda: reads.append(machine.now) or machine.meter)
+    for _ in range(1000):
+        machine.now += 0.001
+        machine.clock.look(due=math.inf)
+    assert len(reads) == 1000 // progress_module._MEASURE_LOOKS
+    reads.clear()
+    for _ in range(40):
+        machine.now += 0.5
+        machine.clock.look(due=math.inf)
+    assert 3 <= len(reads) <= 5
 
 
 def test_where_threads_are_not_counted_the_processor_time_of_the_process_tells(
