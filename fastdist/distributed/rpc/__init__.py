@@ -6,8 +6,9 @@
 # decides what may be loaded. `workers/` has the workers of the group, each life of one a `Worker`
 # on which all hangs that this one keeps of it. `calls/` makes calls and runs those of others, and
 # `references/` keeps values that stay where they are. The agent joins them (`agent.py` is what it
-# does for all rooms, `zmq_agent.py` how it begins and ends, `leaving.py` how it leaves its group),
-# and users name what is in `api.py`, `options.py`, `functions.py` and `init.py`.
+# does for all rooms, `zmq_agent.py` how it begins and ends, `leaving.py` how it leaves its group,
+# `shutdown_barrier.py` how all members wait until no call is under way), and users name what is in
+# `api.py`, `options.py`, `functions.py` and `init.py`.
 #
 # A caller that blocks does everything itself on a lane of its own; the Futures of the others are
 # completed by the progress thread. At the other end the pool's leader takes a call from the

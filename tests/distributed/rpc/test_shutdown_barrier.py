@@ -19,12 +19,12 @@ from fastdist.core.errors import (
 )
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import leaving as shutdown_barrier
+from fastdist.distributed.rpc import shutdown_barrier
 from fastdist.distributed.rpc.handlers import Reply
-from fastdist.distributed.rpc.leaving import ShutdownBarrier, _Report
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
+from fastdist.distributed.rpc.shutdown_barrier import ShutdownBarrier, _Report
 from fastdist.distributed.rpc.workers.record import WorkerInfo
 from tests.distributed.workers import run_group
 from tests.standstill import Standstill

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fastdist.core.errors import GivenUpError
-from fastdist.distributed.rpc import leaving, metrics
+from fastdist.distributed.rpc import metrics, shutdown_barrier
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.metrics import CallCounts
@@ -26,7 +26,7 @@ from tests.distributed.rpc.workers.test_group import come, member
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latest, "MOST_REMEMBERED", 4)
-    monkeypatch.setattr(leaving, "MOST_REMEMBERED", 4)
+    monkeypatch.setattr(shutdown_barrier, "MOST_REMEMBERED", 4)
     monkeypatch.setattr(metrics, "MOST_PEERS", 4)
 
 
@@ -88,6 +88,8 @@ def test_the_barrier_takes_in_no_more_lives_that_are_over_than_it_can_use() -> N
             "begun": 0,
             "gives_up": False,
             "over": (f"{number:x}",),
+            "without_value": "",
+            "lost": (),
         }
         kind = MessageType.SHUTDOWN_BARRIER_REQ
         leader.barrier._report_came(Message(kind, peer=leader.life_of(other), metadata=words))
