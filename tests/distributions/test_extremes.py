@@ -49,9 +49,9 @@ def faults(text: str, dtype: Any, count: int) -> list[str]:
         if outside or no_logs:
             found.append(f"{where}: {outside} outside the support, {no_logs} without a finite log")
         if kind == "rsample":
-            # Of a bounded function: samples may reach the ends of the dtype, where the slope of
+            # The function is bounded: samples may reach the ends of the dtype, where the slope of
             # the sample itself is larger than that.
-            (drawn / (1 + drawn.abs())).sum().backward()
+            (drawn / (1 + drawn.abs())).mean().backward()
             found += [
                 f"{where}: a gradient is not finite"
                 for leaf in leaves
