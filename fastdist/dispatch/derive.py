@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ from .op import OPS, Op
 # The partial of a step function: no gradient, whatever g is (inf * 0 would be NaN), but one that
 # reaches the leaves.
 ZERO = "where(abs(g) < T(inf), g * T(0), T(0))"
+# The ops of primitives in derivatives: of the function whose steps have a gradient of 0, and of the
+# sigmoid whose own derivatives keep their tails.
+_DERIVED_AS = {"floor_divide": "floored_divide", "sigmoid": "logistic"}
 # In the place of a partial: the function has a derivative by this input, or none that means
 # anything, and who asks for it is told so instead of being given nothing.
 REFUSED = "refused"
@@ -114,11 +117,27 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
     return expression
 
 
+def with_spare(
+    made: Sequence[Callable[..., Any] | None],
+    others: Sequence[Callable[..., Any] | None],
+    is_spare: tuple[bool, ...],
+) -> tuple[Callable[..., Any] | None, ...]:
+    """Return functions that do as `made`, or as `others` where a spare argument is None."""
+
+    def choosing(one: Any, other: Any) -> Any:
+        def choose(*given: Any) -> Any:
+            is_missing = any(x is None for x, spare in zip(given, is_spare, strict=True) if spare)
+            return (other if is_missing else one)(*given)
+
+        return choose
+
+    return tuple([one and choosing(one, other) for one, other in zip(made, others, strict=True)])
+
+
 def _call(primitive: str, *args: Any) -> Any:
     """Call the op of a primitive; of numbers alone, such as an op's own, give what they make."""
     if any(isinstance(arg, Tensor) for arg in args):
-        # A derivative is that of the function, whose steps have a gradient of 0.
-        op = OPS["floored_divide" if primitive == "floor_divide" else primitive]
+        op = OPS[_DERIVED_AS.get(primitive, primitive)]
         if getattr(op, "dtype", None) == "number":
             args = _without_bool(args)
         if len(op.tensors) == 2 and args[0].__class__ in NUMBERS:

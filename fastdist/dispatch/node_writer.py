@@ -20,7 +20,7 @@ from ..graph.modes import modes
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
-from ..graph.unpacking import unpack_input, unpack_output
+from ..graph.unpacking import unpack_input, unpack_output, unpack_spare
 from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
@@ -59,6 +59,11 @@ class RecordedOp(Op):
     may_record = False  # whether a gradient may flow through it
     fresh: bool
     piecewise: bool
+
+    @property
+    def spare_names(self) -> frozenset[str]:
+        """The inputs that are kept only where a Way says so, and are None once written over."""
+        return frozenset()
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
@@ -181,6 +186,7 @@ _NAMES: Final[dict[str, Any]] = {
     "_released": raise_released,
     "_changed": raise_changed,
     "_unpack_input": unpack_input,
+    "_unpack_spare": unpack_spare,
     "_unpack_output": unpack_output,
     "_reduced": reduce_recorded,
     "_beside_inputs": beside_inputs,
@@ -222,6 +228,9 @@ class NodeWriter:
             conditions.append(f"({wanting})")
         if name in self.of.optional:
             conditions.append(f"{name} is not None")
+        if name in self.of.spare_names:
+            # An op in place has written its result over it.
+            conditions.append(f"_way.keeps_spare and {name} is not out")
         if not conditions:
             return lines
         condition = " and ".join(conditions)
@@ -283,12 +292,14 @@ class NodeWriter:
         lines += ["_gradients = _way.gradients", f"if _gradients is None: {by_tensors}"]
         for name in self.saved:
             version = f"self.{self.place[f'{name}_version']}"
+            raising = f"_changed(self, {name}, {name}.facts, {version}, _s.version)"
+            is_spare = name in self.of.spare_names
             lines += [
                 f"if {name} is not None:",
                 f"    _s = {name}._storage",
                 f"    if _s is not None and _s.version != {version}:",
-                f"        _changed(self, {name}, {name}.facts, {version}, _s.version)",
-                f"    {name} = {name}.array",
+                f"        {f'{name} = None' if is_spare else raising}",
+                f"    {'else: ' if is_spare else ''}{name} = {name}.array",
             ]
         if "out" in self.results:
             lines += [
@@ -352,7 +363,8 @@ class NodeWriter:
         for name in self.saved:
             version = self.place[f"{name}_version"]
             given = f"self, {name}, self.{version}, _e{of.tensors.index(name)}"
-            lines.append(f"if {name} is not None: {name} = _unpack_input({given})")
+            unpack = "_unpack_spare" if name in of.spare_names else "_unpack_input"
+            lines.append(f"if {name} is not None: {name} = {unpack}({given})")
         if "out" in self.results:
             lines.append("if out is not None: out = _unpack_output(self, out, self.facts, self)")
         if "outs" in self.results:

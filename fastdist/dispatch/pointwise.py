@@ -246,9 +246,12 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         assert of is not None
         numbers = [number_of(number) for number in values[count:]]
         numbers += [None] * (len(self.whole.number_names) - len(numbers))
+        # The inputs are not there that an in-place op has written over, unless a gradient asks.
+        is_whole = kept is None or of.gradient_needs_first
+        derivatives = of.tangent_makers(result.facts.dtype) if is_whole else of.derivatives
 
         def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
-            total = combined(of.derivatives, (*inputs, *numbers, *outs), tangents, result.facts)
+            total = combined(derivatives, (*inputs, *numbers, *outs), tangents, result.facts)
             if total is None and tangents[0] is not None and kept is not None:
                 total = zeros_like(result)
             return (total,)

@@ -8,10 +8,19 @@ from functools import cached_property
 from typing import Any, Final
 
 from ..core import scalar
+from ..core.dtypes import DType, float64
 from ..core.errors import DeclarationError
 from ..core.scalar import Body
 from .declaration import OutRule, defaults_of, require_word
-from .derive import REFUSED, adjoint_of, gradient_of, refusing, tensor_expression, with_defaults
+from .derive import (
+    REFUSED,
+    adjoint_of,
+    gradient_of,
+    refusing,
+    tensor_expression,
+    with_defaults,
+    with_spare,
+)
 from .node_writer import Gradient, OpNode, RecordedOp
 from .way import Way
 
@@ -23,6 +32,17 @@ from .way import Way
 # of a wider dtype is kept where it is one of those that the op is `scaled_by`. It may be rounded
 # where a number is not, so calls must not share a Way: tensors that stand for numbers beside half
 # types have a layout of their own, Layout.of_number.
+
+
+# Note [Tails]
+# The slope of sigmoid is out * (1 - out). Where out rounds to 1, from 37 on in float64, that is 0;
+# the slope is exp(-x), and 1 - out has lost digits long before. A partial in `tails` computes the
+# same from the inputs. It takes an exponential more, and sigmoid would have to keep its input
+# beside its result: float32 and shorter dtypes, whose results round to 1 from 17 on, stay with
+# `partials`. In float64 `tails` take their place. An input that they alone ask for is kept without
+# a promise: where it was written over since, or by the op in place, `partials` serve. Derivatives
+# that are recorded, and tangents, are made by `tails` in all real dtypes if `partials` ask for the
+# inputs as well.
 
 
 # What the dtype of a result follows from.
@@ -56,8 +76,9 @@ class PointwiseForm(RecordedOp):
     names the attributes that must be such as the dtype holds, though a half type's are computed
     with in float32; `factors` those that scale an operand and say nothing about the result's dtype;
     `exact` and `scaled_by` speak of half types, see Note [Numbers beside half types].
-    piecewise=True says that its slope goes in steps: see piecewise.py. Texts are
-    read when they are first needed: a program needs few of them.
+    piecewise=True says that its slope goes in steps: see piecewise.py. `tails` are partials without
+    a difference that cancels: see Note [Tails]. Texts are read when they are first needed: a
+    program needs few of them.
     """
 
     kind = "pointwise"
@@ -80,6 +101,7 @@ class PointwiseForm(RecordedOp):
         exact: str | None = None,
         scaled_by: str = "",
         piecewise: bool = False,
+        tails: Sequence[str] = (),
         out: str = "cast",
         homes: str | None = None,
     ) -> None:
@@ -110,6 +132,9 @@ class PointwiseForm(RecordedOp):
                 f"{self.name}: {len(self.partials)} partials were given for the tensors "
                 f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
             )
+        self.tails = tuple(tails)
+        if self.tails and len(self.tails) != len(self.tensors):
+            raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
         self.may_record = any(p is not None for p in self.partials)
         self.takes_complex = takes_complex
         self.piecewise = piecewise
@@ -178,6 +203,21 @@ class PointwiseForm(RecordedOp):
         return tuple([None if body is None else gradient_of(body) for body in read])
 
     @cached_property
+    def tail_bodies(self) -> tuple[Body, ...]:
+        """Per input, the gradient that keeps its tail; empty where there is no such text."""
+        return tuple([gradient_of(self._read(text, "out", "g")) for text in self.tails])
+
+    @cached_property
+    def spare_names(self) -> frozenset[str]:
+        """The names that the gradients by `tails` ask for, and others do not."""
+        asked = {name for body in self.gradient_bodies if body is not None for name in body.used}
+        return frozenset().union(*(body.used for body in self.tail_bodies)) - asked
+
+    def keeps_tails(self, dtype: DType) -> bool:
+        """Return whether gradients of results of a dtype are made by `tails`."""
+        return dtype is float64 and bool(self.tails)
+
+    @cached_property
     def adjoint_bodies(self) -> tuple[Body | None, ...]:
         """The gradient bodies for complex numbers."""
         return tuple([None if b is None else adjoint_of(b) for b in self.gradient_bodies])
@@ -203,12 +243,28 @@ class PointwiseForm(RecordedOp):
 
     def gradient_makers(self, way: Way) -> tuple[Callable[..., Any] | None, ...]:
         """Return the derivatives, for complex numbers their adjoints."""
-        return self.adjoints if way.facts.dtype.is_complex else self.derivatives
+        dtype = way.facts.dtype
+        return self.adjoints if dtype.is_complex else self.tangent_makers(dtype)
+
+    def tangent_makers(self, dtype: DType) -> tuple[Callable[..., Any] | None, ...]:
+        """Return the derivatives of results of a dtype."""
+        with_tails = not dtype.is_complex if not self.spare_names else dtype is float64
+        return self.derivatives_with_tails if self.tails and with_tails else self.derivatives
+
+    @cached_property
+    def derivatives_with_tails(self) -> tuple[Callable[..., Any] | None, ...]:
+        """The derivatives by `tails`, or by `partials` where a spare input is None."""
+        spare, names = self.spare_names, (*self.whole.body_names, "out", "g")
+        made = self._expressions(self.tail_bodies)
+        if not spare:
+            return made
+        return with_spare(made, self.derivatives, tuple([n in spare for n in names]))
 
     def _expressions(self, bodies: Sequence[Body | None]) -> tuple[Any, ...]:
         names = (*self.whole.body_names, "out", "g")
         pairs = zip(self.refusing, bodies, strict=True)
-        return tuple([r or (b and tensor_expression(Body.of(b.tree, names))) for r, b in pairs])
+        made = [r or (b and tensor_expression(Body.of(b.tree, names))) for r, b in pairs]
+        return tuple(made)
 
     @cached_property
     def refusing(self) -> tuple[Callable[..., Any] | None, ...]:
@@ -234,13 +290,17 @@ class PointwiseForm(RecordedOp):
         body = self.gradient_bodies[i]
         if body is None:
             return ("g",) if self.refusing[i] else ()
-        return body.in_used_order().names
+        if not self.tails:
+            return body.in_used_order().names
+        used = body.used | self.tail_bodies[i].used
+        return tuple([name for name in body.names if name in used])
 
     @cached_property
     def gradients(self) -> tuple[Gradient | None, ...]:
         """How the gradients by the inputs are made, and of what; None for an input without."""
         forms = [self] if self.usual is None else [self, self.usual]
         used = set().union(*(b.used for b in self.gradient_bodies if b is not None))
+        used |= self.spare_names
         needs = [n if n in used else "None" for n in (*self.body_names, "out")]
         gradients: list[Gradient | None] = []
         for i, body in enumerate(self.gradient_bodies):
@@ -250,7 +310,9 @@ class PointwiseForm(RecordedOp):
                 continue
             bodies = [form.gradient_bodies[i] for form in forms]
             may_be_g = any(one is not None and one.text == "g" for one in bodies)
-            asks = frozenset(body.used - {"g"})
+            asks = frozenset(body.used | (self.tail_bodies[i].used if self.tails else set())) - {
+                "g"
+            }
             gradients.append(Gradient(self.taken(i), (*needs, "g"), asks, (), may_be_g))
         return tuple(gradients)
 

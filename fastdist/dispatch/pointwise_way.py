@@ -21,6 +21,7 @@ from ..tensor.broadcast import axes_to_sum
 from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import layout_of
+from .derive import with_spare
 from .pointwise_form import PointwiseForm
 from .way import NO_WAY, Plan, Way, casting, copying, filling, noting_stream
 
@@ -55,6 +56,7 @@ def new_way(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout, compute
     way = Way(op, (), tuple(layouts), Plan(facts.shape, facts.dtype, compute=compute))
     way.facts = facts
     way.records = op.may_record and way.records and noting_stream(facts.device)
+    way.keeps_spare = op.keeps_tails(facts.dtype)
     way.gradients = gradients_of(op, layouts, facts)
     return way
 
@@ -213,13 +215,23 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
         if body is None or (body.text == "g" and target is facts):
             found.append(None)
             continue
-        if is_uniform:
-            made = _uniform(body, facts, target)
-        else:
-            made = _general(body.in_used_order(), facts, target, op.exact_names)
         wanted = op.whole.taken(i)
-        takes = op.taken(i)
-        found.append(made if takes == wanted else _adapter(wanted, takes)(made))
+
+        def making(body: Body, target: Layout = target, wanted: Any = wanted) -> Any:
+            own = body.in_used_order()
+            if is_uniform:
+                made = _uniform(body, facts, target)
+            else:
+                made = _general(own, facts, target, op.exact_names)
+            return made if own.names == wanted else _adapter(wanted, own.names)(made)
+
+        if not op.keeps_tails(facts.dtype):
+            found.append(making(body))
+        elif not op.spare_names:
+            found.append(making(op.tail_bodies[i]))
+        else:
+            pair = (making(op.tail_bodies[i]),), (making(body),)
+            found += with_spare(*pair, tuple([name in op.spare_names for name in wanted]))
     return tuple(found)
 
 

@@ -52,14 +52,14 @@ class Way:
     memory of that shape and dtype, that of an `out=`, and fills it; `change` is the same where that
     may be the first operand's. Each is None where only the general path will do. `gradients` are
     functions that make raw gradients by the inputs; None where the op's vjps do. `records` says
-    whether a result may need a Node.
+    whether a result may need a Node, `keeps_spare` whether that keeps inputs that tails ask for.
 
     Thread  immutable
     """
 
     __slots__ = (
-        "attributes", "change", "facts", "gradients", "layouts", "more", "op", "plan", "records",
-        "run", "steps", "write",
+        "attributes", "change", "facts", "gradients", "keeps_spare", "layouts", "more", "op",
+        "plan", "records", "run", "steps", "write",
     )  # fmt: skip
     facts: Layout  # of the first result; not set where nothing runs
 
@@ -78,6 +78,7 @@ class Way:
         self.write: Callable[..., Any] | None = None
         self.change: Callable[..., Any] | None = None
         self.gradients: tuple[Callable[..., Any] | None, ...] | None = None
+        self.keeps_spare = False
         self.more: tuple[Layout, ...] = ()
         self.steps: ViewSteps | None = None  # of a view of a tensor that is no view
         # Where a Node is of a device, what notes the stream that it is recorded on.

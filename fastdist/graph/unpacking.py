@@ -28,6 +28,14 @@ def unpack_input(node: Node, tensor: Tensor | None, version: int, edge: Any) -> 
     return alias
 
 
+def unpack_spare(node: Node, tensor: Tensor, version: int, edge: Any) -> Tensor | None:
+    """Return a saved input as unpack_input does; None if it was written over."""
+    storage = tensor._storage
+    if storage is not None and storage.version != version:
+        return None
+    return unpack_input(node, tensor, version, edge)
+
+
 def unpack_output(
     node: Node, saved: tuple[Any, Storage, int, Any] | None, layout: Layout, edge: Any
 ) -> Tensor:

@@ -15,6 +15,10 @@ from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only, no_bool, no_bool_operand
 
+# exp(-|input|) is 1 at 0 from both sides: derivatives of all orders are right there.
+_DECAY = "e = exp(where(input < T(0), input, -input)); "
+_SIGMOID_SLOPE = _DECAY + "e / ((T(1) + e) * (T(1) + e))"
+
 
 @pointwise(
     "maximum(input, T(0))",
@@ -33,12 +37,20 @@ relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
 @pointwise(
     "sigmoid(input)",
     ["out * (T(1) - out)"],
+    tails=[_SIGMOID_SLOPE],
     dtype="floating",
     takes_complex=True,
     homes="function method inplace functional",
 )
 def sigmoid(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-input))."""
+
+
+@pointwise("sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", node="sigmoid")
+def logistic(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-input)): the sigmoid in derivatives of other ops, whose own derivatives
+    keep their tails.
+    """
 
 
 @pointwise(
@@ -213,6 +225,7 @@ def gelu_tanh(input: Tensor) -> Tensor:
 @pointwise(
     "input / (T(1) + exp(-input))",
     ["s = sigmoid(input); s * (T(1) + input * (T(1) - s))"],
+    tails=["sigmoid(input) * (T(1) + input * sigmoid(-input))"],
     dtype="number",
     homes="activation",
 )
@@ -229,9 +242,19 @@ _SOFT = (
 )
 
 
+# With e = exp(-|input|): the tanh of softplus, and 1 - tanh**2 times the sigmoid.
+_MISH_SLOPE = (
+    _DECAY + "low = input < T(0); d = where(low, T(2) + T(2) * e + e * e, "
+    "T(1) + T(2) * e + T(2) * e * e); "
+    "t = where(low, e * (T(2) + e) / d, T(1) - T(2) * e * e / d); "
+    "t + input * (T(4) * e * (T(1) + e) * where(low, T(1), e) / (d * d))"
+)
+
+
 @pointwise(
     "input * tanh(log1p(exp(input)))",
     [_SOFT + "t + input * (sigmoid(input) * (T(1) - t * t))"],
+    tails=[_MISH_SLOPE],
     dtype="number",
     homes="activation",
 )

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ..core.device import CPU
-from ..core.dtypes import WORDS, int64, uint8
+from ..core.dtypes import WORDS, float64, int64, uint8
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -16,6 +16,7 @@ from ..listeners.batched_tensor import levels, value_at
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
 from .refusals import require_floating_inputs
+from .softmax import log_softmax_gradient, log_softmax_tangent
 
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 # An ignore_index that no class has.
@@ -212,20 +213,23 @@ def _(input: Tensor, target: Tensor, reduction: int) -> Plan:
 
 @cross_entropy_rows.vjp("input")
 def _(g: Any, input: Any, target: Tensor, reduction: int, others: Any) -> Any:
-    if tls.grad or modes.special:
-        # Somebody will differentiate this: it must know how it hangs on the input.
+    is_wide = input.facts.dtype is float64 and input.facts.device is not CPU
+    if tls.grad or modes.special or is_wide:
+        # A recorded gradient is differentiated, so it must depend on the input. On devices the
+        # kernel of the gradient subtracts shares from 1: see Note [Slopes of rows with one large
+        # share].
         likely: Any = OPS["log_softmax"].public(input, 1)
         total = input.new_full((), float(len(target)))
         shape = input.facts.shape
         part: Any = nll_gradient.public(g, target, None, total, shape, NO_CLASS, reduction)
-        return part - likely.exp() * part.sum(1, keepdim=True)
+        return log_softmax_gradient(part, likely, 1)
     return cross_entropy_rows_gradient.public(g, target, *others, reduction)
 
 
 @cross_entropy_rows.jvp
 def _(input_t: Any, input: Any, target: Tensor, reduction: int) -> Any:
     likely: Any = OPS["log_softmax"].public(input, 1)
-    tangent = input_t - (likely.exp() * input_t).sum(1, keepdim=True)
+    tangent = log_softmax_tangent(input_t, likely, 1)
     return nll_kernel.public(tangent, target, None, NO_CLASS, reduction)[0]
 
 

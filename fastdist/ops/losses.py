@@ -119,8 +119,18 @@ huber_difference.refusal(floating_only("huber_cpu"))
 
 
 @pointwise(
-    "(T(1) - target) * input + log1p(exp(-abs(input))) + maximum(-input, T(0))",
+    # In this order: what cancels leaves the tail of log1p as it is.
+    "(T(1) - target) * input + maximum(-input, T(0)) + log1p(exp(-abs(input)))",
     ["sigmoid(input) - target", "-input"],
+    # sigmoid(input) - target as a mean of the differences from 0 and from 1.
+    tails=[
+        (
+            "inside = abs(target - T(0.5)) <= T(0.5); t = where(inside, target, T(0)); "
+            "where(inside, (T(1) - t) * sigmoid(input) - t * sigmoid(-input), "
+            "sigmoid(input) - target)"
+        ),
+        "-input",
+    ],
     dtype="number",
     homes="nowhere",
     known_as="binary_cross_entropy_with_logits",
@@ -274,10 +284,9 @@ def binary_cross_entropy_with_logits(
     if pos_weight is None:
         losses = _compared("logit_entropy", input, target)
     else:
-        # Only the share of the positive target weighs more: softplus(-x) is its loss.
-        more = (pos_weight - 1) * target + 1
-        positive = OPS["logsigmoid"].public(input)
-        losses = (1 - target) * input - more * positive
+        # Only the share of the positive target weighs more.
+        logsigmoid: Any = OPS["logsigmoid"].public
+        losses = (target - 1) * logsigmoid(-input) - pos_weight * target * logsigmoid(input)
     return reduced(_broadcast_weight(losses, weight, input), reduction)
 
 

@@ -10,7 +10,7 @@ from ..core.dtypes import DType, bool_, float_limits
 
 
 def largest_of(dtype: DType) -> float:
-    """Return the largest finite number of dtype, an integer where dtype is no floating one."""
+    """Return the largest finite number of dtype, an integer where dtype is not floating."""
     if dtype.is_floating_point:
         return float(float_limits(dtype).max)
     return 1 if dtype is bool_ else int(np.iinfo(dtype.numpy).max)

@@ -96,6 +96,14 @@ def ndtri(input: Tensor) -> Tensor:
     "z = input * T(0.5 ** 0.5); where(input < T(-1), log(erfcx(-z) / T(2)) - z * z, "
     "log1p(erfc(z) / T(-2)))",
     ["g * T((2 / pi) ** 0.5) / erfcx(input * T(-(0.5 ** 0.5)))"],
+    # erfcx overflows to the right of 0.
+    tails=[
+        (
+            "far = input > T(1); low = where(far, T(0), input) * T(-(0.5 ** 0.5)); "
+            "high = where(far, input, T(1)); g * T((2 / pi) ** 0.5) * where(far, "
+            "exp(high * high * T(-0.5)) / erfc(high * T(-(0.5 ** 0.5))), T(1) / erfcx(low))"
+        )
+    ],
     dtype="floating",
     homes="special",
     known_as="special_log_ndtr",

@@ -21,7 +21,9 @@ def exp2(input: Tensor) -> Tensor:
     """Return 2 to the power of input."""
 
 
-@pointwise("expm1(input)", ["out + T(1)"], dtype="floating", takes_complex=True)
+@pointwise(
+    "expm1(input)", ["out + T(1)"], tails=["exp(input)"], dtype="floating", takes_complex=True
+)
 def expm1(input: Tensor) -> Tensor:
     """Return exp(input) - 1, exact near 0."""
 
@@ -54,6 +56,7 @@ def log1p(input: Tensor) -> Tensor:
     "d = abs(input - other); m = maximum(input, other); "
     "where(logical_and(isinf(input), input == other), input, m + log1p(exp(-d)))",
     ["g / (T(1) + exp(other - input))", "g / (T(1) + exp(input - other))"],
+    tails=["sigmoid(input - other)", "sigmoid(other - input)"],
     dtype="number",
     numbers="nowhere",
     homes="function method",
@@ -70,6 +73,10 @@ logaddexp.refusal(floating_only("logaddexp_cpu"))
     "where(logical_and(isinf(input), input == other), input, "
     "m + log1p(exp2(-d)) * T(1.4426950408889634))",
     ["g / (T(1) + exp2(other - input))", "g / (T(1) + exp2(input - other))"],
+    tails=[
+        "sigmoid((input - other) * T(0.6931471805599453))",
+        "sigmoid((other - input) * T(0.6931471805599453))",
+    ],
     dtype="number",
     numbers="nowhere",
     homes="function method",
@@ -120,12 +127,24 @@ def tan(input: Tensor) -> Tensor:
     """Return the tangent of an angle in radians."""
 
 
-@pointwise("asin(input)", ["rsqrt(T(1) - input * input)"], dtype="floating", takes_complex=True)
+@pointwise(
+    "asin(input)",
+    ["rsqrt(T(1) - input * input)"],
+    tails=["rsqrt((T(1) - input) * (T(1) + input))"],
+    dtype="floating",
+    takes_complex=True,
+)
 def asin(input: Tensor) -> Tensor:
     """Return the angle in -pi/2 ... pi/2 whose sine is input."""
 
 
-@pointwise("acos(input)", ["-rsqrt(T(1) - input * input)"], dtype="floating", takes_complex=True)
+@pointwise(
+    "acos(input)",
+    ["-rsqrt(T(1) - input * input)"],
+    tails=["-rsqrt((T(1) - input) * (T(1) + input))"],
+    dtype="floating",
+    takes_complex=True,
+)
 def acos(input: Tensor) -> Tensor:
     """Return the angle in 0 ... pi whose cosine is input."""
 
@@ -161,6 +180,10 @@ def cosh(input: Tensor) -> Tensor:
 @pointwise(
     "tanh(input)",
     ["T(1) - out * out"],
+    # 1 / cosh**2, whose square would overflow.
+    tails=[
+        "e = exp(where(input < T(0), input, -input) * T(2)); T(4) * e / ((T(1) + e) * (T(1) + e))"
+    ],
     dtype="floating",
     takes_complex=True,
     homes="function method inplace functional",
@@ -185,7 +208,13 @@ def acosh(input: Tensor) -> Tensor:
     """Return the number not below 0 whose cosh is input; NaN below 1."""
 
 
-@pointwise("atanh(input)", ["g / (T(1) - input * input)"], dtype="floating", takes_complex=True)
+@pointwise(
+    "atanh(input)",
+    ["g / (T(1) - input * input)"],
+    tails=["g / ((T(1) - input) * (T(1) + input))"],
+    dtype="floating",
+    takes_complex=True,
+)
 def atanh(input: Tensor) -> Tensor:
     """Return the number whose tanh is input."""
 

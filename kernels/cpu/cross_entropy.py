@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
-from .sums import add_up
+from .sums import add_up, log_of_total
 
 Array = np.ndarray[Any, Any]
 
@@ -35,7 +35,7 @@ def rows(
     chosen = weights[np.arange(len(target)), target]
     np.exp(weights, out=weights)
     add_up(weights, 1, out=totals)
-    losses = np.subtract(np.log(totals), chosen)
+    losses = np.subtract(log_of_total(weights, totals, 1), chosen)
     if reduction == 0:
         np.copyto(out, losses)
         return
@@ -56,5 +56,13 @@ def rows_gradient(
     """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
     if reduction == 1 and len(target):
         g = g / len(target)
-    np.multiply(weights, np.divide(g, totals)[:, None], out=out)
-    out[np.arange(len(target)), target] -= g
+    shares, rows = np.divide(g, totals), np.arange(len(target))
+    np.multiply(weights, shares[:, None], out=out)
+    out[rows, target] -= g
+    # See Note [Rows with one large share] in row_steps.py.
+    large = np.flatnonzero(weights[rows, target] > totals * 0.9375)
+    if large.size:
+        others = weights[large]
+        others[np.arange(len(large)), target[large]] = 0
+        slopes = np.broadcast_to(shares, totals.shape)[large]
+        out[large, target[large]] = -(add_up(others, 1) * slopes)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
-from .sums import add_up
+from .sums import add_up, log_of_total
 
 Array = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
@@ -116,8 +116,9 @@ def logsumexp(x: Array, out: Array, axes: Axes) -> None:
     top = np.maximum.reduce(x, axis=axes, keepdims=True)
     # An infinite maximum says it all: shifting by it would give inf - inf.
     shift = np.where(np.isinf(top), np.zeros_like(top), top)
-    total = np.log(add_up(np.exp(np.subtract(x, shift)), axes))
-    np.add(total, shift.reshape(out.shape), out=out, casting="unsafe")
+    powers = np.exp(np.subtract(x, shift))
+    found = log_of_total(powers, add_up(powers, axes), axes)
+    np.add(found, shift.reshape(out.shape), out=out, casting="unsafe")
 
 
 @silent

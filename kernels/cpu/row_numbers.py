@@ -103,7 +103,9 @@ class Numbers:
         By vector_math's steps, or from a table of powers of 2: then r is 1/16 of that (1/8 in
         float64), and 2 terms of a polynomial do (6) instead of 5 (11).
         """
-        is_32, by_table = self.is_32, self.lanes and _HAS_TABLES
+        is_32 = self.is_32
+        # A vector of float64 with the lanes of float32 takes two registers.
+        by_table = _HAS_TABLES and self.lanes * (4 if is_32 else 8) == BYTES
         constant = self.held if by_table else self.constant
         top, bottom = (89.5, -104.5) if is_32 else (710.5, -746.0)
         y = x if is_bounded else self.smaller(constant(top), x)

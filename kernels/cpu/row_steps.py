@@ -168,14 +168,35 @@ _SPREAD = (
     *_ABOUT,
     If("logical_or(rest * off > spread, logical_or(isinf(spread), isnan(spread)))", _ABOUT),
 )
+# Note [Rows with one large share]
+# Where one number is far above the others of its row, its share rounds to 1 and the logarithm of
+# the total to 0, and their digits are lost long before. Such a row, of which the greatest number is
+# the only one that has a share over 15/16, is added up again without it. Few rows of a model in
+# training are such.
+_IS_ONE = "logical_and(total >= T(1), total < T(1.0625))"
+_LOG = (
+    Let("log_total", "log(total)"),
+    If(
+        _IS_ONE,
+        (
+            Reduce("total", "sum", "where(x < top, exp(x - top), T(0))"),
+            # log(1 + total)
+            Let(
+                "log_total",
+                "u = T(1) + total; where(u == T(1), total, log(u) * total / (u - T(1)))",
+            ),
+        ),
+    ),
+)
 # Shifting by an infinite top would give inf - inf.
 _LOG_TOTAL = (
     _TOP,
     Let("shift", "where(isinf(top), T(0), top)"),
     Reduce("total", "sum", "exp(x - shift)"),
+    *_LOG,
 )
 _LOSS = (
-    Let("log_total", "log(total)"),
+    *_LOG,
     Pick("chosen", "x", "target"),
     Give("loss", "log_total - (chosen - top)"),
 )
@@ -270,7 +291,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Let("size", "where(norm == T(0), T(inf), norm)"),
         Map("out", "x / size * g"),
     ),
-    "logsumexp": row("x out:numbers", *_LOG_TOTAL, Give("out", "shift + log(total)")),
+    "logsumexp": row("x out:numbers", *_LOG_TOTAL, Give("out", "shift + log_total")),
     "logsumexp_gradient": row("g:numbers total:numbers x out", Map("out", "g * exp(x - total)")),
     "softmax": row(
         "x out", _TOP, *_SHARES, Let("share", "T(1) / total"), Map("out", "out * share")
@@ -282,11 +303,42 @@ KERNELS: dict[str, Row | Columns | Short] = {
         "x out",
         _TOP,
         Reduce("total", "sum", "exp(x - top)"),
-        Let("log_total", "log(total)"),
+        *_LOG,
         Map("out", "(x - top) - log_total"),
     ),
     "log_softmax_gradient": row(
         "g y out", Reduce("even", "sum", "g"), Map("out", "g - exp(y) * even")
+    ),
+    # See Note [Slopes of rows with one large share] in fastdist/ops/softmax.py.
+    "softmax_gradient_wide": row(
+        "g y out",
+        Reduce("even", "sum", "g * y"),
+        Reduce("rest", "sum", "(g - even) * y"),
+        Map("out", "((g - even) - rest) * y"),
+    ),
+    "log_softmax_gradient_wide": row(
+        "g y out",
+        Reduce("most", "top", "y"),
+        Reduce("even", "sum", "g"),
+        Let("held", "T(0)"),
+        Let("others", "T(0)"),
+        Let("large", "T(inf)"),
+        Let("slope", "T(0)"),
+        If(
+            "most > T(-0.0645)",
+            (
+                Reduce("held", "sum", "where(y == most, g, T(0))"),
+                Reduce("others", "sum", "where(y == most, T(0), g)"),
+                Let("large", "most"),
+                # -expm1(most) * held - exp(most) * others
+                Let(
+                    "slope",
+                    "p = exp(most); left = where(p == T(1), most, (p - T(1)) * most / log(p)); "
+                    "-(left * held) - p * others",
+                ),
+            ),
+        ),
+        Map("out", "where(y == large, slope, g - exp(y) * even)"),
     ),
     "layer_norm": row(
         "x weight:columns bias:columns out mean:numbers deviation:numbers",
@@ -336,8 +388,8 @@ KERNELS: dict[str, Row | Columns | Short] = {
         _TOP,
         Map("weights", "exp(x - top)"),
         Reduce("total", "sum", "weights"),
-        *_LOSS,
         Give("totals", "total"),
+        *_LOSS,
     ),
     "cross_entropy_losses": row(
         "x target:places loss:numbers", _TOP, Reduce("total", "sum", "exp(x - top)"), *_LOSS
@@ -348,7 +400,17 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Let("share", "given / totals"),
         Map("out", "weights * share"),
         Pick("there", "out", "target"),
-        Put("out", "target", "there - given"),
+        Pick("own", "weights", "target"),
+        Let("slope", "there - given"),
+        # See Note [Rows with one large share].
+        If(
+            "own > totals * T(0.9375)",
+            (
+                Reduce("own", "sum", "where(weights < own, weights, T(0))"),
+                Let("slope", "-(own * share)"),
+            ),
+        ),
+        Put("out", "target", "slope"),
     ),
 }  # fmt: skip
 # Of many rows: of so much that they come from memory; and of less, in two streams: one row is added

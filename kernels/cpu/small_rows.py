@@ -42,6 +42,10 @@ _SAFE: Final = 40.0
 # two terms or more is at least 0.12, and as exact as the shifted form's; at 4 it can be 3e-4 with
 # the rounding of 4. A single term's must be 0.
 _EXACT: Final = 1.0
+# The sum of a row's powers of which the greatest is 1, where no other share is over 1/16.
+_ONE_LARGE: Final = 1.0625
+# Above this the logarithm of a share leaves few digits to what is left of 1.
+_LARGE_LOG: Final = -0.0645
 # A mean of a short row whose square is so many variances at most costs a normalised number 5e-7 at
 # most.
 _NEAR: Final = 64.0
@@ -77,6 +81,19 @@ def _shifted(rows: int, length: int, dtype: Any) -> Callable[[Any], Any]:
         return subtract(x, top.reshape(rows, 1).dot(wide))
 
     return shift
+
+
+def _without_top(rows: int, length: int) -> Callable[[Any, Any], Any]:
+    """Return the function that takes rows and their powers, and gives the powers with 0 for the
+    greatest number of each row.
+    """
+    starts = row_starts(rows, length)
+
+    def without_top(x: Any, powers: Any) -> Any:
+        powers.ravel()[x.argmax(1) + starts] = 0.0
+        return powers
+
+    return without_top
 
 
 def _rows(facts: Facts) -> tuple[int, int] | None:
@@ -116,13 +133,19 @@ def _softmax(facts: Facts) -> Run | None:
 @gradients("softmax.softmax")
 def _softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
+    is_wide = facts.dtype.itemsize == 8
     if found is None:
-        return long_rows.mapped_gradient(facts, "softmax_gradient")
+        wide = "_wide" if is_wide else ""
+        return long_rows.mapped_gradient(facts, f"softmax_gradient{wide}")
     total = _spread_sums(*found, facts.dtype)
     multiply, subtract = np.multiply, np.subtract
 
     def gradient(g: Any, out: Any) -> Any:
         t = multiply(g, out)
+        if is_wide:
+            # See Note [Slopes of rows with one large share] in fastdist/ops/softmax.py.
+            g = subtract(g, total(t))
+            t = multiply(g, out, t)
         t = subtract(g, total(t))
         return multiply(t, out, t)
 
@@ -135,13 +158,19 @@ def _log_softmax(facts: Facts) -> Run | None:
     if found is None:
         return long_rows.mapped(facts, "log_softmax")
     total, shift = _spread_sums(*found, facts.dtype), _shifted(*found, facts.dtype)
-    exp, log, subtract = np.exp, np.log, np.subtract
-    exact = _EXACT if found[1] > 1 else -1.0
+    exp, log, log1p, subtract = np.exp, np.log, np.log1p, np.subtract
+    exact, without_top = _EXACT if found[1] > 1 else -1.0, _without_top(*found)
 
     def log_softmax(x: Any) -> Any:
-        if not (x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact):
-            x = shift(x)
+        if x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact:
+            t = total(exp(x))
+            return subtract(x, log(t, t), t)
+        x = shift(x)
         t = total(exp(x))
+        # See Note [Rows with one large share] in row_steps.py.
+        if t.item(t.argmin()) < _ONE_LARGE:
+            t = total(without_top(x, exp(x)))
+            return subtract(x, log1p(t, t), t)
         return subtract(x, log(t, t), t)
 
     return _as_rows(log_softmax, facts.shapes[0], found)
@@ -150,13 +179,20 @@ def _log_softmax(facts: Facts) -> Run | None:
 @gradients("softmax.log_softmax")
 def _log_softmax_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     found = _rows(facts)
+    is_wide = facts.dtype.itemsize == 8
     if found is None:
-        return long_rows.mapped_gradient(facts, "log_softmax_gradient")
+        wide = "_wide" if is_wide else ""
+        return long_rows.mapped_gradient(facts, f"log_softmax_gradient{wide}")
     total = _spread_sums(*found, facts.dtype)
-    exp, multiply, subtract = np.exp, np.multiply, np.subtract
+    exp, expm1, multiply, subtract = np.exp, np.expm1, np.multiply, np.subtract
 
     def gradient(g: Any, out: Any) -> Any:
         t = exp(out)
+        if is_wide and out.item(out.argmax()) > _LARGE_LOG:
+            # See Note [Slopes of rows with one large share] in fastdist/ops/softmax.py.
+            large = out > _LARGE_LOG
+            slopes = -multiply(g, expm1(out)) - multiply(t, total(multiply(g, ~large)))
+            return np.where(large, slopes, subtract(g, multiply(t, total(g))))
         return subtract(g, multiply(t, total(g), t), t)
 
     return (_as_rows(gradient, facts.shapes[0], found),)
@@ -259,16 +295,21 @@ def _cross_entropy(facts: Facts) -> Run | None:
     starts, one = row_starts(rows, classes), ones(rows, dtype)
     shift, count = _shifted(rows, classes, dtype), number(rows, dtype)
     exact, add_up_rows = _EXACT if classes > 1 else -1.0, adder_of_rows(classes, dtype)
-    exp, log, add, subtract, divide, empty = (
-        np.exp, np.log, np.add, np.subtract, np.divide, np.empty,
+    without_top = _without_top(rows, classes)
+    exp, log, log1p, add, subtract, divide, empty = (
+        np.exp, np.log, np.log1p, np.add, np.subtract, np.divide, np.empty,
     )  # fmt: skip
 
     def cross_entropy(x: Any, target: Any) -> Any:
-        if not (x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact):
+        is_shifted = not (x.item(x.argmax()) <= exact and x.item(x.argmin()) >= -exact)
+        if is_shifted:
             x = shift(x)
         weights = exp(x)
         totals = add_up_rows(weights)
-        losses = log(totals)
+        if is_shifted and totals.item(totals.argmin()) < _ONE_LARGE:
+            losses = log1p(add_up_rows(without_top(x, exp(x))))
+        else:
+            losses = log(totals)
         subtract(losses, x.ravel()[add(target, starts)], losses)
         if reduction == 0:
             return losses, weights, totals
@@ -294,15 +335,26 @@ def _cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return long_rows.cross_entropy_gradient(facts)
     (rows, classes), dtype, (reduction,) = shape, facts.dtype, facts.numbers
     starts, wide = row_starts(rows, classes), ones(classes, dtype).reshape(1, classes)
-    count = number(rows, dtype)
-    add, divide, multiply = np.add, np.divide, np.multiply
+    count, add_up_rows = number(rows, dtype), adder_of_rows(classes, dtype)
+    add, divide, multiply, subtract = np.add, np.divide, np.multiply, np.subtract
 
-    def gradient(g: Any, others: Any, x: Any, target: Any) -> Any:
-        weights, totals = others
+    def gradient(g: Any, kept: Any, x: Any, target: Any) -> Any:
+        weights, totals = kept
         if reduction == 1:
             g = divide(g, count)
-        out = multiply(weights, divide(g, totals).reshape(rows, 1).dot(wide))
-        out.ravel()[add(target, starts)] -= g
+        shares = divide(g, totals)
+        out = multiply(weights, shares.reshape(rows, 1).dot(wide))
+        flat, places = out.ravel(), add(target, starts)
+        slopes = subtract(flat[places], g)
+        # See Note [Rows with one large share] in row_steps.py. One gradient above 0 for all rows is
+        # the commonest, and tells by less whether a share is large.
+        common = 0.0 if g.ndim else g.item()
+        if not common > 0 or slopes.item(slopes.argmax()) > -0.0625 * common:
+            others = weights.copy()
+            others.ravel()[places] = 0.0
+            large = weights.ravel()[places] > 0.9375 * totals
+            slopes = np.where(large, multiply(add_up_rows(others), -shares), slopes)
+        flat[places] = slopes
         return out
 
     return (gradient, None)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .silence import silent
-from .sums import add_up
+from .sums import add_up, log_of_total
 
 Array = np.ndarray[Any, Any]
 
@@ -32,7 +32,9 @@ def log_softmax(x: Array, out: Array, axis: int) -> None:
     if x.shape[axis] == 0:
         return
     _shifted(x, out, axis)
-    np.subtract(out, np.log(add_up(np.exp(out), axis, keepdims=True)), out=out)
+    powers = np.exp(out)
+    total = add_up(powers, axis, keepdims=True)
+    np.subtract(out, log_of_total(powers, total, axis, keepdims=True), out=out)
 
 
 @silent

@@ -147,3 +147,17 @@ def add_up(
             for axis in _added_in_turn(x, axes):
                 x = _folded(x, axis, dtype)
     return np.add.reduce(x, axis=axes, dtype=dtype, keepdims=keepdims, out=out)  # type: ignore[arg-type]
+
+
+@silent
+def log_of_total(powers: Array, total: Any, axes: Any, *, keepdims: bool = False) -> Any:
+    """Return the logarithms of totals of powers along axes, of which the greatest is 1.
+
+    See Note [Rows with one large share] in row_steps.py.
+    """
+    found = np.log(total)
+    if not total.size or not total.item(total.argmin()) < 1.0625:
+        return found
+    large = np.logical_and(total >= 1, total < 1.0625)
+    others = np.where(powers < 1, powers, powers.dtype.type(0))
+    return np.where(large, np.log1p(add_up(others, axes, keepdims=keepdims)), found)

@@ -28,17 +28,26 @@ __device__ void make(const Stored* x, const long long* target, Loss* out, Stored
     row.fold([&](Real value) { top = Larger()(top, value); });
     top = join(top, at.lanes, Larger());
     if (KEEPS) weights += at.row * task.row_weights;
-    Real sum = Real(0);
+    Real others = Real(0), ties = Real(0);
     row.each([&](long long i, const Real* value) {
         Real weight[PACK];
 #pragma unroll
-        for (int j = 0; j < PACK; ++j) weight[j] = ::exp(value[j] - top), sum += weight[j];
+        for (int j = 0; j < PACK; ++j) {
+            // Infinity less infinity is NaN.
+            const Real away = value[j] - top;
+            const bool is_top = away == Real(0);
+            weight[j] = ::exp(away);
+            ties += is_top ? Real(1) : Real(0);
+            others += is_top ? Real(0) : weight[j];
+        }
         if (KEEPS) store(weight, weights + i * task.step_weights);
     });
-    sum = join(sum, at.lanes, Plus());
+    others = join(others, at.lanes, Plus());
+    ties = join(ties, at.lanes, Plus());
     if (!at.tells()) return;
-    if (KEEPS) totals[at.row * task.step_totals] = cast<Stored>(sum);
-    const Real loss = is_there ? ::log(sum) - (wanted - top)
+    if (KEEPS) totals[at.row * task.step_totals] = cast<Stored>(others + ties);
+    // Where one value is far above the others, their sum keeps the digits of the logarithm.
+    const Real loss = is_there ? ::log1p(others + (ties - Real(1))) - (wanted - top)
                                : Real(__longlong_as_double(0x7ff8000000000000LL));
     out[at.row * task.row_out] = cast<Loss>(loss);
 }

@@ -50,12 +50,12 @@ template <bool root> struct Deviating {
 
 struct Exponentials {
     Real top;
-    Sum sum;  // of exp(x - top)
+    Sum rest;  // the sum of exp(x - top), less 1: that of all but one of the greatest
 };
 struct LogSumming {
     typedef Exponentials State;
     typedef Four<LogSumming> Lane;
-    static __device__ State nothing() { return {least<Real>(), Sum(0)}; }
+    static __device__ State nothing() { return {least<Real>(), Sum(-1)}; }
     static __device__ State take(State state, In element, long long, double) {
         // Without branches, in which half of a warp would wait for the other.
         const Real x = cast<Real>(element);
@@ -63,18 +63,18 @@ struct LogSumming {
         const Real power = ::exp(more ? state.top - x : x - state.top);
         // Where both are infinite their difference is NaN.
         const Sum share = x == state.top ? Sum(1) : Sum(power);
-        return {more ? x : state.top, more ? state.sum * share + Sum(1) : state.sum + share};
+        return {more ? x : state.top, more ? (state.rest + Sum(1)) * share : state.rest + share};
     }
     static __device__ State join(State a, State b) {
-        if (a.top == b.top) return {a.top, a.sum + b.sum};
-        if (a.top > b.top) return {a.top, a.sum + b.sum * Sum(::exp(b.top - a.top))};
-        return {b.top, b.sum + a.sum * Sum(::exp(a.top - b.top))};
+        if (a.top == b.top) return {a.top, a.rest + b.rest + Sum(1)};
+        if (a.top > b.top) return {a.top, a.rest + (b.rest + Sum(1)) * Sum(::exp(b.top - a.top))};
+        return {b.top, b.rest + (a.rest + Sum(1)) * Sum(::exp(a.top - b.top))};
     }
     static __device__ Sum value(State state, long long, double) {
-        if (state.sum != state.sum) return state.sum;
+        if (state.rest != state.rest) return state.rest;
         return state.top == least<Real>() || state.top == most<Real>()
                    ? Sum(state.top)
-                   : Sum(state.top) + ::log(state.sum);
+                   : Sum(state.top) + ::log1p(state.rest);
     }
 };
 

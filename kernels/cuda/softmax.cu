@@ -11,22 +11,33 @@ struct Task {
 };
 
 struct Exponentials {
-    Real top, sum;  // sum: of exp(x - top)
+    // rest: the sum of exp(x - top), less 1. Where one x is far above the others, that sum rounds to
+    // 1, and rest keeps the digits of its logarithm.
+    Real top, rest;
 };
 
 // Leaves the exponentials in the place of the elements, unless their logarithms are wanted.
 __device__ Exponentials in_registers(Row<Stored>& row) {
-    Real top = Real(-__longlong_as_double(0x7ff0000000000000LL)), sum = Real(0);
+    Real top = Real(-__longlong_as_double(0x7ff0000000000000LL)), sum = Real(0), ties = Real(0);
     row.fold([&](Real x) { top = Larger()(top, x); });
     top = join(top, row.lanes, Larger());
-    if constexpr (LOGARITHM) row.fold([&](Real x) { sum += ::exp(x - top); });
-    else
-        row.put([&](Real x) {
-            const Real power = ::exp(x - top);
-            sum += power;
-            return power;
+    if constexpr (LOGARITHM) {
+        row.fold([&](Real x) {
+            // Infinity less infinity is NaN.
+            const Real away = x - top, power = ::exp(away);
+            const bool is_top = away == Real(0);
+            ties += is_top ? Real(1) : Real(0);
+            sum += is_top ? Real(0) : power;
         });
-    return {top, join(sum, row.lanes, Plus())};
+        ties = join(ties, row.lanes, Plus());
+        return {top, join(sum, row.lanes, Plus()) + (ties - Real(1))};
+    }
+    row.put([&](Real x) {
+        const Real power = ::exp(x - top);
+        sum += power;
+        return power;
+    });
+    return {top, join(sum, row.lanes, Plus()) - Real(1)};
 }
 
 // exp(x - top), also where both are infinite.
@@ -34,19 +45,28 @@ __device__ inline Real share(Real x, Real top) { return x == top ? Real(1) : ::e
 
 __device__ Exponentials in_one_pass(const Row<Stored>& row) {
     const Real infinity = Real(__longlong_as_double(0x7ff0000000000000LL));
-    Real top = -infinity, sum = Real(0);
+    Real top = -infinity, rest = Real(-1);
     row.each([&](long long, const Real* x) {
         Real most = x[0];
 #pragma unroll
         for (int j = 1; j < PACK; ++j) most = Larger()(most, x[j]);
         // NaN is not below either.
-        if (!(most <= top)) sum *= share(top, most), top = most;
+        bool is_new = !(most <= top);
+        if (is_new) rest = (rest + Real(1)) * share(top, most), top = most;
 #pragma unroll
-        for (int j = 0; j < PACK; ++j) sum += share(x[j], top);
+        for (int j = 0; j < PACK; ++j) {
+            // The first one of the new greatest is the 1 that rest leaves out.
+            const bool is_left_out = is_new && x[j] == top;
+            rest += is_left_out ? Real(0) : share(x[j], top);
+            is_new = is_new && !is_left_out;
+        }
     });
     const Real whole = join(top, row.lanes, Larger());
-    sum = join(sum * share(top, whole), row.lanes, Plus());
-    return {whole, whole == infinity ? whole - whole : sum};
+    const bool has_top = top == whole;
+    const Real tops = join(has_top ? Real(1) : Real(0), row.lanes, Plus());
+    const Real part = has_top ? rest : (rest + Real(1)) * share(top, whole);
+    rest = join(part, row.lanes, Plus()) + (tops - Real(1));
+    return {whole, whole == infinity ? whole - whole : rest};
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -56,13 +76,13 @@ softmax(const Stored* in, Stored* out, Task task) {
     out += offset_of<Index, KEPT>(Index(at.row), task.kept_shape, task.kept_out);
     Row<Stored> row(in, at.length, task.step_in, at);
     const Exponentials found = HELD > 0 ? in_registers(row) : in_one_pass(row);
-    const Real logarithm = ::log(found.sum);
+    const Real logarithm = LOGARITHM ? ::log1p(found.rest) : Real(0), sum = found.rest + Real(1);
     row.each([&](long long i, const Real* x) {
         Real y[PACK];
 #pragma unroll
         for (int j = 0; j < PACK; ++j) {
             if constexpr (LOGARITHM) y[j] = x[j] - found.top - logarithm;
-            else y[j] = (HELD > 0 ? x[j] : ::exp(x[j] - found.top)) / found.sum;
+            else y[j] = (HELD > 0 ? x[j] : ::exp(x[j] - found.top)) / sum;
         }
         store(y, out + i * task.step_out);
     });

@@ -34,7 +34,9 @@ DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float3
 NUMBERS = {"int": 1, "float": 1.5}
 # Ops that have another name in PyTorch than their row has in public, or none there.
 OTHER_NAMES = {"prelu_kernel": "_prelu_kernel"}
-NOT_IN_PYTORCH = ("gamma_of", "log_gamma_of", "gamma_slope", "valued")
+NOT_IN_PYTORCH = (
+    *("gamma_of", "log_gamma_of", "gamma_slope", "valued", "logistic"),
+)
 # What PyTorch raises for operands that it does not take; anything else is an error of ours. Losses
 # look at the sizes of what they are given, which a number has not.
 REFUSALS = (RuntimeError, TypeError, ValueError, AttributeError)

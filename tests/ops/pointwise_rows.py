@@ -408,6 +408,7 @@ SPECIAL = [
     Row("valued", (POSITIVE, POSITIVE), lambda x, y: y + 0 * x, differentiable=False),
     Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
     Row("log_gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
+    Row("logistic", (ANY,), lambda x: 1 / (1 + np.exp(-x))),
 ]
 ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY, *SPECIAL)}
 

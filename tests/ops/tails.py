@@ -1,0 +1,90 @@
+"""Functions of one number x whose derivatives must keep their tails.
+
+Each is a text over `L`, the library, `F`, its nn.functional, and `t`, which makes a tensor; and one
+over mpmath's `m`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+_ROW = "L.stack([x, x * 0])"
+_BOTH = "L.stack([x, x * 0 + 1, x * -0.5])"
+# log(1 + exp(x)), and of -x.
+_SOFT = "m.log1p(m.exp(x))"
+_SOFT_BACK = "m.log1p(m.exp(-x))"
+_MIXED = f"m.mpf(0.75) * {_SOFT} + m.mpf(0.25) * {_SOFT_BACK}"
+_BCE = "F.binary_cross_entropy_with_logits"
+_SIGMOID = "1 / (1 + m.exp(-x))"
+_OF_THREE = "m.log(m.exp(x) + m.exp(1) + m.exp(-x / 2))"
+
+# Name -> (ours, mpmath's).
+CASES: Final[dict[str, tuple[str, str]]] = {
+    "sigmoid": ("L.sigmoid(x)", _SIGMOID),
+    "tanh": ("L.tanh(x)", "m.tanh(x)"),
+    "glu": ("F.glu(L.stack([x * 0 + 1, x]), 0)[0]", _SIGMOID),
+    "glu of both halves": ("F.glu(L.stack([x, x]), 0)[0]", f"x * {_SIGMOID}"),
+    "silu": ("F.silu(x)", f"x * {_SIGMOID}"),
+    "mish": ("F.mish(x)", f"x * m.tanh({_SOFT})"),
+    "tanhshrink": ("F.tanhshrink(x)", "x - m.tanh(x)"),
+    "expm1": ("L.expm1(x)", "m.expm1(x)"),
+    "logsigmoid": ("F.logsigmoid(x)", f"-{_SOFT_BACK}"),
+    "softplus": ("F.softplus(x, 1.0, 1e3)", _SOFT),
+    "softplus of beta": ("F.softplus(x, 0.5, 1e3)", "2 * m.log1p(m.exp(x / 2))"),
+    "soft_margin_loss": ("F.soft_margin_loss(x.reshape(1), t([1.0]))", _SOFT_BACK),
+    "soft_margin_loss of -1": ("F.soft_margin_loss(x.reshape(1), t([-1.0]))", _SOFT),
+    "multilabel_soft_margin_loss": (
+        "F.multilabel_soft_margin_loss(x.reshape(1, 1), t([[0.25]]))", _MIXED
+    ),
+    "bce of 0": (f"{_BCE}(x, t(0.0))", _SOFT),
+    "bce of 1": (f"{_BCE}(x, t(1.0))", _SOFT_BACK),
+    "bce of 1/4": (f"{_BCE}(x, t(0.25))", _MIXED),
+    "bce with a weight": (f"{_BCE}(x, t(1.0), weight=t(3.0))", f"3 * {_SOFT_BACK}"),
+    "bce with pos_weight": (
+        f"{_BCE}(x, t(0.25), pos_weight=t(3.0))",
+        f"m.mpf(0.75) * {_SOFT} + m.mpf(0.75) * {_SOFT_BACK}",
+    ),
+    "logaddexp": ("L.logaddexp(x, x * 0)", _SOFT),
+    "logaddexp2": ("L.logaddexp2(x * 0, x)", "m.log(1 + m.mpf(2) ** x) / m.log(2)"),
+    "logsumexp": (f"L.logsumexp({_ROW}, 0)", _SOFT),
+    "logsumexp of three": (f"L.logsumexp({_BOTH}, 0)", _OF_THREE),
+    "logsumexp of two axes": (
+        f"L.logsumexp({_ROW}.reshape(1, 2, 1).expand(1, 2, 2), (1, 2))[0]",
+        f"{_SOFT} + m.log(2)",
+    ),
+    "softmax, first": (f"L.softmax({_ROW}, 0)[0]", _SIGMOID),
+    "softmax, second": (f"L.softmax({_ROW}, 0)[1]", "1 / (1 + m.exp(x))"),
+    "log_softmax, first": (f"L.log_softmax({_ROW}, 0)[0]", f"-{_SOFT_BACK}"),
+    "log_softmax, second": (f"L.log_softmax({_ROW}, 0)[1]", f"-{_SOFT}"),
+    "log_softmax of three": (f"L.log_softmax({_BOTH}, 0)[0]", f"x - {_OF_THREE}"),
+    "cross_entropy": (f"F.cross_entropy({_ROW}[None], L.tensor([0]))", _SOFT_BACK),
+    "cross_entropy, second": (f"F.cross_entropy({_ROW}[None], L.tensor([1]))", _SOFT),
+    "cross_entropy with weights": (
+        f"F.cross_entropy({_ROW}[None], L.tensor([0]), t([2.0, 3.0]), reduction='sum')",
+        f"2 * {_SOFT_BACK}",
+    ),
+    "cross_entropy, smoothed": (
+        f"F.cross_entropy({_ROW}[None], L.tensor([0]), label_smoothing=0.5)",
+        f"m.mpf(0.75) * {_SOFT_BACK} + m.mpf(0.25) * {_SOFT}",
+    ),
+    "cross_entropy of probabilities": (
+        f"F.cross_entropy({_ROW}[None], t([[0.25, 0.75]]))",
+        f"m.mpf(0.25) * {_SOFT_BACK} + m.mpf(0.75) * {_SOFT}",
+    ),
+    "cross_entropy of one probability": (
+        f"F.cross_entropy({_ROW}[None], t([[1.0, 0.0]]))", _SOFT_BACK
+    ),
+}  # fmt: skip
+# Binary fractions, which mpmath is given without a rounding.
+POINTS: Final = tuple(
+    sign * x
+    for x in (0.125, 0.75, 2.0, 5.5, 9.0, 13.0, 19.0, 30.0, 36.5, 38.0, 60.0, 128.0, 350.0, 700.0)
+    for sign in (1, -1)
+)
+
+
+def ours(name: str, library: Any, functional: Any, dtype: Any) -> Callable[[Any], Any]:
+    """Return the function of a case over tensors of a dtype."""
+    names = {"L": library, "F": functional, "t": lambda v: library.tensor(v, dtype=dtype)}
+    return eval(f"lambda x: {CASES[name][0]}", names)  # type: ignore[no-any-return]
