@@ -135,6 +135,8 @@ class PointwiseForm(RecordedOp):
         self.tails = tuple(tails)
         if self.tails and len(self.tails) != len(self.tensors):
             raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
+        # Replaces the derivative by the first operand, on Tensors; it takes that of the partial.
+        self.derives: Callable[[Any], Any] | None = None
         self.may_record = any(p is not None for p in self.partials)
         self.takes_complex = takes_complex
         self.piecewise = piecewise
@@ -264,6 +266,9 @@ class PointwiseForm(RecordedOp):
         names = (*self.whole.body_names, "out", "g")
         pairs = zip(self.refusing, bodies, strict=True)
         made = [r or (b and tensor_expression(Body.of(b.tree, names))) for r, b in pairs]
+        derives = self.whole.derives
+        if derives is not None and bodies[0] is not None:
+            made[0] = derives(made[0])
         return tuple(made)
 
     @cached_property

@@ -32,6 +32,8 @@ def cdist(
     """Return the distance of order p of each row of x1 from each of x2.
 
     Shape   (..., p, m), (..., r, m) -> (..., p, r)
+    Note    between equal rows the gradient is 0; second derivatives there are right for squares of
+            euclidean distances and functions of these, and NaN for other functions
     """
     _require_rows(x1, x2, p)
     if compute_mode not in _MODES:
@@ -54,10 +56,7 @@ def _by_product(x1: Any, x2: Any) -> Tensor:
     """Return euclidean distances as |a|^2 + |b|^2 - 2 a b: a product of matrices, and so quick."""
     squares = [x.square().sum(-1, True) for x in (x1, x2)]
     found = squares[0] + squares[1].transpose(-1, -2) - 2 * x1.matmul(x2.transpose(-1, -2))
-    # Rounding may leave less than 0; the slope at 0 is 0, as of the norm.
-    positive = (found <= 0).logical_not()  # NaN stays
-    where = OPS["where"].public
-    return where(positive, where(positive, found, 1.0).sqrt(), 0.0)  # type: ignore[no-any-return]
+    return OPS["distance_root"].public(found)  # type: ignore[no-any-return]
 
 
 def _require_rows(x1: Tensor, x2: Tensor, p: float) -> None:

@@ -10,10 +10,17 @@ from ..core.errors import ShapeError
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
+from ..dispatch.pointwise import ZERO, pointwise
+from ..dispatch.quotients import note_product, noted_quotient, noting_quotients
 from ..dispatch.structured import Plan, structured
+from ..graph.modes import modes, tls
 from ..tensor.axes import normalize_axes
+from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .arithmetic import pow as power
+from .arithmetic import square
+from .extrema import clamp_above
 from .reductions import kept, reducing_plan, require_floating
 
 UNSET: Any = object()
@@ -147,8 +154,6 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
         return input.sign() * 0.0  # the sign of NaN is 0
     if ord == 1:
         return input.sign()
-    if ord == 2:
-        return input / out.masked_fill(out == 0, math.inf)
     size = input.abs()
     if math.isinf(ord):
         # Where several are the largest, or NaN is, they share.
@@ -172,15 +177,143 @@ def _ones_of(input: Any, out: Any) -> tuple[int, ...]:
 def _(
     g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: bool, input_layout: Layout
 ) -> Any:
+    if ord == 2:
+        quotient = noted_quotient(g, out)
+        if quotient is not None:
+            return kept(quotient, input_layout, dim, keepdim) * input
     whole = kept(out, input_layout, dim, keepdim)
-    return kept(g, input_layout, dim, keepdim) * _direction(input, whole, float(ord))
+    g = kept(g, input_layout, dim, keepdim)
+    if ord == 2:
+        return norm_slope.public(g, input, whole)
+    slope = g * _direction(input, whole, float(ord))
+    if _is_flat(ord) or not (tls.grad or modes.special):
+        return slope
+    return slope + rough_zero.public(input, whole)
+
+
+def _is_flat(ord: float) -> bool:
+    """Return whether the slopes of a norm of an order go in steps."""
+    return ord in (0, 1) or math.isinf(ord)
 
 
 @vector_norm.jvp
 def _(input: Any, input_t: Any, out: Any, ord: float, dim: Any, keepdim: bool) -> Any:
     whole = kept(out, input.facts, dim, keepdim)
     dims = normalize_axes("norm", dim, input.facts.shape)
-    return (input_t * _direction(input, whole, float(ord))).sum(dims, keepdim)
+    if ord != 2:
+        parts = input_t * _direction(input, whole, float(ord))
+        return (parts if _is_flat(ord) else parts + rough_zero.public(input, whole)).sum(
+            dims, keepdim
+        )
+    found = norm_tangent.public(input_t, input, whole).sum(dims, keepdim)
+    note_product(found, out, (input_t * input).sum(dims, keepdim))
+    return found
+
+
+# A norm has no derivatives at 0. The first one counts as 0 there, as in PyTorch, and the second one
+# as NaN, for a function of the norm may have one: see quotients.py. A direction of 0 has none: NaN
+# would reach the derivatives along others.
+_NONE = "where(g == T(0), T(0), T(nan))"
+_SLOPE = "where(size == T(0), T(0), input * other / size)"
+_SLOPE_BY_INPUT = "where(size == T(0), T(0), g * other / size)"
+_SLOPE_BY_SIZE = "where(size == T(0), T(0), -(g * input / size) * (other / size))"
+
+
+@pointwise(
+    _SLOPE,
+    [_SLOPE_BY_INPUT, f"where(size == T(0), {_NONE}, g * input / size)", _SLOPE_BY_SIZE],
+    homes="nowhere",
+    known_as="linalg_vector_norm_backward",
+)
+def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
+    """Return input * other / size: the gradient at `other` for the gradient `input` of a norm."""
+
+
+@pointwise(
+    _SLOPE,
+    [
+        _SLOPE_BY_INPUT,
+        # The gradient of a tangent may be 0 times infinity.
+        (
+            "where(size == T(0), where(logical_and(g == T(0), input == T(0)), T(0), T(nan)), "
+            "g * input / size)"
+        ),
+        _SLOPE_BY_SIZE,
+    ],
+    homes="nowhere",
+    known_as="linalg_vector_norm_backward",
+)
+def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
+    """Return input * other / size, whose sums are the tangents of norms for the tangent `input`."""
+
+
+@pointwise(
+    "where(logical_or(input == T(0), other == T(0)), T(0), T(0))",
+    [f"where(other == T(0), {_NONE}, T(0))", ZERO],
+    homes="nowhere",
+    known_as="linalg_vector_norm_backward",
+)
+def rough_zero(input: Tensor, other: Tensor) -> Tensor:
+    """Return zeros without a derivative where other is 0."""
+
+
+@pointwise(
+    "where(input <= T(0), T(0), sqrt(where(input <= T(0), T(1), input)))",
+    ["where(logical_or(input <= T(0), out == T(0)), T(0), g / (T(2) * out))"],
+    homes="nowhere",
+    known_as="sqrt",
+)
+def distance_root(input: Tensor) -> Tensor:
+    """Return the root of a squared distance, which rounding may leave below 0; its slope at 0 is
+    0, as that of a norm.
+    """
+
+
+@pointwise(
+    "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
+    [
+        "where(other <= T(0), T(0), g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
+        (
+            "low = other <= T(0); size = where(low, T(1), other); "
+            f"where(low, {_NONE}, T(-0.25) * g * input / (sqrt(size) * size))"
+        ),
+    ],
+    homes="nowhere",
+    known_as="sqrt_backward",
+)
+def root_slope(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / (2 * sqrt(other)), 0 where other is not above 0."""
+
+
+def _root_derivative(input: Any, out: Any, g: Any) -> Any:
+    quotient = noted_quotient(g, out)
+    if quotient is not None:
+        return quotient * 0.5
+    found = root_slope.public(g, input)
+    note_product(found, out, g * 0.5)
+    return found
+
+
+def _power_quotient(input: Any, exponent: Any, out: Any, g: Any) -> Any:
+    """Return the gradient of a norm's power divided by the norm; None below the square."""
+    number = number_of(exponent) if isinstance(exponent, Tensor) else exponent
+    if number is None or not number >= 2:
+        return None
+    return g * 2 if number == 2 else g * (number * input ** (number - 2))
+
+
+def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:
+    """Return the gradient of a norm that is kept above a bound, divided by the norm."""
+    least = number_of(bound) if isinstance(bound, Tensor) else bound
+    if least is None or not least > 0:
+        return None
+    return OPS["where"].public(input >= least, g / clamp_above.public(input, float(least)), 0.0)
+
+
+distance_root.derives = lambda made: _root_derivative
+square.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
+power.derives = lambda made: noting_quotients(made, _power_quotient)
+clamp_above.derives = lambda made: noting_quotients(made, _clamp_quotient)
 
 
 @composite()

@@ -409,6 +409,12 @@ SPECIAL = [
     Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
     Row("log_gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
     Row("logistic", (ANY,), lambda x: 1 / (1 + np.exp(-x))),
+    # Parts of norms; at 0 see test_norms_at_zero.py.
+    Row("distance_root", (POSITIVE,), np.sqrt),
+    Row("root_slope", (ANY, POSITIVE), lambda g, x: g / (2 * np.sqrt(x))),
+    Row("norm_slope", (ANY, ANY, POSITIVE), lambda g, x, n: g * x / n),
+    Row("norm_tangent", (ANY, ANY, POSITIVE), lambda t, x, n: t * x / n),
+    Row("rough_zero", (ANY, POSITIVE), lambda x, n: 0 * x + 0 * n),
 ]
 ROWS = {row.name: row for row in (*UNARY, *BINARY, *LOSSES, *TERNARY, *SPECIAL)}
 
