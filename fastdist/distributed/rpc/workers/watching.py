@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from typing import Final
 
 from fastdist.distributed.pipe.lane import Lane
-from fastdist.distributed.sockets import Attempt, Beat, Pulse, next_beat
+from fastdist.distributed.sockets import Attempt, Beat, Pulse, monitor, next_beat
 
 from .progress import Progress
 from .session import Event
@@ -20,6 +21,17 @@ _logger = logging.getLogger(__name__)
 # A knock takes 100 to 200 us of both ends together. Whoever has many peers knocks no more often
 # than this at those that nobody waits for, so that 64 workers of one machine leave it its cores.
 _IDLE_KNOCKS_A_SECOND = 8.0
+
+# The event of a session that an event of its connection is.
+EVENT_OF: Final = {
+    monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
+    monitor.DISCONNECTED: Event.DISCONNECTED,
+    # Also what a frozen peer's host leads to: it takes the connection, and nobody answers.
+    monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
+    monitor.CONNECT_RETRIED: Event.RETRIED,
+    monitor.CONNECTED: Event.REACHED,
+    monitor.REFUSED: Event.REJECTED,
+}
 
 
 class PulseTaker:

@@ -29,7 +29,7 @@ from fastdist.distributed.pipe.host import process_start
 from fastdist.distributed.pipe.lane import Lane
 from fastdist.distributed.pipe.pipe import Pipe
 from fastdist.distributed.pipe.shared_lane import SharedLane
-from fastdist.distributed.sockets import Doorbell, monitor
+from fastdist.distributed.sockets import Doorbell
 
 from ..debug_log import debug_log
 from ..message.layout import NO_CALL
@@ -52,7 +52,7 @@ from .notices import CAUSE, MOST_LETTERS, STUCK, WHY
 from .progress import Progress
 from .record import Record, WorkerInfo, in_words, own_lanes_between
 from .session import Action, Die, Do, Event, Patience, Session, State
-from .watching import Prober, PulseTaker
+from .watching import EVENT_OF, Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
@@ -62,16 +62,6 @@ _LOOK_S = 0.5
 _LEAST_S = 0.001
 _NOTED_WITHIN_S = 1.0  # the progress thread is not waited for longer
 _MOST_AT_ONCE = 256
-
-_EVENT_OF = {
-    monitor.HANDSHAKE_SUCCEEDED: Event.CONNECTED,
-    monitor.DISCONNECTED: Event.DISCONNECTED,
-    # Also what a frozen peer's host leads to: it takes the connection, and nobody answers.
-    monitor.HANDSHAKE_FAILED: Event.DISCONNECTED,
-    monitor.CONNECT_RETRIED: Event.RETRIED,
-    monitor.CONNECTED: Event.REACHED,
-    monitor.REFUSED: Event.REJECTED,
-}
 
 
 class Owner(Protocol):
@@ -130,10 +120,8 @@ class Worker:
         self.has_parted = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
         self.end_was_told: Future[None] = InternalFuture()
-        self._owner = owner
-        self._me = owner.me
-        self._progress = owner.progress
-        self._patience = patience
+        self._owner, self._patience = owner, patience
+        self._me, self._progress = owner.me, owner.progress
         self._session = Session(self._progress.now(), patience)
         # Of a unix socket it is known: its file, or who listens there, is gone.
         self._prober: Prober | None = None
@@ -442,7 +430,7 @@ class Worker:
             kind = self._shared.lane.next_connection_event()
             if kind is None:
                 return
-            event = _EVENT_OF.get(kind)
+            event = EVENT_OF.get(kind)
             if event is Event.RETRIED:
                 self._was_retried()
             elif event is not None:
