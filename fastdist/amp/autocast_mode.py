@@ -43,7 +43,9 @@ class autocast:
 
     def __enter__(self) -> autocast:
         dtype = self.fast_dtype if self._enabled else None
-        self._before.append(casts.enter(self.device, dtype, self._is_cached))
+        # Noted first: Ctrl-C after casting began would leave it on.
+        self._before.append((casts.casting_now(), casts.casts.depth))
+        casts.enter(self.device, dtype, self._is_cached)
         return self
 
     def __exit__(
@@ -52,7 +54,10 @@ class autocast:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        casts.leave(self._before.pop())
+        thread = casts.casts
+        before, thread.depth = self._before[-1]
+        thread.dtypes, thread.is_cached = before
+        casts.leave(*self._before.pop())
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

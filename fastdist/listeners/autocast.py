@@ -97,21 +97,23 @@ class _ThreadCasts(threading.local):
 casts = _ThreadCasts()
 
 
-def enter(device_type: str, dtype: DType | None, is_cached: bool) -> tuple[Any, bool]:
-    """Cast on a device from now on (None: no longer) in this thread; return what leave takes."""
-    before = casting_now()
+def enter(device_type: str, dtype: DType | None, is_cached: bool) -> None:
+    """Cast on a device from now on (None: no longer) in this thread."""
     _enter(({**casts.dtypes, device_type: dtype}, is_cached))
-    return before
 
 
-def leave(before: tuple[Any, bool]) -> None:
-    """Go back to what was before enter."""
+def leave(before: tuple[Any, bool], depth: int) -> None:
+    """Go back to what was before enter: to what casting_now returned, in so many blocks.
+
+    Note    a Ctrl-C may come before the first line: whoever must not miss it does these assignments
+            first, see Note [Ctrl-C and grad mode]
+    """
+    casts.dtypes, casts.is_cached = before
+    casts.depth = depth
+    if depth == 0:
+        casts.cache.clear()
     count_tracers(-1)
     count_special(-1)
-    casts.dtypes, casts.is_cached = before
-    casts.depth -= 1
-    if casts.depth == 0:
-        casts.cache.clear()
 
 
 @contextmanager
@@ -121,11 +123,13 @@ def casting_as(before: tuple[Any, bool]) -> Iterator[None]:
     if not before[0] and not outside[0]:  # the usual case, in which ops keep their short path
         yield
         return
+    depth = casts.depth
     _enter(before)
     try:
         yield
     finally:
-        leave(outside)
+        casts.dtypes, casts.is_cached = outside
+        leave(outside, depth)
 
 
 def casting_now() -> tuple[Any, bool]:
@@ -134,10 +138,11 @@ def casting_now() -> tuple[Any, bool]:
 
 
 def _enter(state: tuple[Any, bool]) -> None:
-    casts.dtypes, casts.is_cached = state
-    casts.depth += 1
     count_special(1)
     count_tracers(1)
+    # Last: Ctrl-C before this leaves all as it was.
+    casts.depth += 1
+    casts.dtypes, casts.is_cached = state
 
 
 def switch(device_type: str, dtype: DType | None) -> None:
