@@ -10,7 +10,6 @@ import pytest
 from tests.interrupts import Signal
 from tests.works import WORKS, alike, state
 
-
 pytestmark = pytest.mark.filterwarnings("ignore:Error detected in")
 
 
