@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -155,7 +156,12 @@ def fail_in_queue(a: Tensor) -> None:
 
 
 def be_held(gate: str) -> str:
-    return rpc.rpc_sync("w0", wait_at, (gate,))
+    """Hold a thread: one that waits for a call itself would lend its place."""
+    opened = threading.Event()
+    waits = rpc.rpc_async("w0", wait_at, (gate,))
+    waits.when_done(lambda done: opened.set())  # by no thread of the pool
+    opened.wait(60)
+    return str(waits.value())
 
 
 def fail_before_the_answer(a: Tensor) -> None:
