@@ -105,14 +105,13 @@ _TAKEN = (float32, float64, complex64, complex128)
 
 
 def _by_triangle(input: Any) -> Any:
-    """Return the matrix of which the lower triangle is input's; gradients go to both, as those of
-    eigh do.
+    """Return the Hermitian matrix of which the lower triangle is input's, with the derivative of
+    input itself: that of pinv is by every entry, as in PyTorch.
     """
     given = input.detach()
     below = given.tril(-1)
     whole = below + below.mH + real_part(given.diagonal(dim1=-2, dim2=-1)).diag_embed()
-    both = (input + input.mH) * 0.5
-    return both + (whole - both.detach())
+    return input + (whole - input).detach()
 
 
 def _pinv(input: Tensor, atol: Any, rtol: Any, hermitian: bool, rcond: Any) -> Tensor:

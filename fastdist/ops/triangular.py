@@ -144,7 +144,8 @@ def _(g: Any, out: Any, upper: bool) -> Any:
 def _(input_t: Any, out: Any, upper: bool) -> Any:
     factor = out.mH if upper else out
     below = triangular.public(factor, input_t, False, False)
-    met = triangular.public(factor, below.mH, False, False)
+    # Of a tangent that is not Hermitian PyTorch takes the lower triangle of this product.
+    met = triangular.public(factor, below.mH, False, False).mH
     found = factor @ ((met.tril() + met.tril(-1)) * 0.5)
     return found.mH if upper else found
 

@@ -148,3 +148,40 @@ def test_half_numbers_meet_complex_ones(kind: fd.dtype) -> None:
     for found in (half + many[0], half * 1j, 1j + half, fd.ones((), dtype=fd.float16) * 1j):
         assert found.dtype == fd.complex64
     assert fd.result_type(half, many) == fd.promote_types(fd.float16, kind) == kind
+
+
+def hermitian(rank: int, dtype: fd.dtype) -> Any:
+    rng = np.random.default_rng(rank)
+    x = rng.standard_normal((3, rank)) + 1j * rng.standard_normal((3, rank))
+    x = x if dtype.is_complex else x.real
+    return fd.tensor(x @ x.conj().T, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [fd.float64, fd.complex128])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_pinv_of_hermitian_matrices_is_differentiated_by_every_entry(
+    rank: int, dtype: fd.dtype
+) -> None:
+    x, direction = hermitian(rank, dtype), fd.randn(3, 3, dtype=dtype)
+    for hermitian_or_not in (True, False):
+        found = jvp(lambda y: fd.linalg.pinv(y, hermitian=hermitian_or_not), (x,), (direction,))
+        leaf = x.clone().requires_grad_()
+        fd.linalg.pinv(leaf, hermitian=hermitian_or_not).backward(direction)
+        assert leaf.grad is not None
+        if hermitian_or_not:
+            tangent, gradient = found[1], leaf.grad
+    assert tangent.allclose(found[1], 1e-8, 1e-8)
+    assert gradient.allclose(leaf.grad, 1e-8, 1e-8)
+
+
+@pytest.mark.parametrize("dtype", [fd.float64, fd.complex128])
+@pytest.mark.parametrize("upper", [False, True])
+def test_tangents_of_cholesky_that_are_not_hermitian_are_taken_as_pytorch_does(
+    upper: bool, dtype: fd.dtype
+) -> None:
+    x, direction = hermitian(3, dtype), fd.randn(3, 3, dtype=dtype)
+    found = jvp(lambda y: fd.linalg.cholesky(y, upper=upper), (x,), (direction,))[1]
+    factor = fd.linalg.cholesky(x)
+    met = fd.linalg.inv(factor) @ direction @ fd.linalg.inv(factor).mH
+    wanted = factor @ (met.tril() + met.tril(-1)) * 0.5
+    assert found.allclose(wanted.mH if upper else wanted, 1e-8, 1e-8)
