@@ -20,7 +20,13 @@ from ..graph.modes import modes
 from ..graph.node import Edge, Node, raise_changed, raise_released
 from ..graph.recording import begin_node
 from ..graph.saved_tensors import pack_saved
-from ..graph.unpacking import unpack_input, unpack_output, unpack_spare
+from ..graph.unpacking import (
+    as_fresh,
+    require_fresh,
+    unpack_input,
+    unpack_output,
+    unpack_spare,
+)
 from ..tensor.constants import number_of
 from ..tensor.layout import Layout
 from ..tensor.storage import storage_of
@@ -185,6 +191,8 @@ _NAMES: Final[dict[str, Any]] = {
     "storage_of": storage_of,
     "_released": raise_released,
     "_changed": raise_changed,
+    "_as_fresh": as_fresh,
+    "_require_fresh": require_fresh,
     "_unpack_input": unpack_input,
     "_unpack_spare": unpack_spare,
     "_unpack_output": unpack_output,
@@ -270,7 +278,7 @@ class NodeWriter:
 
     def save(self) -> str:
         """Return the method that keeps what is needed of a call."""
-        parts = {"out": "out = outs[0]", "others": "others = outs[1:]"}
+        parts = {"out": "out = outs[0]", "others": "others = _as_fresh(outs[1:])"}
         lines = [parts[name] for name in self.results if name in parts]
         lines += [f"self.{self.place['num_outputs']} = len(outs)"] if self.of.several else []
         lines += self.save_lines("self", "{}")
@@ -308,7 +316,11 @@ class NodeWriter:
                 "    if _s.version != _v: _changed(self, None, self.facts, _v, _s.version)",
             ]
         if "others" in self.results:
-            lines.append("others = [_one.array for _one in others]")
+            lines += [
+                "for _one in others:",
+                "    if _one._storage is not None: _require_fresh(self, others)",
+                "others = [_one.array for _one in others]",
+            ]
         lines += self._gradients(recorded=False)
         if self.held:
             holds = self._holds(local=True)
@@ -367,6 +379,8 @@ class NodeWriter:
             lines.append(f"if {name} is not None: {name} = {unpack}({given})")
         if "out" in self.results:
             lines.append("if out is not None: out = _unpack_output(self, out, self.facts, self)")
+        if "others" in self.results:
+            lines.append("_require_fresh(self, others)")
         if "outs" in self.results:
             one = "_unpack_output(self, _o, self.facts[_i], self.edge_of(_i))"
             lines.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import ref
 
@@ -51,6 +51,27 @@ def unpack_output(
     if tangents.__class__ is SavedView:
         alias.edge, alias.extra = tangents.edge(), tangents.extra
     return alias
+
+
+# Results after the first are saved as the Tensors that the caller gets: fresh, at version 0, which
+# is not kept with them.
+def as_fresh(results: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return results, in place of one that was written to before it is saved its alias."""
+    return tuple([one if one._version == 0 else _alias(one) for one in results])
+
+
+def _alias(tensor: Tensor) -> Tensor:
+    alias = wrap(tensor.array, tensor.facts)
+    alias.edge, alias.extra = tensor.edge, tensor.extra
+    return alias
+
+
+def require_fresh(node: Node, results: Sequence[Tensor]) -> None:
+    """Raise if one of a Node's saved results after the first was changed in place."""
+    for one in results:
+        storage = one._storage
+        if storage is not None and storage.version:
+            raise_changed(node, one, one.facts, 0, storage.version)
 
 
 class SavedView:

@@ -202,8 +202,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "bincount only supports 1-d non-negative integral inputs.: got one of shape "
             f"{layout.shape} and dtype {layout.dtype.name}"
         )
-    every = of_all_calls(input)
-    low, high = ends_of(every) if every.facts.numel else (0, -1)
+    is_batch = level_of((input, weights)) > 0
+    by_numpy = layout.device is CPU and not is_batch
+    low, high = 0, -1
+    if by_numpy and layout.numel:
+        values = input.to_numpy()
+        low, high = values.item(values.argmin()), values.item(values.argmax())
+    elif (every := of_all_calls(input)).facts.numel:
+        low, high = ends_of(every)
     if low < 0:
         raise ShapeError(f"bincount only supports 1-d non-negative integral inputs.: got {low}")
     # NumPy adds 1 to it without a look, and writes behind an array of no elements.
@@ -220,11 +226,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             "weights should be 1-d and have the same length as input, got shapes "
             f"{weights.facts.shape} and {layout.shape}"
         )
-    is_batch = level_of((input, weights)) > 0
+    if by_numpy:
+        return _counted_by_numpy(input.to_numpy(), weights, minlength, high)
     if is_batch and layout.numel:
         high = same_in_all_calls("bincount", input.max().to(int64).clamp(min=minlength - 1) + 1) - 1
-    if layout.device is CPU and not is_batch:
-        return _counted_by_numpy(input, weights, minlength)
     how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}
     given = ones(layout.shape, **how) if weights is None else weights.detach().to(float64)
     places: Any = input.to(int64)
@@ -233,9 +238,27 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
-def _counted_by_numpy(input: Tensor, weights: Tensor | None, minlength: int) -> Tensor:
-    values = input.to_numpy()
-    if weights is None:
-        return from_array(np.bincount(values, minlength=minlength))
-    dtype = float32 if weights.facts.dtype is float32 else float64
-    return from_array(np.bincount(values, weights.to_numpy(), minlength).astype(dtype.numpy))
+# Numbers that are copied at a time: 32 KiB, which stay in the nearest cache.
+_BLOCK = 1 << 12
+
+
+def _counted_by_numpy(
+    values: np.ndarray[Any, Any], weights: Tensor | None, minlength: int, high: int
+) -> Tensor:
+    """Return how often each of values, up to high, occurs, or the sums of the weights.
+
+    Note    NumPy finds the largest number, and then reads all of them again: it is given copies of
+            what another thread may change meanwhile
+    """
+    if high == np.iinfo(np.int64).max:  # the length of NumPy's result would be less than 0
+        raise ShapeError(f"bincount: {high} is too large to be counted")
+    length = max(high + 1, minlength)
+    step = _BLOCK if weights is None and length <= _BLOCK else max(values.size, 1)
+    dtype = int64 if weights is None else float32 if weights.facts.dtype is float32 else float64
+    found: Any = 0
+    for begin in range(0, max(values.size, 1), step):
+        own = values[begin : begin + step].astype(np.int64)
+        if own.size and (own.item(own.argmin()) < 0 or own.item(own.argmax()) > high):
+            raise ShapeError("bincount: a number was changed while they were counted")
+        found = found + np.bincount(own, None if weights is None else weights.to_numpy(), length)
+    return from_array(found.astype(dtype.numpy, copy=False))

@@ -17,6 +17,7 @@ from ..dispatch.structured import Plan, structured
 from ..tensor.tensor import Tensor, from_array
 from .creation import ones_like
 from .joining import stack
+from .kept_versions import keep_version
 from .likelihood import reduction_code
 
 # Stands for the logarithm of 0: where it is all there is, infinity would make slopes of NaN.
@@ -59,7 +60,7 @@ def ctc_loss(
         row[1 : 2 * len(text) + 1 : 2] = text
     sizes = np.stack([durations, widths], 1).astype(np.int64)
     given = likely, _like(letters, likely), _like(sizes, likely)
-    losses: Any = ctc_losses.public(*given, bool(zero_infinity))[0]
+    losses: Any = keep_version(ctc_losses.public(*given, bool(zero_infinity))[0], targets)
     if code == 0:
         return losses if is_batched else losses.squeeze(0)  # type: ignore[no-any-return]
     if code == 1:
@@ -84,7 +85,7 @@ def _lengths(name: str, given: Any, n: int, most: int | None) -> list[int]:
 
 def _texts(targets: Tensor, lengths: list[int], classes: int) -> list[np.ndarray[Any, Any]]:
     """Return the classes of each target, which decide here how the sums are arranged."""
-    values = targets.detach().to_numpy()
+    values = targets.detach().to_numpy().copy()  # what is checked is what is read
     if values.ndim == 2:
         if len(values) != len(lengths) or max(lengths, default=0) > values.shape[1]:
             raise ShapeError(

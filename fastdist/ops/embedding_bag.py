@@ -18,6 +18,7 @@ from .creation import full, tensor, zeros
 from .embedding import bound_norms, divide_gradient, frequency, has_gradient, sparse_rows
 from .indexing import require_index, select_slices
 from .joining import cat, narrow
+from .kept_versions import keep_version
 from .ranges import arange
 
 
@@ -65,14 +66,19 @@ def embedding_bag(
     counted = None if padding is None else (places != padding).unsqueeze(-1)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1).unsqueeze(-1)
+    return keep_version(_joined(mode, rows, bags, counted), offsets)  # type: ignore[no-any-return]
+
+
+def _joined(mode: str, rows: Any, bags: _Bags, counted: Any) -> Any:
+    """Return the sum, mean or max of each bag's rows, of those that count."""
     if mode == "max":
-        return _greatest(rows, bags, counted)  # type: ignore[no-any-return]
+        return _greatest(rows, bags, counted)
     if counted is not None:
         rows = rows.masked_fill(counted.logical_not(), 0.0)
     total = _sums(rows, bags)
     if mode == "sum":
-        return total  # type: ignore[no-any-return]
-    return total / _sizes(rows, bags, counted).clamp_min(1)  # type: ignore[no-any-return]
+        return total
+    return total / _sizes(rows, bags, counted).clamp_min(1)
 
 
 def _numbers_rows(given: object) -> bool:
@@ -96,10 +102,11 @@ def _bags_of(input: Any, offsets: Any, include_last: bool) -> _Bags:
         each = max(n, 1)
         return _Bags(count, n, entries.div(each, rounding_mode="floor"), entries % each)
     n, count = input.facts.shape[0], offsets.facts.shape[0]
-    _require_rising(of_all_calls(offsets).to_numpy(), n, include_last)
+    # A private copy: what was checked is what is used.
+    starts = of_all_calls(offsets).to_numpy().astype(np.int64)
+    _require_rising(starts, n, include_last)
     if offsets.__class__ is Batched and count:
         return _bags_of_each(offsets.to(int64), n, count - bool(include_last))
-    starts = offsets.to_numpy().astype(np.int64)
     # What stands behind the last bag goes to one more, which is left out.
     lengths = np.diff(np.append(starts, n)) if count else np.array([n])
     of_entry = np.repeat(np.arange(len(lengths)), lengths)

@@ -11,6 +11,7 @@ from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from .indexing import gather
 from .joining import cat
+from .kept_versions import keep_version
 from .pool_arguments import numbers, require_dtype
 from .random import rand
 from .ranges import arange
@@ -83,8 +84,8 @@ def fractional_max_pool(
     flat: Any = input.reshape((*lead, math.prod(space)))
     seen = _seen.public(flat, -1, places.reshape((*lead, windows * elements)))
     values, where = seen.reshape((*lead, windows, elements)).max(-1)
-    found = places.gather(-1, where[..., None])
-    return values.reshape((*lead, *counts)), found.reshape((*lead, *counts))
+    found = places.gather(-1, where[..., None]).reshape((*lead, *counts))
+    return keep_version(values.reshape((*lead, *counts)), found), found
 
 
 def _counts(

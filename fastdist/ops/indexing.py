@@ -20,6 +20,7 @@ from ..tensor.axes import DimError, normalize_axis
 from ..tensor.constants import held
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor, from_array
+from .kept_versions import keep_version
 
 
 def require_index(name: str, index: Tensor, *, may_be_empty: bool = False) -> None:
@@ -424,7 +425,8 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         )
     if not input.facts.shape:
         return index_fill(input.reshape(1), dim, index, value).reshape(())
-    return OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)  # type: ignore[no-any-return]
+    found = OPS["masked_fill"].public(input, _slices_mask(input, dim, index), value)
+    return keep_version(found, index)  # type: ignore[no-any-return]
 
 
 def _slices_mask(input: Tensor, dim: int, index: Tensor) -> Any:

@@ -12,6 +12,7 @@ from ..dispatch.op import OPS
 from ..tensor.axes import DimError, normalize_axis
 from ..tensor.tensor import Tensor
 from .counting import find_outside
+from .kept_versions import keep_version
 from .likelihood import reduction_code, reduction_of
 from .losses import reduced
 from .refusals import as_dtype_of
@@ -201,7 +202,8 @@ def multilabel_margin_loss(
     lacks: Any = OPS["relu"].public(1 - rows.gather(1, chosen).unsqueeze(2) + rows.unsqueeze(1))
     pairs = counts.unsqueeze(2).logical_and(others.unsqueeze(1))
     losses = lacks.masked_fill(~pairs, 0.0).sum((1, 2)) / rows.facts.shape[1]
-    return reduced(losses.reshape(input.facts.shape[:-1]), reduction)
+    found = reduced(losses.reshape(input.facts.shape[:-1]), reduction)
+    return keep_version(found, target)  # type: ignore[no-any-return]
 
 
 @composite(homes="functional")

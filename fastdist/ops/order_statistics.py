@@ -17,6 +17,7 @@ from ..tensor.tensor import Tensor
 from . import return_types
 from .creation import full, full_like
 from .joining import cat
+from .kept_versions import keep_version
 from .ordering import nth_along, sort_along
 from .ranges import arange
 
@@ -156,7 +157,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     first = cat([full_places(ordered, len(input.facts.shape) - 1, 0), begins], -1)
     run = places - first.cummax(-1)[0]
     most = run.argmax(-1, True).movedim(-1, axis)
-    return return_types.mode(*_picked(found, most, axis, keepdim))
+    values, indices = _picked(found, most, axis, keepdim)
+    return return_types.mode(keep_version(values, indices), indices)
 
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")

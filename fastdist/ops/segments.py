@@ -14,6 +14,7 @@ from ..dispatch.arguments import checked
 from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor, from_array
 from .creation import full
+from .kept_versions import keep_version
 
 # PyTorch's word -> the word of scatter_reduce, and what a stretch of nothing gives.
 _REDUCTIONS = {
@@ -82,7 +83,8 @@ def segment_reduce(
     if reduce == "mean":
         over = flat if initial is None else np.maximum(flat, 1)
         found = found / from_array(over[:, None]).to(layout.device, layout.dtype)
-    return found.reshape((*layout.shape[:lead], count, *layout.shape[lead + 1 :]))  # type: ignore[no-any-return]
+    found = found.reshape((*layout.shape[:lead], count, *layout.shape[lead + 1 :]))
+    return keep_version(found, offsets if lengths is None else lengths)  # type: ignore[no-any-return]
 
 
 def _stretches(

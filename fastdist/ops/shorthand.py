@@ -184,7 +184,8 @@ def _repeats(repeats: Any, length: int) -> Any:
 
     Raises  RuntimeError for numbers that are none, or not as many as slices
     """
-    times = repeats.to_numpy() if isinstance(repeats, Tensor) else np.asarray(repeats)
+    # A private copy: NumPy reads the numbers again after it has added them up.
+    times = np.array(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
     if times.dtype.kind not in "iu" and times.size:
         raise DTypeError(f"repeat_interleave: repeats must be integers, got {repeats!r}")
     _require_repeats(times.shape, length)
@@ -192,7 +193,7 @@ def _repeats(repeats: Any, length: int) -> Any:
         raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
     if times.size:
         require_countable(int(times.max()))  # of uint64 more than int64 holds
-    return times.astype(np.int64)
+    return times.astype(np.int64, copy=False)
 
 
 def _require_repeats(shape: Shape, length: int) -> None:

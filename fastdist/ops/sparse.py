@@ -133,13 +133,22 @@ def with_values(input: Any, values: Any) -> Any:
 
 
 def flat_places(indices: Any, shape: Sequence[int]) -> Any:
-    """Return the number of each place in C order over the sparse axes, of lengths shape."""
-    if len(shape) == 1:
-        return indices[0]
-    flat: Any = zeros(indices.facts.shape[1], dtype=int64, device=indices.facts.device)
-    for axis, length in enumerate(shape):
-        flat = flat * length + indices[axis]
-    return flat
+    """Return the number of each place in C order over the sparse axes, of lengths shape, in memory
+    of its own.
+
+    Raises  IndexError for an index that an axis does not have; on a GPU the number is -1
+    """
+    device = indices.facts.device
+    if level_of((indices,)):  # calls of a batch, each with places of its own
+        flat: Any = zeros(indices.facts.shape[1], dtype=int64, device=device)
+        for axis, length in enumerate(shape):
+            flat = flat * length + indices[axis]
+        return flat
+    backend = backend_of(device.type)
+    made = backend.empty(indices.facts.shape[1:], int64.numpy, device.index)
+    array = indices.array if indices.facts.contiguous else indices.contiguous().array
+    backend.kernel("sparse.flat_places")(array, made, tuple(shape))
+    return wrap(made, layout_of(made, device))
 
 
 @structured("sparse.gather_add", fresh=True, homes="nowhere", known_as="_sparse_addmm")
@@ -171,6 +180,17 @@ def _(op: Any, operands: Any, attributes: Any, level: int) -> Any:
     given = None if weights is None else weights.reshape(-1)
     found = op.general((rows, bounds, (places + number * n).reshape(-1), given), attributes)
     return found.reshape(size, starts.facts.shape[1], width)[:, :-1]
+
+
+def own_indices(input: Any) -> Any:
+    """Return the coordinates in memory of their own, for arithmetic in which a wrong one would pass
+    for another; outside of any graph.
+
+    Raises  IndexError for an index that an axis does not have; on a GPU nothing
+    """
+    own = indices_of(input).clone()
+    flat_places(own, input.facts.shape[: own.facts.shape[0]])
+    return own
 
 
 _DIGIT = 15  # bits of an int16 that is not negative: NumPy sorts these in linear time
@@ -261,6 +281,6 @@ def add_entries(target: Any, entries: Any) -> None:
 
 __all__ = [
     "SparseNode", "add_entries", "as_taken", "coalesced", "dense_of", "flat_places", "gather_add",
-    "in_order", "indices_of", "is_sparse", "recorded", "sparse_tensor", "values_of",
+    "in_order", "indices_of", "is_sparse", "own_indices", "recorded", "sparse_tensor", "values_of",
     "with_values",
 ]  # fmt: skip

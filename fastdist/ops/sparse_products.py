@@ -13,7 +13,16 @@ from ..tensor.tensor import Tensor
 from .counting import searchsorted
 from .joining import stack
 from .ranges import arange
-from .sparse import coalesced, gather_add, indices_of, recorded, sparse_tensor, values_of
+from .sparse import (
+    coalesced,
+    flat_places,
+    gather_add,
+    indices_of,
+    own_indices,
+    recorded,
+    sparse_tensor,
+    values_of,
+)
 from .sparse_conversion import entries_of, made_of, masked, to_dense
 from .sparse_indexing import meetings
 
@@ -84,7 +93,9 @@ def _batched(input: Any, other: Any) -> Any:
             f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {columns}] "
             f"but got: [{count}, {inner}]."
         )
-    (which, row, column), own, is_whole = entries_of(input)
+    places, own, is_whole = entries_of(input)
+    flat_places(places, (batch, rows, columns))  # a wrong place would pass for another matrix's
+    which, row, column = places
     places = stack([which * rows + row, which * columns + column])
     whole = made_of(places, own, (batch * rows, batch * columns), is_coalesced=is_whole)
     found = product(whole, other.reshape(count * inner, width))
@@ -113,10 +124,12 @@ def _rows_of_products(input: Any, dense: Any) -> Any:
     if whole.array.values.ndim != 1:
         raise refusal("matmul of a sparse tensor with dense axes", input)
     rows, columns = indices_of(whole)
+    # Columns are checked where rows of dense are read.
+    rows = flat_places(rows.unsqueeze(0), input.facts.shape[:1])
     device = rows.facts.device
     # Where each row begins: places rise.
     asked: Any = arange(input.facts.shape[0] + 1, dtype=int64, device=device)
-    starts = searchsorted(rows.contiguous(), asked)
+    starts = searchsorted(rows, asked)
     return gather_add.public(dense, starts, columns.contiguous(), values_of(whole))
 
 
@@ -141,8 +154,8 @@ def _expanded(a: Any, b: Any, shape: tuple[int, int]) -> Any:
 
     Costs what these meetings are, whatever the shapes.
     """
-    rows, inner = indices_of(a)
-    b_rows, b_columns = indices_of(b)
+    rows, inner = own_indices(a)
+    b_rows, b_columns = own_indices(b)
     device = rows.facts.device
     asked: Any = arange(b.facts.shape[0] + 1, dtype=int64, device=device)
     starts = searchsorted(b_rows.contiguous(), asked)

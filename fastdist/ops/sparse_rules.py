@@ -20,6 +20,7 @@ from .sparse import (
     indices_of,
     is_sparse,
     joined_tensors,
+    own_indices,
     recorded,
     sparse_tensor,
     values_of,
@@ -416,7 +417,7 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
         if not left:
             made = own.sum(0)
         else:
-            rows = indices_of(input).index_select(0, _places(left, input))
+            rows = own_indices(input).index_select(0, _places(left, input))
             made = coalesced(sparse_tensor(rows, own, out_shape))
     if keepdim:
         made = _with_axes(made, dims)

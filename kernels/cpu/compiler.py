@@ -53,6 +53,7 @@ _INLINED: Final = tuple(
         "vectors",
         "row_code",
         "along_row_code",
+        "bounds",
         "code_loops",
         "row_numbers",
         "wide_row_code",

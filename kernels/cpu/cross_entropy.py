@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .places import own_classes
 from .silence import silent
 from .sums import add_up, log_of_total
 
@@ -24,15 +25,18 @@ def rows(
     """Write log(sum(exp(x[i]))) - x[i, target[i]] into out, reduced.
 
     weights: (rows, classes), becomes exp(x) up to a factor for each row; totals: (rows,), their
-    sums; target: (rows,), every class inside. reduction is 0 for none, 1 for the mean, 2 for the
+    sums; target: (rows,). reduction is 0 for none, 1 for the mean, 2 for the
     sum. NaN and inf as softmax.log_softmax has them.
+
+    Raises  IndexError for a class that there is not
     """
     if not x.size:
         # The mean of nothing is NaN, its sum 0.
         out.fill(np.nan if reduction == 1 else 0)
         return
+    own = own_classes(target, x.shape[1])
     np.subtract(x, np.maximum.reduce(x, 1, keepdims=True), out=weights)
-    chosen = weights[np.arange(len(target)), target]
+    chosen = weights[np.arange(len(own)), own]
     np.exp(weights, out=weights)
     add_up(weights, 1, out=totals)
     losses = np.subtract(log_of_total(weights, totals, 1), chosen)
@@ -54,15 +58,16 @@ def rows_gradient(
     g: Array, target: Array, weights: Array, totals: Array, out: Array, reduction: int
 ) -> None:
     """Write the gradient of rows by x into out: (weights / totals - one at the class) * g."""
-    if reduction == 1 and len(target):
-        g = g / len(target)
-    shares, rows = np.divide(g, totals), np.arange(len(target))
+    own = own_classes(target, out.shape[1])
+    if reduction == 1 and len(own):
+        g = g / len(own)
+    shares, rows = np.divide(g, totals), np.arange(len(own))
     np.multiply(weights, shares[:, None], out=out)
-    out[rows, target] -= g
+    out[rows, own] -= g
     # See Note [Rows with one large share] in row_steps.py.
-    large = np.flatnonzero(weights[rows, target] > totals * 0.9375)
+    large = np.flatnonzero(weights[rows, own] > totals * 0.9375)
     if large.size:
         others = weights[large]
-        others[np.arange(len(large)), target[large]] = 0
+        others[np.arange(len(large)), own[large]] = 0
         slopes = np.broadcast_to(shares, totals.shape)[large]
-        out[large, target[large]] = -(add_up(others, 1) * slopes)
+        out[large, own[large]] = -(add_up(others, 1) * slopes)

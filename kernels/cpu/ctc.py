@@ -8,12 +8,12 @@ logarithms, in float64: over a thousand steps float32 loses the last third of a 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .background import is_numpys_turn
+from .places import OutOfBounds
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -132,12 +132,18 @@ def losses(
     float64, the log-chance of having read up to each letter at each step.
 
     zero_infinity writes 0 where a text cannot be.
+
+    Raises  IndexError for a letter that is no class, or sizes that do not fit
     """
     given = [np.ascontiguousarray(one) for one in (log_probs, letters, sizes)]
     kind = *[one.dtype for one in given], out.dtype
-    turn = is_numpys_turn(_compile, "losses", *kind)
-    run: Callable[..., None] = _losses_by_numpy if turn else _loops().losses
-    run(*given, out, alpha, zero_infinity)
+    if is_numpys_turn(_compile, "losses", *kind):
+        own = _own_texts(*given)
+        _losses_by_numpy(given[0], *own, out, alpha, zero_infinity)
+        return
+    found, what = _loops().losses(*given, out, alpha, zero_infinity)
+    if what:
+        _refuse(found, what, log_probs.shape, letters.shape[1])
 
 
 def gradient(
@@ -151,9 +157,40 @@ def gradient(
 ) -> None:
     """Write g times the gradient of losses by the numbers that log_softmax made log_probs of into
     out: the chances, less those given the text.
+
+    Raises  IndexError for a letter that is no class, or sizes that do not fit
     """
     given = [np.ascontiguousarray(one) for one in (g, log_probs, letters, sizes, alpha)]
     kind = *[one.dtype for one in given[1:4]], g.dtype
-    turn = is_numpys_turn(_compile, "gradient", *kind)
-    run: Callable[..., None] = _gradient_by_numpy if turn else _loops().gradient
-    run(*given, out, zero_infinity)
+    if is_numpys_turn(_compile, "gradient", *kind):
+        own = _own_texts(*given[1:4])
+        _gradient_by_numpy(given[0], given[1], *own, given[4], out, zero_infinity)
+        return
+    found, what = _loops().gradient(*given, out, zero_infinity)
+    if what:
+        _refuse(found, what, log_probs.shape, letters.shape[1])
+
+
+def _own_texts(log_probs: Array, letters: Array, sizes: Array) -> tuple[Array, Array]:
+    """Return private copies of letters and sizes, for NumPy's loops.
+
+    Raises  IndexError for a letter that is no class, or sizes that do not fit
+    """
+    letters, sizes = letters.copy(), sizes.copy()
+    (steps, _, classes), most = log_probs.shape, letters.shape[1]
+    columns = (letters.reshape(-1), 0, classes - 1), (sizes[:, 0], 0, steps), (sizes[:, 1], 1, most)
+    for what, (numbers, low, high) in enumerate(columns, 1):
+        wrong = numbers[(numbers < low) | (numbers > high)]
+        if wrong.size:
+            _refuse(int(wrong[0]), what, log_probs.shape, most)
+    return letters, sizes
+
+
+def _refuse(found: int, what: int, shape: tuple[int, ...], most: int) -> None:
+    """Raise for what a loop has found: a letter (1), a number of steps (2) or of letters (3)."""
+    if what == 1:
+        raise OutOfBounds(f"ctc_loss: targets are in 0 ... {shape[2] - 1}, got {found}")
+    if what == 2:
+        end = "least 0" if found < 0 else f"most {shape[0]}"
+        raise OutOfBounds(f"Expected input_lengths to have value at {end}, but got value {found}")
+    raise OutOfBounds(f"ctc_loss: a text has 1 to {most} letters, got {found}")

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from .bounds import outside
 from .compiler import compiled
 from .machine import select
+from .places import INSIDE
 from .vector_math import functions
 
 _exp: Final = functions("float64")["exp"]
@@ -46,13 +48,35 @@ def _log_chance(alpha: Any) -> Any:
     return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
 
 
+@compiled(alone=False)
+def _copy_text(letters: Any, classes: Any, text: Any) -> Any:
+    """Copy the letters of a text that are classes; return the first that is none, or INSIDE."""
+    for s in range(len(text)):
+        letter = np.uint64(letters[s])
+        if letter >= np.uint64(classes):
+            return outside(letter)
+        text[s] = letter
+    return INSIDE
+
+
+# These return a letter (1), a number of steps (2) or one of letters (3) that does not fit, and
+# which of these it is; 0 if none: see Note [Indices that change] in bounds.py. Letters are copied,
+# and only the copy is used.
 @compiled("ctc_loss")
-def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot: Any) -> None:
+def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot: Any) -> Any:
     most = letters.shape[1]
     before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
+    texts = np.empty(most, np.int64)
     for n in range(len(into)):
         steps, width = sizes[n, 0], sizes[n, 1]
-        text = letters[n, :width]
+        if np.uint64(steps) > np.uint64(log_probs.shape[0]):
+            return outside(np.uint64(steps)), 2
+        if np.uint64(width - 1) >= np.uint64(most):
+            return outside(np.uint64(width)), 3
+        text = texts[:width]
+        found = _copy_text(letters[n], log_probs.shape[2], text)
+        if found != INSIDE:
+            return found, 1
         _bar(text, barred)
         before[:] = _NEVER
         before[2] = 0.0
@@ -67,23 +91,32 @@ def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot
         else:
             loss = 0.0 if width == 1 else np.inf
         into[n] = 0.0 if blot and loss == np.inf else loss
+    return INSIDE, 0
 
 
 @compiled("the gradient of ctc_loss")
 def gradient(
     g: Any, log_probs: Any, letters: Any, sizes: Any, alpha: Any, into: Any, blot: Any
-) -> None:
+) -> Any:
     most = letters.shape[1]
     before, barred, moved = np.empty(most + 2), np.empty(most + 2), np.empty(most)
+    texts = np.empty(most, np.int64)
     for n in range(len(g)):
         steps, width = sizes[n, 0], sizes[n, 1]
+        if np.uint64(steps) > np.uint64(log_probs.shape[0]):
+            return outside(np.uint64(steps)), 2
+        if np.uint64(width - 1) >= np.uint64(most):
+            return outside(np.uint64(width)), 3
+        found = _copy_text(letters[n], log_probs.shape[2], texts[:width])
+        if found != INSIDE:
+            return found, 1
         loss = -_log_chance(alpha[n, steps - 1, :width]) if steps else 0.0
         into[steps:, n] = 0
         if not np.isfinite(loss):
             into[:steps, n] = 0.0 if blot and loss == np.inf else np.nan
             continue
         # Read backwards, a text is a text: what is still to come is what a walk from its end sees.
-        text = letters[n, :width][::-1].copy()
+        text = texts[:width][::-1].copy()
         _bar(text, barred)
         before[:] = _NEVER
         before[2] = 0.0
@@ -101,3 +134,4 @@ def gradient(
                 to[text[s]] -= moved[s]
             for c in range(len(row)):
                 to[c] *= g[n]
+    return INSIDE, 0

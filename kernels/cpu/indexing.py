@@ -6,17 +6,21 @@ plain writes the last one stays: the same result on each run.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final
 
 import numpy as np
 
 from .background import is_numpys_turn
-from .places import MANY, grid_of, require_inside, with_axes
+from .places import INSIDE, MANY, grid_of, own_copy, refuse, require_inside, with_axes
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
 # One array, or None for "all of this axis", for each axis of what is indexed.
 Places = tuple[Array | None, ...]
+# Places that are copied at a time: 32 KiB, which stay in the nearest cache, and which the C library
+# keeps for the next copy.
+_BLOCK: Final = 1 << 12
 _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 
 
@@ -54,8 +58,8 @@ def _add_at(index: Array, src: Array, out: Array, axis: int) -> None:
 
         scatter_loops.scatter(index, src, out, axis, "sum")
         return
-    require_inside(index, out.shape[axis], axis)
-    np.add.at(out, grid_of(index, axis), src[tuple(slice(n) for n in index.shape)])
+    own = own_copy(index, out.shape[axis], axis)
+    np.add.at(out, grid_of(own, axis), src[tuple(slice(n) for n in own.shape)])
 
 
 @silent
@@ -69,8 +73,7 @@ def gather(x: Array, index: Array, out: Array, axis: int) -> None:
 
         scatter_loops.gather(x, index, out, axis)
         return
-    require_inside(index, x.shape[axis], axis)
-    np.copyto(out, x[grid_of(index, axis)])
+    np.copyto(out, x[grid_of(own_copy(index, x.shape[axis], axis), axis)])
 
 
 @silent
@@ -86,10 +89,10 @@ def scatter(x: Array, index: Array, src: Array, out: Array, axis: int) -> None:
 
         scatter_loops.scatter(index, src, out, axis, "set")
         return
-    require_inside(index, x.shape[axis], axis)
+    own = own_copy(index, x.shape[axis], axis)
     if src.ndim:
-        src = src[tuple(slice(n) for n in index.shape)]
-    out[grid_of(index, axis)] = src
+        src = src[tuple(slice(n) for n in own.shape)]
+    out[grid_of(own, axis)] = src
 
 
 @silent
@@ -115,6 +118,7 @@ def select(x: Array, index: Array, out: Array, axis: int) -> None:
     """Write the slices of x at index along axis into out."""
     x, index, out = with_axes(x, index, out)
     require_inside(index, x.shape[axis], axis)
+    # NumPy clips each index where it uses it.
     np.take(x, index, axis, out=out, mode="clip")
 
 
@@ -126,7 +130,9 @@ def _add_rows(out: Array, index: Array, src: Array) -> None:
     sums, rows = np.ascontiguousarray(out), np.ascontiguousarray(src)
     width = sums.size // len(sums)
     places = np.ascontiguousarray(index, np.int64)
-    add_rows(sums.reshape(-1, width), places, rows.reshape(-1, width))
+    found = add_rows(sums.reshape(-1, width), places, rows.reshape(-1, width))
+    if found != INSIDE:
+        refuse(found, len(sums), 0)
     if sums is not out:
         np.copyto(out, sums)
 
@@ -139,7 +145,7 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     """
     np.copyto(out, x)
     x, index, src, out = with_axes(x, index, src, out)
-    require_inside(index, x.shape[axis], axis)
+    index = own_copy(index, x.shape[axis], axis)
     if alpha != 1:
         src = np.multiply(src, alpha)
     of_rows = axis == 0 and src.size >= MANY and src.ndim > 1 and src.dtype in _FLOATING
@@ -158,18 +164,54 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
 
 
 def _index(places: Places) -> Any:
-    return tuple(slice(None) if place is None else place for place in places)
+    """Return a NumPy index of private copies: see Note [Indices that change] in bounds.py."""
+    return tuple(slice(None) if place is None else place.copy() for place in places)
 
 
 def _explained(error: IndexError) -> IndexError:
     return IndexError(str(error).replace("axis", "dimension"))
 
 
+def _blocks(places: Places) -> Iterator[tuple[Any, Any]]:
+    """Yield a NumPy index of private copies for each block of places, and which part of what is
+    indexed that is: vectors of one length are copied a block at a time, which stays in the cache.
+    """
+    first, end = _ends_of(places)
+    shapes = {None if place is None else place.shape for place in places[first:end]}
+    # The vectors' axis stands where the first of them is, if they adjoin.
+    shape = shapes.pop() if len(shapes) == 1 else None
+    if shape is None or len(shape) != 1 or shape[0] <= _BLOCK:
+        yield _index(places), Ellipsis
+        return
+    (count,) = shape
+    for begin in range(0, count, _BLOCK):
+        some = slice(begin, begin + _BLOCK)
+        own = [None if place is None else place[some] for place in places]
+        yield _index(tuple(own)), (*[slice(None)] * first, some)
+
+
+def _ends_of(places: Places) -> tuple[int, int]:
+    """Return the first axis that is indexed, and the one behind the last."""
+    used = [axis for axis, place in enumerate(places) if place is not None]
+    return used[0], used[-1] + 1
+
+
+def _spread(x: Array, out: Array, places: Places) -> Array:
+    """Return x broadcast to the shape of out at adjoining vectors of places."""
+    first, end = _ends_of(places)
+    count = len(places[first])  # type: ignore[arg-type]
+    return np.broadcast_to(x, (*out.shape[:first], count, *out.shape[end:]))
+
+
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
     """Write x at places into out."""
     try:
-        np.copyto(out, x[_index(places)])
+        if out.size <= _BLOCK:
+            np.copyto(out, x[_index(places)])
+            return
+        for index, part in _blocks(places):
+            out[part] = x[index]
     except IndexError as error:
         raise _explained(error) from None
 
@@ -180,8 +222,12 @@ def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
     try:
         if accumulate:
             np.add.at(out, _index(places), x)
-        else:
+            return
+        if out.size <= _BLOCK:
             out[_index(places)] = x
+            return
+        for index, part in _blocks(places):
+            out[index] = x if part is Ellipsis else _spread(x, out, places)[part]
     except IndexError as error:
         raise _explained(error) from None
 
@@ -197,10 +243,4 @@ def put_zeros(x: Array, out: Array, places: Places) -> None:
 def replace(x: Array, src: Array, out: Array, places: Places, accumulate: bool) -> None:
     """Write x into out, then src at places of it, or add it there; src broadcasts."""
     np.copyto(out, x)
-    try:
-        if accumulate:
-            np.add.at(out, _index(places), src)
-        else:
-            out[_index(places)] = src
-    except IndexError as error:
-        raise _explained(error) from None
+    put(src, out, places, accumulate)

@@ -18,6 +18,7 @@ import numpy as np
 from fastdist.core.blas import share_blas_threads
 from fastdist.core.ldl import valid_pivots
 
+from .places import OutOfBounds, ends
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -264,9 +265,17 @@ def ldl_solve(a: Array, pivots: Array, b: Array, out: Array, hermitian: bool) ->
 
 
 def permutation(pivots: Array, out: Array) -> None:
-    """Write into out which row stands where after the swaps, counted from 1, of pivots."""
-    out[...] = np.arange(out.shape[-1])
-    for swaps, rows in _matrices(pivots[..., None, :], out[..., None, :]):
+    """Write into out which row stands where after the swaps, counted from 1, of pivots.
+
+    Raises  IndexError for a row that there is not
+    """
+    own, n = pivots.copy(), out.shape[-1]
+    low, high = ends(own) if own.size else (1, n)
+    if low < 1 or high > n:
+        wrong = low if low < 1 else high
+        raise OutOfBounds(f"pivots must be between 1 and {n}, the number of rows: got {wrong}")
+    out[...] = np.arange(n)
+    for swaps, rows in _matrices(own[..., None, :], out[..., None, :]):
         for i, swap in enumerate(swaps[0]):
             rows[0, [i, swap - 1]] = rows[0, [swap - 1, i]]
 

@@ -21,6 +21,7 @@ from fastdist.core.blas import read_cpu
 from . import numpy_rows
 from .array_objects import ARRAY, gapless, in_c_order, plain, require_arrays
 from .memory import maker_of
+from .places import ALL_INSIDE, INSIDE, refuse_class
 from .row_steps import PAIRED
 from .silence import silent
 from .small import LIMIT, TERMS, Facts, Run, ones
@@ -526,7 +527,10 @@ def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
             x, target = gapless(x, target)
         if launch is None:
             launch = _bound(loop, dtype, rows, classes)
-        launch((x, target, losses, *kept))
+        wrong = ALL_INSIDE.copy()
+        launch((x, target, losses, *kept, wrong))
+        if (found := wrong.item()) != INSIDE:
+            refuse_class(found, classes)
         loss = losses if reduction == 0 else add(losses)
         return loss if is_alone else (loss, *kept)
 
@@ -543,8 +547,11 @@ def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 
     def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
         made, (weights, totals) = empty((rows, classes), dtype), others
-        given = gapless(np.broadcast_to(g, (rows,)), target, weights, totals)
-        run((*given, made), rows, classes, scale)
+        g, wrong = np.broadcast_to(g, (rows,)), ALL_INSIDE.copy()
+        given = gapless(g, target, weights, totals)
+        run((*given, made, wrong), rows, classes, scale)
+        if (found := wrong.item()) != INSIDE:
+            refuse_class(found, classes)
         return made
 
     return by_input, None

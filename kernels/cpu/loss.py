@@ -10,31 +10,35 @@ from typing import Any
 
 import numpy as np
 
+from .places import ends, refuse_class
 from .silence import silent
 from .sums import add_up
 
 Array = np.ndarray[Any, Any]
 
 
-def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array | None]:
-    """Return the index of each sample's class, and which samples count; None if all do."""
+def _chosen(shape: tuple[int, ...], target: Array, ignored: int) -> tuple[Any, Array, Array | None]:
+    """Return the index of each sample's class, these classes in a private copy, and which samples
+    count; None if all do. The class of a sample that does not count is 0.
+
+    Raises  IndexError for a class that there is not
+    """
     classes = shape[1] if len(shape) > 1 else shape[0]
-    counts = None
-    inside = target.size > 0 and target.min() >= 0 and target.max() < classes
-    if not inside or 0 <= ignored < classes:
+    # Private: NumPy reads an index again after its check. See Note [Indices that change].
+    target, counts = target.copy(), None
+    low, high = ends(target) if target.size else (-1, 0)
+    if low < 0 or high >= classes or 0 <= ignored < classes:
         counts = np.not_equal(target, ignored)
         target = np.where(counts, target, 0)
-        if target.size and (target.min() < 0 or target.max() >= classes):
-            wrong = int(target.min() if target.min() < 0 else target.max())
-            raise IndexError(
-                f"Target {wrong} is out of bounds.: there are {classes} classes, 0 to {classes - 1}"
-            )
+        low, high = ends(target) if target.size else (0, 0)
+        if target.size and (low < 0 or high >= classes):
+            refuse_class(low if low < 0 else high, classes)
     if len(shape) == 1:
-        return (target,), counts
+        return (target,), target, counts
     if len(shape) == 2:
-        return (np.arange(len(target)), target), counts
+        return (np.arange(len(target)), target), target, counts
     grid = np.ogrid[tuple(slice(n) for n in target.shape)]
-    return (grid[0], target, *grid[1:]), counts
+    return (grid[0], target, *grid[1:]), target, counts
 
 
 def _weights(target: Array, weight: Array | None, counts: Array | None, dtype: Any) -> Array:
@@ -42,7 +46,7 @@ def _weights(target: Array, weight: Array | None, counts: Array | None, dtype: A
         return np.ones(target.shape, dtype) if weight is None else weight[target]
     if weight is None:
         return counts.astype(dtype)
-    return np.where(counts, weight[np.where(counts, target, 0)], np.zeros((), dtype))
+    return np.where(counts, weight[target], np.zeros((), dtype))
 
 
 @silent
@@ -59,13 +63,13 @@ def nll(
 
     total becomes the sum of the weights.
     """
-    index, counts = _chosen(x.shape, target, ignored)
+    index, own, counts = _chosen(x.shape, target, ignored)
     if weight is None and counts is None:
         # What most training does, in a third of the time.
         losses = np.negative(x[index], dtype=x.dtype)
-        total.fill(target.size)
+        total.fill(own.size)
     else:
-        weights = _weights(target, weight, counts, x.dtype)
+        weights = _weights(own, weight, counts, x.dtype)
         losses = np.negative(np.multiply(x[index], weights))
         if counts is not None:
             # Chosen away, not multiplied by 0: x of ignored samples may be infinite.
@@ -89,11 +93,11 @@ def nll_gradient(
     reduction: int,
 ) -> None:
     """Write the gradient of nll by x into out: -weight[target] * g at each sample's class."""
-    index, counts = _chosen(out.shape, target, ignored)
+    index, own, counts = _chosen(out.shape, target, ignored)
     out.fill(0)
     parts = np.negative(np.divide(g, total) if reduction == 1 else g)
     if weight is not None or counts is not None:
-        parts = np.multiply(_weights(target, weight, counts, out.dtype), parts)
+        parts = np.multiply(_weights(own, weight, counts, out.dtype), parts)
     if counts is not None:
         parts = np.where(counts, parts, np.zeros((), out.dtype))
     out[index] = parts

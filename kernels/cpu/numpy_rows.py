@@ -105,6 +105,9 @@ class _Rows:
         }
         # Where what is given goes, by the names of operands.
         self.given: dict[str, Array] = {}
+        # Private: NumPy reads an index again after its check. See Note [Indices that change].
+        self.places: dict[str, Array] = {}
+        self.wrong: Array | None = None
         self.shape, self.dtype = (some.stop - some.start, n), np.dtype(_WIDE)
         for name, kind, array in operands:
             flat = array.reshape(-1)
@@ -115,9 +118,13 @@ class _Rows:
                 self.given[name] = flat[band * n : (band + 1) * n]
             elif kind == "columns":
                 self.values[name] = flat[:n]
+            elif kind == "places":
+                self.places[name] = flat[some, None].copy()
+            elif kind == "outside":
+                self.wrong = flat
             elif kind != "totals":
                 part = self.given[name] = flat[some, None]
-                self.values[name] = part if kind == "places" else part.astype(_WIDE)
+                self.values[name] = part.astype(_WIDE)
 
     def value(self, text: str) -> Array:
         """Return what a text is of each element, or of each row."""
@@ -145,16 +152,26 @@ class _Rows:
                     total = np.add.reduce(self.value(text), 0, _WIDE)
                     np.copyto(self.given[to], total, casting="unsafe")
                 case Pick(name, row, place):
-                    found = np.take_along_axis(values[row], values[place], 1)
+                    found = np.take_along_axis(values[row], self._inside(place), 1)
                     values[name] = found.astype(_WIDE)
                 case Put(to, place, text):
-                    np.put_along_axis(values[to], values[place], self.value(text), 1)
+                    np.put_along_axis(values[to], self._inside(place), self.value(text), 1)
                 case First(name, row):
                     few = values[row][:, : _VECTOR_BYTES // self.dtype.itemsize]
                     mean = np.add.reduce(few, 1, _WIDE, keepdims=True) / few.shape[1]
                     values[name] = mean.astype(self.dtype).astype(_WIDE)
                 case If(text, inner):
                     self._take_where(self.value(text), inner)
+
+    def _inside(self, place: str) -> Array:
+        """Return the places of the rows, 0 for what a row does not have, which is reported."""
+        at = self.places[place]
+        is_outside = (at < 0) | (at >= self.shape[1])
+        if not is_outside.any():
+            return at
+        if self.wrong is not None:
+            self.wrong[0] = at[is_outside][0]
+        return np.where(is_outside, 0, at)
 
     def _take_where(self, asked: Array, steps: Sequence[Step]) -> None:
         """Take steps, which make numbers anew, for rows that ask for it."""

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from .places import own_copy
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -85,7 +86,8 @@ def nth(x: Array, places: Array, out: Array, indices: Array, axis: int) -> None:
         np.copyto(out, x)
         indices.fill(0)
         return
-    rows, wanted = np.moveaxis(x, axis, -1), np.moveaxis(places, axis, -1)
+    own = own_copy(places, x.shape[axis], axis)
+    rows, wanted = np.moveaxis(x, axis, -1), np.moveaxis(own, axis, -1)
     first = wanted.flat[0]
     different = first if (wanted == first).all() else np.unique(wanted)
     bound = np.take_along_axis(np.partition(rows, different, -1), wanted, -1)

@@ -104,7 +104,7 @@ def _build_rows(
     size = ir.Constant(I64, 4 if isinstance(element, ir.FloatType) else 8)
     eight = ir.Constant(I64, 8)
     whole = builder.mul(n, size)
-    steps = {"rows": whole, "bands": whole, "columns": None, "numbers": size}
+    steps = {"rows": whole, "bands": whole, "columns": None, "outside": None, "numbers": size}
     # See Note [Reading array objects] in iteration.py.
     bases = [word(word(operands, ITEMS + 8 * i), HEADER) for i in range(len(row.operands))]
     if isinstance(row, Columns):

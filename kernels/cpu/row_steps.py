@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 # How an operand lies: as x does, as one row for all, one number a row (also in float64), or one
-# place in each row; as one row for a band of rows; or one number a column.
-Kind = Literal["rows", "columns", "numbers", "wide", "places", "bands", "totals"]
+# place in each row; as one row for a band of rows; one number a column; or one integer for all,
+# which becomes a place that a row does not have (see Note [Indices that change] in bounds.py).
+Kind = Literal["rows", "columns", "numbers", "wide", "places", "bands", "totals", "outside"]
 
 
 class Reduce(NamedTuple):
@@ -61,7 +62,7 @@ class Give(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """The number that stands at a place of the row."""
+    """The number at a place of the row; the first one if the row does not have that place."""
 
     name: str
     row: str
@@ -85,7 +86,9 @@ class If(NamedTuple):
 
 
 class Put(NamedTuple):
-    """A number of the row takes the place of what stands there."""
+    """A number of the row takes the place of what stands there; as Pick, the first one where the
+    row does not have that place.
+    """
 
     to: str
     place: str
@@ -384,7 +387,7 @@ KERNELS: dict[str, Row | Columns | Short] = {
     ),
     "scaled": row("x share:numbers", Map("x", "x * share")),
     "cross_entropy": row(
-        "x target:places loss:numbers weights totals:numbers",
+        "x target:places loss:numbers weights totals:numbers wrong:outside",
         _TOP,
         Map("weights", "exp(x - top)"),
         Reduce("total", "sum", "weights"),
@@ -392,10 +395,13 @@ KERNELS: dict[str, Row | Columns | Short] = {
         *_LOSS,
     ),
     "cross_entropy_losses": row(
-        "x target:places loss:numbers", _TOP, Reduce("total", "sum", "exp(x - top)"), *_LOSS
+        "x target:places loss:numbers wrong:outside",
+        _TOP,
+        Reduce("total", "sum", "exp(x - top)"),
+        *_LOSS,
     ),
     "cross_entropy_gradient": row(
-        "g:numbers target:places weights totals:numbers out",
+        "g:numbers target:places weights totals:numbers out wrong:outside",
         Let("given", "g * a"),
         Let("share", "given / totals"),
         Map("out", "weights * share"),

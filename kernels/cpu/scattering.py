@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from .background import is_numpys_turn
-from .places import MANY, grid_of, require_inside, with_axes
+from .places import MANY, grid_of, own_copy, with_axes
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
@@ -70,8 +70,7 @@ def reduce(
     if index.size >= MANY and not is_numpys_turn(_compile, *kind):
         _meet(index, src, out, axis, way, include_self, count)
     else:
-        require_inside(index, out.shape[axis], axis)
-        places = grid_of(index, axis)
+        places = grid_of(own_copy(index, out.shape[axis], axis), axis)
         if not include_self:
             out[places] = _start(way, out.dtype)
         _UFUNCS[way].at(out, places, src)

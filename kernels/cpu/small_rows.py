@@ -16,6 +16,7 @@ import numpy as np
 
 from . import long_rows
 from .centring import centred, squared_rest
+from .places import refuse_class
 from .product import product, suits_panels
 from .silence import silent
 from .small import (
@@ -344,6 +345,10 @@ def _cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
             g = divide(g, count)
         shares = divide(g, totals)
         out = multiply(weights, shares.reshape(rows, 1).dot(wide))
+        # target may have changed since the loss; the sum is private, as NumPy's loops need it.
+        low, high = target.item(target.argmin()), target.item(target.argmax())
+        if low < 0 or high >= classes:
+            refuse_class(low if low < 0 else high, classes)
         flat, places = out.ravel(), add(target, starts)
         slopes = subtract(flat[places], g)
         # See Note [Rows with one large share] in row_steps.py. One gradient above 0 for all rows is

@@ -10,61 +10,77 @@ import numpy as np
 
 from fastdist.core.dtypes import WIDE
 
+from .bounds import outside
 from .compiler import compiled
+from .places import INSIDE, refuse, require_inside
 from .silence import silent
 
 Array = np.ndarray[Any, Any]
 
 
 def _run(
-    loop: Callable[..., None],
+    loop: Callable[..., int],
     values: Array,
     places: Array,
     order: Array,
     rows: list[Array],
     numbers: list[float],
 ) -> None:
-    """Run a loop over rows of arrays with numbers of their dtype."""
-    dtype = rows[0].dtype
+    """Run a loop over rows of arrays with numbers of their dtype.
+
+    Raises  OutOfBounds for a place that they do not have
+    """
+    dtype, count = rows[0].dtype, len(rows[0])
     if dtype not in WIDE:
-        loop(values, places, order, *rows, *[dtype.type(number) for number in numbers])
+        found = loop(values, places, order, *rows, *[dtype.type(number) for number in numbers])
+        if found != INSIDE or (len(places) and not count):
+            refuse(found, count, 0)
         return
     # Half types are not for compiled loops: a copy of the rows that are touched is.
     touched, number = np.unique(places, return_inverse=True)
+    require_inside(touched, count, 0)
     to = WIDE[dtype]
     wide = [np.ascontiguousarray(one[touched], to) for one in rows]
     given = np.ascontiguousarray(values, to)
-    loop(given, number.reshape(-1), order, *wide, *[to.type(one) for one in numbers])
+    found = loop(given, number.reshape(-1), order, *wide, *[to.type(one) for one in numbers])
+    if found != INSIDE:
+        refuse(found, count, 0)
     for one, copy in zip(rows, wide, strict=True):
         one[touched] = copy
 
 
 @compiled("sums of sparse gradients")
-def _add_up(values: Any, places: Any, order: Any, k: Any, total: Any) -> Any:
-    """Write the sum of the values of one row, the first of which is number k, into total; return
-    the number of the next row's first.
+def _add_up(values: Any, places: Any, order: Any, k: Any, row: Any, total: Any) -> Any:
+    """Write the sum of the values of a row, the first of which is number k, into total; return the
+    number of the next row's first, or -1 if order names a value that there is not.
     """
-    row = places[k]
     total[:] = 0
-    while k < len(places) and places[k] == row:
-        total += values[order[k]]
+    while True:
+        at = np.uint64(order[k])
+        if at >= np.uint64(len(values)):
+            return -1
+        total += values[at]
         k += 1
-    return k
+        if k == len(places) or np.uint64(places[k]) != row:
+            return k
 
 
 @compiled("Adagrad with sparse gradients")
-def _adagrad(
-    values: Any, places: Any, order: Any, sums: Any, out: Any, rate: Any, eps: Any
-) -> None:
+def _adagrad(values: Any, places: Any, order: Any, sums: Any, out: Any, rate: Any, eps: Any) -> Any:
     total = np.empty_like(out[:1])[0]
     k = 0
     while k < len(places):
-        row = places[k]
-        k = _add_up(values, places, order, k, total)
+        row = np.uint64(places[k])
+        if row >= np.uint64(len(out)):
+            return outside(row)
+        k = _add_up(values, places, order, k, row, total)
+        if k < 0:
+            return -1
         for j in range(len(total)):
             g = total[j]
             sums[row, j] += g * g
             out[row, j] -= rate * g / (math.sqrt(sums[row, j]) + eps)
+    return INSIDE
 
 
 @silent
@@ -90,18 +106,23 @@ def adagrad(
 def _sparse_adam(
     values: Any, places: Any, order: Any, mean: Any, square: Any, out: Any,
     rate: Any, keep: Any, keep_square: Any, eps: Any,
-) -> None:  # fmt: skip
+) -> Any:  # fmt: skip
     total = np.empty_like(out[:1])[0]
     one = np.ones_like(out[:1, :1])[0, 0]
     k = 0
     while k < len(places):
-        row = places[k]
-        k = _add_up(values, places, order, k, total)
+        row = np.uint64(places[k])
+        if row >= np.uint64(len(out)):
+            return outside(row)
+        k = _add_up(values, places, order, k, row, total)
+        if k < 0:
+            return -1
         for j in range(len(total)):
             g = total[j]
             mean[row, j] += (g - mean[row, j]) * (one - keep)
             square[row, j] += (g * g - square[row, j]) * (one - keep_square)
             out[row, j] -= rate * mean[row, j] / (math.sqrt(square[row, j]) + eps)
+    return INSIDE
 
 
 @silent

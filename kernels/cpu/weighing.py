@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .background import is_numpys_turn
+from .places import own_copy, refuse
 from .silence import silent
 from .stretches import sums_between
 
@@ -63,10 +64,14 @@ def weigh(x: Array, table: Array, weights: Array, out: Array, taps: tuple[int, .
     if is_numpys_turn(_compile, x.dtype, out.dtype, weights.dtype, table.dtype):
         for axis, (starts, places, by) in enumerate(tables, 1):
             column = by.reshape([-1 if i == axis else 1 for i in range(4)])
-            parts = np.multiply(np.take(given, places, axis), column, dtype=out.dtype)
+            own = own_copy(places, given.shape[axis], axis)
+            starts = own_copy(starts, len(own) + 1, axis)
+            parts = np.multiply(np.take(given, own, axis), column, dtype=out.dtype)
             given = sums_between(parts, starts[:-1], starts[1:], axis)
         np.copyto(made, given)
         return
     counts = np.diff(tables[-1][0])
     even = int(counts[0]) if (counts == counts[0]).all() else 0
-    _loops().weigh(given, made, *tables, even)
+    found, axis = _loops().weigh(given, made, *tables, even)
+    if axis:
+        refuse(found, given.shape[axis], axis)

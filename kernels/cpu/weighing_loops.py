@@ -6,7 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from .bounds import outside
 from .compiler import compiled
+from .places import INSIDE
+
+
+@compiled(alone=False)
+def _copy_inside(numbers: Any, end: Any, own: Any) -> Any:
+    """Copy numbers from 0 up to end; return the first that is none of these, or INSIDE."""
+    for k in range(len(numbers)):
+        number = np.uint64(numbers[k])
+        if number >= np.uint64(end):
+            return outside(number)
+        own[k] = number
+    return INSIDE
 
 
 @compiled(alone=False)
@@ -35,14 +48,42 @@ def _along(row: Any, starts: Any, places: Any, weights: Any, even: Any, into: An
 
 
 @compiled("interpolate and adaptive pooling")
-def weigh(x: Any, into: Any, deep: Any, high: Any, wide: Any, even: Any) -> None:
+def weigh(x: Any, into: Any, deep: Any, high: Any, wide: Any, even: Any) -> Any:
+    """Return the first number of a table that does not fit, or INSIDE, and the axis.
+
+    A table is copied, and only the copy is used: see Note [Indices that change] in bounds.py.
+    """
     total = np.empty(x.shape[3], into.dtype)
+    starts_d, starts_h, starts_w = (
+        np.empty(len(deep[0]), np.int64),
+        np.empty(len(high[0]), np.int64),
+        np.empty(len(wide[0]), np.int64),
+    )
+    places_d, places_h, places_w = (
+        np.empty(len(deep[1]), np.int64),
+        np.empty(len(high[1]), np.int64),
+        np.empty(len(wide[1]), np.int64),
+    )
+    if even * into.shape[3] > len(places_w):
+        return even, 3
+    for axis, starts, own_starts, places, own_places in (
+        (1, deep[0], starts_d, deep[1], places_d),
+        (2, high[0], starts_h, high[1], places_h),
+        (3, wide[0], starts_w, wide[1], places_w),
+    ):
+        found = _copy_inside(starts, len(places) + 1, own_starts)
+        if found != INSIDE:
+            return found, axis
+        found = _copy_inside(places, x.shape[axis], own_places)
+        if found != INSIDE:
+            return found, axis
     for p in range(x.shape[0]):
         for od in range(into.shape[1]):
             for oh in range(into.shape[2]):
                 total[:] = 0
-                for i in range(deep[0][od], deep[0][od + 1]):
-                    for j in range(high[0][oh], high[0][oh + 1]):
-                        row = x[p, deep[1][i], high[1][j]]
+                for i in range(starts_d[od], starts_d[od + 1]):
+                    for j in range(starts_h[oh], starts_h[oh + 1]):
+                        row = x[p, places_d[i], places_h[j]]
                         _add_row(row, deep[2][i] * high[2][j], total)
-                _along(total, wide[0], wide[1], wide[2], even, into[p, od, oh])
+                _along(total, starts_w, places_w, wide[2], even, into[p, od, oh])
+    return INSIDE, 0

@@ -10,9 +10,11 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.np.numpy_support import from_dtype
 
+from .bounds import outside
 from .compiler import compiled, entry_point
 from .iteration import HEADER
 from .machine import LOAD, STORE, intrinsic, select
+from .places import INSIDE
 from .vectors import INT32, INT64, Vectors
 
 _get: Final = LOAD["int64"]
@@ -196,22 +198,31 @@ def entry(rows: int, columns: int, stride: int, dtype: str) -> Any:
     return entry_point(loop, (*[types.int64] * 4, getattr(types, dtype)))
 
 
+# See Note [Indices that change] in bounds.py.
 @compiled("max_pool by its indices")
-def _pick(x: Any, places: Any, out: Any) -> None:
+def _pick(x: Any, places: Any, out: Any) -> Any:
     """Write the elements of x at places of each row into out."""
     for p in range(out.shape[0]):
         for i in range(out.shape[1]):
-            out[p, i] = x[p, places[p, i]]
+            place = np.uint64(places[p, i])
+            if place >= np.uint64(x.shape[1]):
+                return outside(place)
+            out[p, i] = x[p, place]
+    return INSIDE
 
 
 @compiled("the gradient of max_pool")
-def _spread(x: Any, places: Any, out: Any) -> None:
+def _spread(x: Any, places: Any, out: Any) -> Any:
     """Write zeros into out, and add x at places of each row."""
     for p in range(out.shape[0]):
         row = out[p]
         row[:] = 0
         for i in range(places.shape[1]):
-            row[places[p, i]] += x[p, i]
+            place = np.uint64(places[p, i])
+            if place >= np.uint64(len(row)):
+                return outside(place)
+            row[place] += x[p, i]
+    return INSIDE
 
 
 def picking(dtype: Any, places: Any) -> Any:

@@ -9,6 +9,7 @@ counts through the space of a plane in C order.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from .array_objects import require_arrays
 from .background import is_numpys_turn
-from .places import as_bits
+from .places import INSIDE, OutOfBounds, as_bits, ends
 
 Array = np.ndarray[Any, Any]
 Windows = tuple[tuple[int, int, int, int], ...]
@@ -122,25 +123,55 @@ def _counted(at: Sequence[Array], shape: tuple[int, ...]) -> Array:
 
 
 def pick(x: Array, places: Array, out: Array, windows: Windows) -> None:
-    """Write the elements of x that stand at places of each plane into out."""
+    """Write the elements of x that stand at places of each plane into out.
+
+    Raises  IndexError for a place that a plane does not have
+    """
     axes = len(windows)
     given, at, to = as_bits(_flat(x, axes)), _flat(places, axes), as_bits(_flat(out, axes))
     kind = given.dtype, at.dtype
     if is_numpys_turn(_compiled, "picking", *kind):
-        to[...] = np.take_along_axis(given, at, 1)
-    else:
-        _compiled("picking", *kind)(given, at, to)
+        to[...] = np.take_along_axis(given, _own_places(at, x.shape[x.ndim - axes :]), 1)
+        return
+    found = _compiled("picking", *kind)(given, at, to)
+    if found != INSIDE or (at.size and not given.shape[1]):
+        _refuse(found, x.shape[x.ndim - axes :])
 
 
 def spread(x: Array, places: Array, out: Array, windows: Windows) -> None:
     """Write zeros into out and add x at places of each plane, each of which stands in the window
     that its own position names: the adjoint of pick.
+
+    Raises  IndexError for a place that a plane does not have
     """
     axes = len(windows)
     given, at, to = [_flat(one, axes) for one in (x, places, out)]
     kind = given.dtype, at.dtype
     if is_numpys_turn(_compiled, "spreading", *kind):
+        own = _own_places(at, out.shape[out.ndim - axes :])
         to.fill(0)
-        np.add.at(to, (np.arange(len(to))[:, None], at), given)
-    else:
-        _compiled("spreading", *kind)(given, at, to)
+        np.add.at(to, (np.arange(len(to))[:, None], own), given)
+        return
+    found = _compiled("spreading", *kind)(given, at, to)
+    if found != INSIDE or (at.size and not to.shape[1]):
+        _refuse(found, out.shape[out.ndim - axes :])
+
+
+def _own_places(places: Array, space: tuple[int, ...]) -> Array:
+    """Return a private copy of places, for NumPy's loops.
+
+    Raises  IndexError for a place that space does not have
+    """
+    own = places.copy()
+    if own.size:
+        low, high = ends(own)
+        if low < 0 or high >= math.prod(space):
+            _refuse(low if low < 0 else high, space)
+    return own
+
+
+def _refuse(place: int, space: tuple[int, ...]) -> None:
+    raise OutOfBounds(
+        f"Found an invalid max index: {place} (output volumes are of size "
+        f"{'x'.join(map(str, space if len(space) > 1 else (*space, 1)))})"
+    )

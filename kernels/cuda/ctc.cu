@@ -10,6 +10,24 @@ struct Task {
     long long samples, time, classes, most, blot, step_t, step_n, step_c, step_g;
 };
 
+// What another stream may write to is loaded once, and checked where it is used.
+__device__ long long between(long long value, long long low, long long high) {
+    return value < low ? low : value < high ? value : high;
+}
+
+struct Sizes {
+    long long steps, width;
+    __device__ Sizes(const long long* sizes, long long n, const Task& task)
+        : steps(between(sizes[2 * n], 0, task.time)),
+          width(between(sizes[2 * n + 1], 1, task.most)) {}
+};
+
+// The log-chance of a class at a step; NaN for a class that there is not.
+__device__ double chance_of(const Stored* row, long long letter, const Task& task) {
+    if (letter < 0 || letter >= task.classes) return __longlong_as_double(0x7ff8000000000000LL);
+    return cast<double>(row[letter * task.step_c]);
+}
+
 __device__ double never() { return __longlong_as_double(0xfff0000000000000LL); }
 
 __device__ double log_sum(double a, double b, double c) {
@@ -38,7 +56,9 @@ __device__ double loss_of(const double* alpha, long long steps, long long width,
 extern "C" __global__ void __launch_bounds__(THREADS)
 losses(const Stored* log_probs, const long long* letters, const long long* sizes, Stored* out,
        double* alpha, Task task) {
-    const long long n = blockIdx.x, steps = sizes[2 * n], width = sizes[2 * n + 1];
+    const long long n = blockIdx.x;
+    const Sizes own(sizes, n, task);
+    const long long steps = own.steps, width = own.width;
     const long long* text = letters + n * task.most;
     log_probs += n * task.step_n;
     alpha += n * task.time * task.most;
@@ -46,7 +66,7 @@ losses(const Stored* log_probs, const long long* letters, const long long* sizes
         double* row = alpha + t * task.most;
         for (long long s = threadIdx.x; s < width; s += THREADS)
             row[s] = moved(row - task.most, text, s, width, t == 0, false) +
-                     cast<double>(log_probs[t * task.step_t + text[s] * task.step_c]);
+                     chance_of(log_probs + t * task.step_t, text[s], task);
         __syncthreads();
     }
     if (threadIdx.x) return;
@@ -60,7 +80,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 links(const long long* letters, const long long* sizes, long long* next, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.samples * task.most) return;
-    const long long n = number / task.most, s = number - n * task.most, width = sizes[2 * n + 1];
+    const long long n = number / task.most, s = number - n * task.most;
+    const long long width = Sizes(sizes, n, task).width;
     if (s >= width) return;
     const long long* text = letters + n * task.most;
     long long after = s + 1, before = s - 1;
@@ -74,7 +95,9 @@ links(const long long* letters, const long long* sizes, long long* next, Task ta
 extern "C" __global__ void __launch_bounds__(THREADS)
 posterior(const Stored* log_probs, const long long* letters, const long long* sizes,
           const double* alpha, double* chances, double* rows, Task task) {
-    const long long n = blockIdx.x, steps = sizes[2 * n], width = sizes[2 * n + 1];
+    const long long n = blockIdx.x;
+    const Sizes own(sizes, n, task);
+    const long long steps = own.steps, width = own.width;
     const long long* text = letters + n * task.most;
     log_probs += n * task.step_n;
     alpha += n * task.time * task.most;
@@ -87,7 +110,7 @@ posterior(const Stored* log_probs, const long long* letters, const long long* si
         for (long long s = threadIdx.x; s < width; s += THREADS) {
             const double ways = moved(before, text, s, width, t == steps - 1, true);
             chances[t * task.most + s] = ::exp(alpha[t * task.most + s] + ways + loss);
-            row[s] = ways + cast<double>(log_probs[t * task.step_t + text[s] * task.step_c]);
+            row[s] = ways + chance_of(log_probs + t * task.step_t, text[s], task);
         }
         __syncthreads();
     }
@@ -99,13 +122,14 @@ gradient(const Stored* g, const Stored* log_probs, const long long* sizes, const
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.time * task.samples * task.classes) return;
     const long long c = number % task.classes, n = number / task.classes % task.samples;
-    const long long t = number / task.classes / task.samples, steps = sizes[2 * n];
-    if (t >= steps) {
+    const long long t = number / task.classes / task.samples;
+    const Sizes own(sizes, n, task);
+    if (t >= own.steps) {
         out[number] = cast<Stored>(0.0);
         return;
     }
     alpha += n * task.time * task.most;
-    const double loss = loss_of(alpha, steps, sizes[2 * n + 1], task.most);
+    const double loss = loss_of(alpha, own.steps, own.width, task.most);
     double found = ::exp(cast<double>(
         log_probs[t * task.step_t + n * task.step_n + c * task.step_c]));
     found *= cast<double>(g[n * task.step_g]);
@@ -121,19 +145,22 @@ less_posterior(const Stored* g, const Stored* log_probs, const long long* letter
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
     if (number >= task.time * task.samples * task.most) return;
     const long long s = number % task.most, n = number / task.most % task.samples;
-    const long long t = number / task.most / task.samples, steps = sizes[2 * n];
+    const long long t = number / task.most / task.samples;
+    const Sizes own(sizes, n, task);
     next += n * task.most;
-    if (t >= steps || s >= sizes[2 * n + 1] || next[s] < 0) return;
+    if (t >= own.steps || s >= own.width || next[s] < 0) return;
     alpha += n * task.time * task.most;
     chances += (n * task.time + t) * task.most;
-    if (!(::fabs(loss_of(alpha, steps, sizes[2 * n + 1], task.most)) < -never())) return;
+    if (!(::fabs(loss_of(alpha, own.steps, own.width, task.most)) < -never())) return;
     const long long c = letters[n * task.most + s];
+    if (c < 0 || c >= task.classes) return;
     double found = ::exp(cast<double>(
         log_probs[t * task.step_t + n * task.step_n + c * task.step_c]));
     for (long long k = s;;) {
         found -= chances[k];
-        k = next[k] < 0 ? -1 - next[k] : next[k];
-        if (!k) break;
+        const long long link = next[k], after = link < 0 ? -1 - link : link;
+        if (after <= k || after >= task.most) break;
+        k = after;
     }
     out[(t * task.samples + n) * task.classes + c] =
         cast<Stored>(found * cast<double>(g[n * task.step_g]));

@@ -1,5 +1,5 @@
 // Reading and writing at places that an index along an axis names. indexing.py puts before this
-// text: memory.cuh, typedefs of Stored (in memory), Real (added), Place (of an index) and Index
+// text: memory.cuh, poison.cuh, typedefs of Stored (in memory), Real (added), Place (of an index) and Index
 // (counts elements), the number of axes DIMS, whether Stored IS_WHOLE or IS_COMPLEX, and how many
 // entries one thread adds, CHUNK.
 //
@@ -8,19 +8,6 @@
 // atomics, and many values for one place do not wait for one thread.
 
 constexpr int THREADS = 256;
-
-// NaN, or the integer that is farthest out; true of bool.
-template <typename T> __device__ T poison() {
-    if constexpr (T(0.5) != T(0)) return T(__longlong_as_double(0x7ff8000000000000LL));
-    else if constexpr (T(-1) > T(0)) return T(-1);
-    else return T(1ULL << (8 * sizeof(T) - 1));
-}
-
-// A template: only what fits Stored is compiled.
-template <typename T> __device__ T poisoned() {
-    if constexpr (!IS_WHOLE) return cast<T>(poison<double>());
-    else return poison<T>();
-}
 
 struct Task {
     long long size, axis, length, step;  // length and step: of x along the axis

@@ -418,7 +418,7 @@ def source_of_indexing(
     unless given. One that is not wide counts elements in 32 bits, which divides faster; one that
     writes at once has the kernels of at_once.cu besides.
     """
-    files = ("indexing.cu", "at_once.cu") if at_once else ("indexing.cu",)
+    files = ("poison.cuh", "indexing.cu", *(("at_once.cu",) if at_once else ()))
     added = "Real" if dtype in WIDE else "Stored"
     return f"""{headers_for([dtype])}
 typedef {C_TYPES[dtype]} Stored;

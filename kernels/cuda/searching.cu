@@ -4,7 +4,7 @@
 constexpr int THREADS = 256;
 
 struct Task {
-    long long size, length, each;  // of a row, and how many are looked up in one; 0: all in the first
+    long long size, length, each;  // of a row, or of out; how many one row looks up, 0: all the first
 };
 
 // A thread halves the row of one number until it has its place, before or (right) behind its equals;
@@ -39,5 +39,7 @@ place_right(const Stored* x, const Stored* rows, long long* out, Task task) {
 extern "C" __global__ void __launch_bounds__(THREADS)
 hits(const Stored* x, const long long* upto, long long* out, Task task) {
     const long long number = (long long)(blockIdx.x) * THREADS + threadIdx.x;
-    if (number < task.size && cast<Real>(x[number]) != Real(0)) out[upto[number] - 1] = number;
+    if (number >= task.size || cast<Real>(x[number]) == Real(0)) return;
+    const long long place = upto[number] - 1;
+    if (place >= 0 && place < task.length) out[place] = number;
 }

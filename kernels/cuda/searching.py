@@ -46,7 +46,7 @@ def hits(x: Any, upto: Any, out: Any) -> None:
 
     x and upto: (n,), bool and int64; out: as many as x holds.
     """
-    launch(_launch("hits", x, (upto, out, int64_fields(x.size, 0, 0))))
+    launch(_launch("hits", x, (upto, out, int64_fields(x.size, out.size, 0))))
 
 
 def _launch(name: str, x: Any, more: tuple[Any, ...]) -> list[Launch]:

@@ -8,11 +8,11 @@
 constexpr int THREADS = 256;
 
 struct Task {
-    long long size, width, count;
+    long long size, width, count, rows;
 };
 
 struct Element {
-    long long place;  // where it stands in a parameter; -1 if another thread has it
+    long long place;  // where it stands in a parameter; -1 if another thread has it, or it has not
     Real g;
 };
 
@@ -22,10 +22,12 @@ __device__ Element element_of(const Stored* values, const long long* places, con
     if (number >= task.size) return {-1, Real(0)};
     const long long first = number / task.width, column = number - first * task.width;
     const long long row = places[first];
-    if (first && places[first - 1] == row) return {-1, Real(0)};
+    if (row < 0 || row >= task.rows || (first && places[first - 1] == row)) return {-1, Real(0)};
     Real total = Real(0);
-    for (long long k = first; k < task.count && places[k] == row; ++k)
-        total += cast<Real>(values[order[k] * task.width + column]);
+    for (long long k = first; k < task.count && places[k] == row; ++k) {
+        const long long at = order[k];
+        if (at >= 0 && at < task.count) total += cast<Real>(values[at * task.width + column]);
+    }
     return {row * task.width + column, total};
 }
 

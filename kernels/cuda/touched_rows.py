@@ -25,7 +25,7 @@ def adagrad(
     """Step rows of out, the parameter, as Adagrad does, and add to its sums of squares.
 
     values: (n, width); places: (n,), the row of each of values[order], rising; sums and out: (rows,
-    width); all in C order.
+    width); all in C order. A row that out does not have is passed over.
     """
     launch(plan("adagrad", values, places, order, [sums, out], [rate, eps]))
 
@@ -56,7 +56,7 @@ def plan(
     """Return the launch of a step; none if nothing is touched."""
     if not values.size:
         return []
-    task = int64_fields(values.size, values.shape[1], values.shape[0])
+    task = int64_fields(values.size, values.shape[1], values.shape[0], rows[0].shape[0])
     arguments = (values, places, order, *rows, *map(np.float64, numbers), task)
     grid = (-(-values.size // THREADS), 1)
     return [Launch(source_of(values.dtype), name, grid, arguments)]

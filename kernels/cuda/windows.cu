@@ -1,6 +1,6 @@
 // The largest element of each window, and moving elements from where it stood and back. windows.py
-// puts before this text: memory.cuh, typedefs of Stored, Real (compared or added) and Index, LOWEST,
-// and how many merged axes of planes are KEPT.
+// puts before this text: memory.cuh, poison.cuh, typedefs of Stored, Real (compared or added) and
+// Index, whether Stored IS_WHOLE, LOWEST, and how many merged axes of planes are KEPT.
 //
 // A thread makes one element of what is written, so nothing is added by atomics: of `spread` it
 // looks through the windows in which its element lies, of which a kernel of 3 x 3 at a stride of 2
@@ -92,13 +92,16 @@ pick(const Stored* in, const long long* places, Stored* out, Task task) {
     const Site site(number, task.count);
     long long place =
         places[plane_of(site.plane, task, task.kept_places) + site.in(task.step_places)];
+    const bool inside =
+        place >= 0 && place < task.length[0] * task.length[1] * task.length[2];
     long long offset = plane_of(site.plane, task, task.kept_in);
     for (int axis = 2; axis >= 0; --axis) {
         const long long before = place / task.length[axis];
         offset += (place - before * task.length[axis]) * task.step_in[axis];
         place = before;
     }
-    out[plane_of(site.plane, task, task.kept_out) + site.in(task.step_out)] = in[offset];
+    out[plane_of(site.plane, task, task.kept_out) + site.in(task.step_out)] =
+        inside ? in[offset] : poisoned<Stored>();
 }
 
 // Here `in` has the windows' shape, and `out` that of space.

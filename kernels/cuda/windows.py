@@ -18,6 +18,7 @@ from .launch import (
     headers_for,
     int64_fields,
     is_real,
+    is_whole,
     launch,
     text_of,
 )
@@ -39,7 +40,9 @@ def largest(x: Any, out: Any, places: Any, windows: Windows) -> None:
 
 @only_launches
 def pick(x: Any, places: Any, out: Any, windows: Windows) -> None:
-    """Write the elements of x that stand at places of each plane into out."""
+    """Write the elements of x that stand at places of each plane into out: NaN, or the integer that
+    is farthest out, for a place that a plane does not have.
+    """
     launch(plan_windows("pick", x, out, places, out.size, windows))
 
 
@@ -86,4 +89,5 @@ typedef {real} Real;
 typedef {"unsigned long long" if wide else "unsigned int"} Index;
 #define LOWEST {lowest}
 constexpr int KEPT = {kept};
-{text_of("windows.cu")}"""
+constexpr bool IS_WHOLE = {str(is_whole(dtype)).lower()};
+{text_of("poison.cuh", "windows.cu")}"""

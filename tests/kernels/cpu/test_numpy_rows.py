@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fastdist.kernels.cpu import numpy_rows
+from fastdist.kernels.cpu.places import ALL_INSIDE
 from fastdist.kernels.cpu.row_code import row_loop
 from fastdist.kernels.cpu.row_steps import KERNELS, Columns, Short
 
@@ -21,6 +22,8 @@ def operand(kind: str, shape: tuple[int, int], bands: int, dtype: str, strange: 
     drawn = np.random.default_rng(rows)
     if kind == "places":
         return drawn.integers(0, n, rows)
+    if kind == "outside":
+        return ALL_INSIDE.copy()
     if kind in ("numbers", "wide"):
         return drawn.uniform(0.5, 2.0, rows).astype(np.float64 if kind == "wide" else dtype)
     found = drawn.standard_normal(

@@ -1,0 +1,36 @@
+"""Indices that a composite reads: a backward pass refuses them once they were changed in place.
+
+Ops check the versions of what their Nodes save. A composite that copies an index, or computes with
+numbers derived from it, saves nothing of the caller's; PyTorch refuses such a pass as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ref
+
+from ..dispatch.differentiated import is_recorded
+from ..graph.node import node_of, raise_changed
+from ..listeners.batched_tensor import Batched, of_all_calls
+from ..tensor.tensor import Tensor
+
+
+def keep_version(result: Any, index: Any) -> Any:
+    """Let a backward pass through result raise if index was changed in place since; return result.
+
+    Raises  in the pass: RuntimeError
+    """
+    if not isinstance(index, Tensor) or not is_recorded((result,)):
+        return result
+    found, own = result, of_all_calls(index)
+    while isinstance(found, Batched):  # the graph belongs to the tensor that it holds
+        found = found.value
+    # Weak: the hook belongs to the Node.
+    node, version = ref(node_of(found.edge)), own._version
+
+    def check(_: Any) -> None:
+        if own._version != version:
+            raise_changed(node(), own, own.facts, version, own._version)  # type: ignore[arg-type]
+
+    node_of(found.edge).register_prehook(check)
+    return result

@@ -1,0 +1,15 @@
+// What stands for an element at a place that an axis does not have. The text that includes it says
+// before it whether Stored IS_WHOLE.
+
+// NaN, or the integer that is farthest out; true of bool.
+template <typename T> __device__ T poison() {
+    if constexpr (T(0.5) != T(0)) return T(__longlong_as_double(0x7ff8000000000000LL));
+    else if constexpr (T(-1) > T(0)) return T(-1);
+    else return T(1ULL << (8 * sizeof(T) - 1));
+}
+
+// A template: only what fits Stored is compiled.
+template <typename T> __device__ T poisoned() {
+    if constexpr (!IS_WHOLE) return cast<T>(poison<double>());
+    else return poison<T>();
+}

@@ -1,0 +1,55 @@
+"""Runs what may crash in forked children: a crash is an outcome, not the end of the run."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+# A child that hangs ends by this signal; a call of a whole list takes a second or two.
+DEADLINE_S = 60
+
+
+def outcomes(names: Iterable[str], run: Callable[[str], str]) -> dict[str, str]:
+    """Return the answer of run for each name, or "signal N" where it ended its process by one.
+
+    One child runs all names; after a crash another one goes on behind the name that crashed.
+    """
+    left, found = list(names), dict[str, str]()
+    while left:
+        lines, ended_by = _in_child(left, run)
+        found.update(zip(left, lines, strict=False))
+        left = left[len(lines) :]
+        if left:
+            found[left[0]] = f"signal {ended_by}"
+            left = left[1:]
+    return found
+
+
+def _in_child(names: list[str], run: Callable[[str], str]) -> tuple[list[str], int]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            faulthandler.disable()  # a crash is expected here
+            signal.alarm(DEADLINE_S)
+            for name in names:
+                os.write(writer, f"{_said(run, name)}\n".encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with open(reader) as lines:
+        found = lines.read().split("\n")[:-1]
+    _, status = os.waitpid(child, 0)
+    return found, os.WTERMSIG(status) if os.WIFSIGNALED(status) else -os.WEXITSTATUS(status)
+
+
+def _said(run: Callable[[str], str], name: str) -> str:
+    try:
+        said = run(name)
+    except BaseException as error:
+        said = f"raises {error!r}"
+    return said.replace("\n", " ")
