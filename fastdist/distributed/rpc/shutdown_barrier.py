@@ -100,7 +100,7 @@ class ShutdownBarrier:
         self._is_looking = False
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
-        # The lives of which the store was asked why they ended.
+        # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.

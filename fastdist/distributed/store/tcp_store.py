@@ -394,7 +394,7 @@ class TCPStore(Store):
             connection.close()
 
     def _locked_s(self) -> float:
-        """Return how long somebody has listened whom no secret here opens, as far as is known."""
+        """Return how long a listener there has been known that no secret here opens."""
         now = time.monotonic()
         return now - _locked_since.setdefault((self._address, self.port), now)
 
