@@ -101,7 +101,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
 
     Shape   (..., n, n) -> (..., n, n), (..., n) of int32
     Raises  RuntimeError if there is a pivot that is 0
-    Note    there is no derivative, as in PyTorch
+    Note    it has no derivative, as in PyTorch
     """
     found, pivots, info = _factor(A, hermitian)
     require_computed("torch.linalg.ldl_factor", info, _NO_SOLUTION)

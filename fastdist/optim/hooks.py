@@ -1,4 +1,4 @@
-"""What users may have called around steps and state dicts of optimisers, of one or of all."""
+"""Hooks of users around the steps and state dicts of optimisers, of one or of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subclasses of Tensor are made with and without constructors of their own, as in PyTorch."""
+"""Subclasses of Tensor with and without constructors are made as in PyTorch."""
 
 from __future__ import annotations
 
