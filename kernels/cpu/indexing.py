@@ -196,13 +196,6 @@ def _ends_of(places: Places) -> tuple[int, int]:
     return used[0], used[-1] + 1
 
 
-def _spread(x: Array, out: Array, places: Places) -> Array:
-    """Return x broadcast to the shape of out at adjoining vectors of places."""
-    first, end = _ends_of(places)
-    count = len(places[first])  # type: ignore[arg-type]
-    return np.broadcast_to(x, (*out.shape[:first], count, *out.shape[end:]))
-
-
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
     """Write x at places into out."""
@@ -223,11 +216,7 @@ def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
         if accumulate:
             np.add.at(out, _index(places), x)
             return
-        if out.size <= _BLOCK:
-            out[_index(places)] = x
-            return
-        for index, part in _blocks(places):
-            out[index] = x if part is Ellipsis else _spread(x, out, places)[part]
+        out[_index(places)] = x
     except IndexError as error:
         raise _explained(error) from None
 
