@@ -45,8 +45,7 @@ def loops_of(steps: Sequence[Step]) -> Iterator[list[Step]]:
     made: set[str] = set()
     for step in steps:
         waits = isinstance(step, Reduce | Map | Add) and bool(made & _words(step.text))
-        # A branch would keep LLVM from making vectors of the numbers before it.
-        branches = group and (isinstance(group[-1], If) or isinstance(step, If))
+        branches = group and (isinstance(group[-1], If) or (isinstance(step, If) and step.apart))
         apart = group and (branches or _sort_of(step) != _sort_of(group[0]))
         if group and (waits or apart):
             yield group

@@ -79,10 +79,14 @@ class First(NamedTuple):
 class If(NamedTuple):
     """Steps of a row of which text holds; they may make numbers anew. Sums of theirs are made in
     float64, in a loop that is slower, for few rows are expected to ask.
+
+    apart   whether the numbers before it are computed for several rows at once; a branch in their
+            loop keeps LLVM from that
     """
 
     text: str
     steps: tuple[Step, ...]
+    apart: bool = False
 
 
 class Put(NamedTuple):
@@ -189,6 +193,7 @@ _LOG = (
                 "u = T(1) + total; where(u == T(1), total, log(u) * total / (u - T(1)))",
             ),
         ),
+        apart=True,
     ),
 )
 # Shifting by an infinite top would give inf - inf.
