@@ -29,8 +29,8 @@ _OTHER_NAMES = """
 a accumulate alpha atol axes axis b backwards batch_sizes before bias by_bias by_key by_mask
 by_value by_weight cell concentration correction count cx d_cx d_hx descending deviation
 diagonal dilation dim1 dim2 doubled dropout end eps factor first forward full g gates grid
-groups halved high hx ignored include_self info is_causal k keep keep_square kept kernel key
-largest last_c last_h lengths log_probs log_sum low mask mean mode n norm offset onesided out
+groups halved hermitian high hx ignored include_self info is_causal k keep keep_square kept kernel
+key largest last_c last_h lengths log_probs log_sum low mask mean mode n norm offset onesided out
 over padding prob query rate reduction result reverse right rows rtol saved scale scales seed
 shifts sign square src start step stride sums taps total totals unitriangular upper value values
 variance vectors way weight weights whole wide window windows x y zero_infinity
@@ -46,6 +46,8 @@ NO_INDEX = {
     "reduce.norm": "order is a number, that of the norm",
     "scan.cummax": "indices are a result",
     "scan.cummin": "indices are a result",
+    "linalg.ldl": "pivots are a result",
+    "linalg.ldl_solve": "checks a copy of pivots and gives NaN, see tests/core/test_ldl.py",
     "linalg.lu": "pivots are a result",
     "windows.largest": "places are a result",
     "searching.hits": "the CPU counts itself; upto is for CUDA, see test_indices there",
