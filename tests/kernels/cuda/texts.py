@@ -88,6 +88,17 @@ def texts_of_ops() -> Iterator[tuple[str, str]]:
                     yield f"{op.name}, strided", source_of(body, operands, out, 3, False)
 
 
+def texts_of_tails() -> Iterator[tuple[str, str]]:
+    """Yield the gradients that keep their tails, in the dtype that takes them."""
+    import fastdist  # noqa: F401  (fills the table)
+
+    for op in OPS.values():
+        if isinstance(op, PointwiseOp):
+            for name, body in zip(op.tensors, op.tail_bodies):
+                text = source_of(body, operands_of(body, F64), F64)
+                yield f"{op.name} by {name}, with its tail", text
+
+
 def texts_of_dtypes() -> Iterator[tuple[str, str]]:
     """Yield what each function source_of... makes of a floating dtype, if it needs no more, and of
     all that it may be told besides.
