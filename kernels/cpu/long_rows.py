@@ -21,7 +21,6 @@ from fastdist.core.blas import read_cpu
 from . import numpy_rows
 from .array_objects import ARRAY, gapless, in_c_order, plain, require_arrays
 from .memory import maker_of
-from .places import ALL_INSIDE, INSIDE, refuse_class
 from .row_steps import PAIRED
 from .silence import silent
 from .small import LIMIT, TERMS, Facts, Run, ones
@@ -95,7 +94,7 @@ def _compiled(name: str, dtype: Any) -> Launch:
         return loop
 
 
-def _bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
+def bound(name: str, dtype: Any, rows: int, n: int, a: float = 0.0) -> Launch:
     """Return the function that runs a loop over arrays of so many rows of n elements, unchecked."""
     loop = _compiled_or_none(name, dtype)
     if loop is None:
@@ -164,11 +163,6 @@ def _is_layer_norm(facts: Facts) -> bool:
     return facts.one_dtype and math.prod(facts.shape) > 0
 
 
-def _is_cross_entropy(facts: Facts) -> bool:
-    shape, dtype = facts.shapes[0], facts.dtypes[0]
-    return shape is not None and dtype.name in DTYPES and math.prod(shape) > 0
-
-
 def _of_parts(run: Launch, x: Array, dtypes: tuple[Any, ...], a: float) -> list[Array]:
     """Return what run makes of parts of x, gapless, in arrays of dtypes."""
     parts, rest = divmod(x.size, _PART)
@@ -235,8 +229,8 @@ def sum(facts: Facts, scale: float = 1.0) -> Run | None:
     def add_up(x: Array) -> Array:
         nonlocal along, behind
         if along is None or behind is None:
-            behind = _bound(loop, dtype, 1, rest)
-            along = _bound(loop, dtype, parts, _PART)
+            behind = bound(loop, dtype, 1, rest)
+            along = bound(loop, dtype, parts, _PART)
         if type(x) is not array_type:
             require_arrays(x)
         x, totals = x.reshape(-1), empty(count, wide)
@@ -395,7 +389,7 @@ def layer_norm(facts: Facts) -> Run | None:
         weight = in_c_order(weight) if weight_given else one
         bias = in_c_order(bias) if bias_given else nothing
         if launch is None:
-            launch = _bound(loop, dtype, shape[0], shape[1], eps)
+            launch = bound(loop, dtype, shape[0], shape[1], eps)
         launch((np.ascontiguousarray(x), weight, bias, out, mean, deviation))
         return out, mean, deviation
 
@@ -503,55 +497,3 @@ def rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
         return total
 
     return by_input, by_weight
-
-
-def cross_entropy(facts: Facts, *, is_alone: bool = False) -> Run | None:
-    """Return the cross entropy of rows: the loss, exp(x) up to a factor, the sums of that; or the
-    loss alone.
-    """
-    if not _is_cross_entropy(facts):
-        return None
-    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    in_order, empty, array_type = all(facts.contiguous), np.empty, ARRAY
-    large, launch = maker_of((rows, classes), dtype), None
-    loop = "cross_entropy_losses" if is_alone else "cross_entropy"
-    add = result_by("sum_of_rows", (), dtype, 1, rows, 1.0 / rows if reduction == 1 else 1.0)
-
-    def many_rows(x: Array, target: Array) -> Any:
-        nonlocal launch
-        losses = empty(rows, dtype)
-        kept = () if is_alone else (large((rows, classes), dtype), empty(rows, dtype))
-        if not (type(x) is type(target) is array_type):
-            require_arrays(x, target)
-        if not in_order:
-            x, target = gapless(x, target)
-        if launch is None:
-            launch = _bound(loop, dtype, rows, classes)
-        wrong = ALL_INSIDE.copy()
-        launch((x, target, losses, *kept, wrong))
-        if (found := wrong.item()) != INSIDE:
-            refuse_class(found, classes)
-        loss = losses if reduction == 0 else add(losses)
-        return loss if is_alone else (loss, *kept)
-
-    return many_rows
-
-
-def cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
-    """Return the gradient of cross entropy by its input."""
-    if not _is_cross_entropy(facts):
-        return None
-    (rows, classes), dtype, (reduction,) = facts.shapes[0], facts.dtype, facts.numbers  # type: ignore[misc]
-    run, empty = loop_of("cross_entropy_gradient", dtype), maker_of((rows, classes), dtype)
-    scale = 1.0 / rows if reduction == 1 else 1.0
-
-    def by_input(g: Array, others: Any, x: Array, target: Array) -> Array:
-        made, (weights, totals) = empty((rows, classes), dtype), others
-        g, wrong = np.broadcast_to(g, (rows,)), ALL_INSIDE.copy()
-        given = gapless(g, target, weights, totals)
-        run((*given, made, wrong), rows, classes, scale)
-        if (found := wrong.item()) != INSIDE:
-            refuse_class(found, classes)
-        return made
-
-    return by_input, None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from . import long_rows
+from . import long_cross_entropy, long_rows
 from .centring import centred, squared_rest
 from .places import refuse_class
 from .product import product, suits_panels
@@ -291,7 +291,7 @@ def _rms_norm_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
 def _cross_entropy(facts: Facts) -> Run | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None or shape[1] > TERMS or shape[0] > TERMS:
-        return long_rows.cross_entropy(facts)
+        return long_cross_entropy.cross_entropy(facts)
     (rows, classes), dtype, (reduction,) = shape, facts.dtype, facts.numbers
     starts, one = row_starts(rows, classes), ones(rows, dtype)
     shift, count = _shifted(rows, classes, dtype), number(rows, dtype)
@@ -324,7 +324,7 @@ def _cross_entropy(facts: Facts) -> Run | None:
 @small("cross_entropy.losses")
 def _cross_entropy_losses(facts: Facts) -> Run | None:
     if not facts.small:
-        return long_rows.cross_entropy(facts, is_alone=True)
+        return long_cross_entropy.cross_entropy(facts, is_alone=True)
     run = _cross_entropy(facts)
     return None if run is None else lambda x, target: run(x, target)[0]
 
@@ -333,7 +333,7 @@ def _cross_entropy_losses(facts: Facts) -> Run | None:
 def _cross_entropy_gradient(facts: Facts) -> tuple[Run | None, ...] | None:
     shape = facts.shapes[0]
     if not facts.small or shape is None:
-        return long_rows.cross_entropy_gradient(facts)
+        return long_cross_entropy.cross_entropy_gradient(facts)
     (rows, classes), dtype, (reduction,) = shape, facts.dtype, facts.numbers
     starts, wide = row_starts(rows, classes), ones(classes, dtype).reshape(1, classes)
     count, add_up_rows = number(rows, dtype), adder_of_rows(classes, dtype)
