@@ -39,7 +39,9 @@ def test_the_tests_do_without_what_is_set_aside() -> None:
     set_by_the_tests = {"FASTDIST_CACHE_DIR", "XDG_RUNTIME_DIR"}
     # On CPUs whose core NumPy's BLAS would take for another, by importing fastdist.
     set_by_fastdist = {"FASTDIST_OPENBLAS_CORETYPE", "OPENBLAS_CORETYPE"}
-    assert set(os.environ) - set(kept) <= set_by_the_tests | set_by_fastdist
+    # Where tests/interop has imported PyTorch.
+    set_by_torch = {"TORCHINDUCTOR_CACHE_DIR"}
+    assert set(os.environ) - set(kept) <= set_by_the_tests | set_by_fastdist | set_by_torch
 
 
 def test_jobs_of_the_tests_run_inside_a_job_with_a_secret() -> None:
