@@ -13,10 +13,24 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import traceback
+
+from .foreign_text import many_lines, one_line
 
 # A separate logger, so that users can silence these warnings alone.
 _logger = logging.getLogger("fastdist.unread_errors")
 _VARIABLE = "FASTDIST_UNREAD_ERRORS"
+
+
+def _escape_trace(record: logging.LogRecord) -> bool:
+    """Format the traceback before a handler does: another worker may have written its text."""
+    if record.exc_info:
+        trace = "".join(traceback.format_exception(record.exc_info[1]))
+        record.exc_text = many_lines(trace.rstrip())
+    return True
+
+
+_logger.addFilter(_escape_trace)
 
 
 class Unread:
@@ -47,6 +61,6 @@ def log_unread(error: BaseException, what: str) -> None:
     try:
         told = (type(error), error, error.__traceback__)
         text = "%s failed, and nobody has read its error (%s=0 silences this)"
-        _logger.warning(text, what, _VARIABLE, exc_info=told)
+        _logger.warning(text, one_line(what), _VARIABLE, exc_info=told)
     except Exception:  # a handler of the user's, in a finalizer: there is nobody to raise it to
         sys.stderr.write(f"{what} failed, and its error could not be logged\n")

@@ -240,11 +240,12 @@ class Job:
         self.stop(failure, signal.SIGTERM)
 
     def finish(self) -> None:
-        """Write out what is still to be shown: all of it, but only for a moment after a Ctrl-C."""
+        """Write out what is still to be shown: all of it, but only for a moment after a signal."""
         until = None
-        if self.interrupt is not None or (self.failure is not None and self.failure.was_asked):
+        was_asked = self.failure is not None and self.failure.was_asked
+        if self.is_asked_twice or self.interrupt is not None or was_asked:
             until = time.monotonic() + _HURRIED_OUTPUT_S
-        while not self._screen.is_empty and not self.is_asked_twice:
+        while not self._screen.is_empty:
             left = None if until is None else until - time.monotonic()
             if left is not None and left <= 0:
                 return

@@ -47,6 +47,12 @@ def test_an_error_that_nobody_reads_is_logged_once_with_its_traceback(caplog: Lo
     assert "in raised" in caplog.text and "raise ValueError(text)" in caplog.text
 
 
+def test_the_text_of_an_error_cannot_pose_as_a_line_of_the_log(caplog: Log) -> None:
+    failed(raised("x\n2026-01-01 ERROR forged\r\x1b[2J"))
+    gc.collect()
+    assert "\\r\\x1b[2J" in caplog.text and "\n2026-01-01" not in caplog.text
+
+
 def read_by_wait(future: Future[int]) -> None:
     with pytest.raises(ValueError, match="mine"):
         future.wait()

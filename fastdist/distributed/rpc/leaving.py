@@ -170,7 +170,8 @@ class Leaving:
         if self._counts.client_active:
             others = [worker for worker in self._workers.living() if not worker.is_self]
             asked = [worker for worker in others if worker.pipe.is_waited_for()]
-            return f"calls of its own have no answer yet, from {_named(asked)}"
+            if asked or not self._counts.server_active:
+                return f"calls of its own have no answer yet, from {_named(asked)}"
         if self._counts.server_active:
             told = told_without_value(self._counts.without_value())
             return f"{self._counts.server_active} calls of others run here yet{told}"
