@@ -46,7 +46,9 @@ def sigmoid(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-input))."""
 
 
-@pointwise("sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", node="sigmoid")
+@pointwise(
+    "sigmoid(input)", [_SIGMOID_SLOPE], dtype="floating", homes="nowhere", known_as="sigmoid"
+)
 def logistic(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-input)): the sigmoid in derivatives of other ops, whose own derivatives
     keep their tails.

@@ -223,7 +223,8 @@ _SLOPE_BY_SIZE = "where(size == T(0), T(0), -(g * input / size) * (other / size)
     _SLOPE,
     [_SLOPE_BY_INPUT, f"where(size == T(0), {_NONE}, g * input / size)", _SLOPE_BY_SIZE],
     homes="nowhere",
-    known_as="linalg_vector_norm_backward",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
 )
 def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     """Return input * other / size: the gradient at `other` for the gradient `input` of a norm."""
@@ -241,7 +242,8 @@ def norm_slope(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
         _SLOPE_BY_SIZE,
     ],
     homes="nowhere",
-    known_as="linalg_vector_norm_backward",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
 )
 def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     """Return input * other / size, whose sums are the tangents of norms for the tangent `input`."""
@@ -251,7 +253,8 @@ def norm_tangent(input: Tensor, other: Tensor, size: Tensor) -> Tensor:
     "where(logical_or(input == T(0), other == T(0)), T(0), T(0))",
     [f"where(other == T(0), {_NONE}, T(0))", ZERO],
     homes="nowhere",
-    known_as="linalg_vector_norm_backward",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
 )
 def rough_zero(input: Tensor, other: Tensor) -> Tensor:
     """Return zeros without a derivative where other is 0."""
@@ -279,7 +282,8 @@ def distance_root(input: Tensor) -> Tensor:
         ),
     ],
     homes="nowhere",
-    known_as="sqrt_backward",
+    known_as="sqrt",
+    node="sqrt_backward",
 )
 def root_slope(input: Tensor, other: Tensor) -> Tensor:
     """Return input / (2 * sqrt(other)), 0 where other is not above 0."""

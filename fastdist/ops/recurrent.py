@@ -174,7 +174,9 @@ def _require_fitting(
 def _require_steps(batch_sizes: tuple[int, ...], rows: int, batch: int) -> None:
     """Raise unless each step takes some rows, no more than the one before it, and all take all."""
     falls = all(after <= before for before, after in itertools.pairwise((batch, *batch_sizes)))
-    if not falls or min(batch_sizes, default=1) < 1 or sum(batch_sizes) != rows:
+    # The steps of an empty batch take no rows.
+    least = min(batch, 1)
+    if not falls or min(batch_sizes, default=1) < least or sum(batch_sizes) != rows:
         raise ShapeError(
             f"batch_sizes must be positive, fall from at most {batch} and add up to the {rows} "
             f"rows of the packed sequence, got {batch_sizes}"

@@ -153,6 +153,7 @@ def test_a_node_of_a_job_that_says_how_it_has_ended() -> None:
     meeting: Any = SimpleNamespace(
         _options=SimpleNamespace(node_rank=0, nodes=2),
         _lost_s=10.0,
+        _ends_elsewhere={},
         name=lambda node: f"node {node}",
         _post=lambda failure, number: posted.append(failure),
     )

@@ -75,7 +75,7 @@ def test_all_others_are_told_who_ended_and_why_at_their_shutdown(has_met: bool, 
         if cause:
             group[2].run(die_of, ValueError(cause.partition(": ")[2]))
         assert group[2].end() == 0
-        why = f"{ENDED}, by ValueError: mine [1mforged" if cause else ENDED
+        why = f"{ENDED}, by ValueError: mine\\n\\x1b[1mforged" if cause else ENDED
         for worker in group.workers[:2]:
             worker.start(leave)
         for worker in group.workers[:2]:
