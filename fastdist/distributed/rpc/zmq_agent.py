@@ -14,6 +14,7 @@ from fastdist.devices import staging
 from fastdist.distributed.pipe.context import Context
 from fastdist.distributed.sockets import Security
 from fastdist.distributed.store import Store
+from fastdist.distributed.store.environment import store_is_hosted
 
 from .agent import RpcAgent, first_number
 from .arena_offers import ArenaOffers
@@ -178,8 +179,10 @@ class ZmqAgent(RpcAgent):
 
     def ends_at_exit(self, why: str) -> None:
         self.drain_s = DRAIN_AT_EXIT_S
-        if self.group.may_change and CAUSE not in why:
-            return  # members come and go: it may have been done
+        # Where members come and go, and where a launcher sees each exit, a plain end is no failure.
+        may_go = not self.group.is_static or (self.group.may_change and store_is_hosted())
+        if may_go and CAUSE not in why:
+            return
         self._why_ended = why
         noted: Future[None] = InternalFuture()
 
