@@ -20,7 +20,8 @@ from ..core.dtypes import DType
 from ..tensor.tensor import Tensor
 
 _FREE: Final = 1 << 16
-# Sparse tensors copy their coordinates, and several may share them in a file.
+# Sparse tensors copy their coordinates, Parameters views of conjugates or negatives; several may
+# share them in a file.
 _FREE_DATA_BYTES: Final = 1 << 20
 _DATA_COPIES: Final = 16
 _MOST_PARTS_OF_A_KEY: Final = 256
@@ -56,7 +57,7 @@ class Budget:
         """Count bytes of tensors that are copied."""
         self._data_left -= nbytes
         if self._data_left < 0:
-            raise UnpicklingError("the file asks for far more coordinates than it has bytes")
+            raise UnpicklingError("the file asks for far more copies of tensors than it has bytes")
 
     def require_key(self, value: Any) -> None:
         """Raise unless value may be a key: text, a number, or a small tuple of such."""

@@ -6,6 +6,7 @@ The parameters are those that PyTorch writes.
 from __future__ import annotations
 
 import copyreg
+from pickle import UnpicklingError
 from types import (
     BuiltinFunctionType,
     ClassMethodDescriptorType,
@@ -17,8 +18,10 @@ from types import (
 from typing import Any, Final
 
 from ..core.device import CPU
-from ..core.dtypes import DType
+from ..core.dtypes import DType, bool_
 from ..core.memory_format import MemoryLayout, sparse_coo, strided
+from ..dispatch.op import OPS
+from ..graph.unresolved import Unresolved, resolved, unresolved
 from ..ops.set_memory import require_inside
 from ..tensor.layout import Layout
 from ..tensor.memory import bound, seen_at
@@ -46,8 +49,11 @@ def rebuild_tensor_v2(
     backward_hooks: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """Return a tensor over a part of a storage. Raises as rebuild_tensor."""
-    tensor = _over(storage, storage_offset, size, stride, None)
+    """Return a tensor over a part of a storage. Raises as rebuild_tensor.
+
+    Raises  UnpicklingError for metadata other than PyTorch's bits for conjugates and negatives
+    """
+    tensor = _with_bits(_over(storage, storage_offset, size, stride, None), metadata)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
@@ -61,9 +67,47 @@ def rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """Return a tensor of a dtype over a part of a storage of bytes. Raises as rebuild_tensor."""
-    tensor = _over(storage, storage_offset, size, stride, dtype)
+    """Return a tensor of a dtype over a part of a storage of bytes. Raises as rebuild_tensor_v2."""
+    tensor = _with_bits(_over(storage, storage_offset, size, stride, dtype), metadata)
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _with_bits(tensor: Tensor, metadata: Any) -> Tensor:
+    """Return tensor, or the view of its conjugates or negatives that metadata asks for.
+
+    The view shares the memory of the file's storage: nothing is copied.
+    """
+    if metadata is None:
+        return tensor
+    if type(metadata) is not dict or not all(
+        type(name) is str and name in _BITS and type(bit) is bool for name, bit in metadata.items()
+    ):
+        raise UnpicklingError(
+            "the metadata of a tensor are None or a dict of 'conj' and 'neg' with bools, got "
+            f"{brief(metadata)}"
+        )
+    bits = [name for name in _BITS if metadata.get(name)]
+    if not bits:
+        return tensor
+    dtype = tensor.dtype
+    if (
+        len(bits) > 1
+        or dtype.is_bare
+        or dtype is bool_
+        or not (dtype.is_complex or bits[0] == "neg")
+    ):
+        raise UnpicklingError(f"a tensor of {dtype} cannot be a view with {' and '.join(bits)}")
+    return unresolved(tensor, OPS[bits[0]])
+
+
+_BITS: Final = ("conj", "neg")
+
+
+def bytes_of_copy(value: Any) -> int:
+    """Return how many bytes a Parameter, or another kind, of value copies: of views of conjugates
+    or negatives all, of other tensors none.
+    """
+    return value.nbytes if type(value) is Unresolved else 0
 
 
 def get_layout(name: Any) -> MemoryLayout:
@@ -97,7 +141,8 @@ def rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
         raise TypeError(f"a tensor has at most {_MOST_AXES} axes, got {brief(size)}")
     if not all(map(_is_size, size)):
         raise TypeError(f"a tensor has ints for its sizes, got {brief(size)}")
-    return rebuild_sparse(indices, values.detach(), size, is_coalesced is True, False)
+    indices, values = resolved(indices), resolved(values.detach())
+    return rebuild_sparse(indices, values, size, is_coalesced is True, False)
 
 
 def _over(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | None) -> Tensor:
@@ -150,7 +195,8 @@ def rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any
     """Return what func makes of args as a new_type, a subclass of Tensor, with its attributes."""
     made = func(*args)
     _require_tensor(made)
-    if type(made) is not new_type:
+    if type(made) is not new_type and not (new_type is Tensor and type(made) is Unresolved):
+        made = resolved(made)
         if not (isinstance(new_type, type) and issubclass(new_type, Tensor)):
             raise TypeError(
                 f"a tensor cannot be rebuilt as {brief(new_type)}, which is no kind of it"

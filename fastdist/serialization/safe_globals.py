@@ -15,10 +15,17 @@ from typing import Any, Final
 
 from ..core.device import Device
 from ..core.forked_locks import renew_in_children
+from ..graph.unresolved import Unresolved
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Size, Tensor
 from .budget import Budget, brief
-from .rebuilding import rebuild_parameter_with_state, rebuild_sparse_tensor, size_of_state
+from .rebuilding import (
+    bytes_of_copy,
+    rebuild_parameter,
+    rebuild_parameter_with_state,
+    rebuild_sparse_tensor,
+    size_of_state,
+)
 from .torch_names import own
 
 # Modules of which nothing is ever called for a file, whatever is added.
@@ -126,19 +133,26 @@ def _parameter(args: tuple[Any, ...], budget: Budget) -> Parameter:
     data, *rest = args
     if not isinstance(data, Tensor):
         raise UnpicklingError(f"a Parameter is made of a tensor, not of {brief(data)}")
+    budget.take_data(bytes_of_copy(data))
     return Parameter(data, *[bool(one) for one in rest])
 
 
 def _of_us(function: Callable[..., Any]) -> Call:
     def call(args: tuple[Any, ...], budget: Budget) -> Any:
         budget.take(8)
-        return function(*args)
+        if args and function is rebuild_parameter:
+            budget.take_data(bytes_of_copy(args[0]))
+        made = function(*args)
+        if type(made) is Unresolved:
+            budget.take(8)
+        return made
 
     return call
 
 
 def _parameter_with_state(args: tuple[Any, ...], budget: Budget) -> Parameter:
-    *_, state = args
+    data, *_, state = args
+    budget.take_data(bytes_of_copy(data))
     budget.take(8 + size_of_state(state))
     return rebuild_parameter_with_state(*args)
 
@@ -146,7 +160,7 @@ def _parameter_with_state(args: tuple[Any, ...], budget: Budget) -> Parameter:
 def _sparse_tensor(args: tuple[Any, ...], budget: Budget) -> Tensor:
     _, parts = args
     if type(parts) is tuple and parts and isinstance(parts[0], Tensor):
-        budget.take_data(parts[0].nbytes)
+        budget.take_data(parts[0].nbytes + sum(map(bytes_of_copy, parts[:2])))
     budget.take(8)
     return rebuild_sparse_tensor(*args)
 

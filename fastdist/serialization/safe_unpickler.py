@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..tensor.tensor import Tensor
 from .budget import Budget, brief
-from .rebuilding import give_attributes, give_state, size_of_state
+from .rebuilding import bytes_of_copy, give_attributes, give_state, size_of_state
 from .safe_globals import find_safe, is_added, plain_call
 
 _MOST_LEVELS: Final = 500
@@ -254,7 +254,14 @@ class SafeUnpickler:
                 f"a tensor may not be rebuilt by {brief(function)} as {brief(kind)}"
             )
         self._budget.take(8 + size_of_state(state))
-        return _FROM_TYPE(lambda *given: call(given, self._budget), kind, arguments, state)
+
+        def make(*given: Any) -> Any:
+            made = call(given, self._budget)
+            if kind is not Tensor:
+                self._budget.take_data(bytes_of_copy(made))
+            return made
+
+        return _FROM_TYPE(make, kind, arguments, state)
 
     def _newobj(self) -> None:
         args, kind = self._stack.pop(), self._stack.pop()

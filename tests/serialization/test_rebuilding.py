@@ -148,7 +148,9 @@ def test_coordinates_that_many_tensors_share_are_not_copied_without_end() -> Non
     call = named("torch._utils", "_rebuild_sparse_tensor") + b"q\x04"
     pickled = b"\x80\x02(" + layout + parts + call + b"(" + b"h\x04(h\x00h\x03tR" * 1000 + b"l."
     stream = archive_of(pickled.replace(b"l.", b"t."), r0=bytes(8), r1=bytes(4))
-    with pytest.raises(pickle.UnpicklingError, match="far more coordinates than it has bytes"):
+    with pytest.raises(
+        pickle.UnpicklingError, match="far more copies of tensors than it has bytes"
+    ):
         fastdist.load(stream)
 
 
