@@ -26,10 +26,10 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
         operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     )
     inputs, output = _parse(equation, given)
-    result, letters = _single(given[0], inputs[0])
+    result, letters = _single(given[0], inputs[0], 0)
     for i, (tensor, names) in enumerate(zip(given[1:], inputs[1:], strict=True), 2):
         later = set(output).union(*inputs[i:]) if i < len(inputs) else set(output)
-        other, others = _single(tensor, names)
+        other, others = _single(tensor, names, i - 1)
         result, letters = _contract(result, letters, other, others, later)
     found = _finish(result, letters, output)
     summed = set().union(*inputs) - set(output)
@@ -96,9 +96,19 @@ def _letters(part: str, ndim: int, dots: int) -> list[str]:
     return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
 
 
-def _single(tensor: Any, letters: list[str]) -> tuple[Any, list[str]]:
-    """Return tensor with each letter once: a letter that stands twice takes the diagonal."""
+def _single(tensor: Any, letters: list[str], number: int) -> tuple[Any, list[str]]:
+    """Return operand `number` with each letter once: a repeated letter takes the diagonal.
+
+    Raises  RuntimeError where the axes of a repeated letter differ in size
+    """
     letters = list(letters)
+    sizes: dict[str, int] = {}
+    for letter, size in zip(letters, tensor.facts.shape, strict=True):
+        if size != sizes.setdefault(letter, size):
+            raise ShapeError(
+                f"einsum(): subscript {letter} is repeated for operand {number} but the sizes "
+                f"don't match, {size} != {sizes[letter]}"
+            )
     for letter in sorted(set(letters)):
         while letters.count(letter) > 1:
             first = letters.index(letter)

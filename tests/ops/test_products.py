@@ -116,3 +116,21 @@ def test_einsum_sums_what_the_other_operand_broadcasts_over() -> None:
     assert found.tolist() == [140.0, 175.0]
     gx, gy = fd.autograd.grad(found, (x, y), fd.tensor([1.0, 10.0], dtype=fd.float64))
     assert gx.tolist() == [[270.0] * 3] and gy.tolist() == [[7.0, 70.0]] * 5
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "words"),
+    [
+        ("ii->i", [(2, 3)], "subscript i is repeated for operand 0 but .* match, 3 != 2"),
+        ("ii", [(2, 3)], "subscript i is repeated for operand 0 but .* match, 3 != 2"),
+        ("iij->j", [(2, 3, 4)], "subscript i is repeated for operand 0 but .* match, 3 != 2"),
+        ("iii", [(2, 2, 3)], "subscript i is repeated for operand 0 but .* match, 3 != 2"),
+        ("...ii", [(5, 2, 1)], "subscript i is repeated for operand 0 but .* match, 1 != 2"),
+        ("ij,kk->ij", [(2, 3), (4, 5)], "subscript k is repeated for operand 1 .* 5 != 4"),
+    ],
+)
+def test_einsum_refuses_a_repeated_letter_of_unequal_sizes(
+    equation: str, shapes: list[Any], words: str
+) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        fd.einsum(equation, *[fd.ones(*shape) for shape in shapes])
