@@ -146,3 +146,28 @@ def test_a_plateau_may_look_for_the_largest_and_stops_at_the_least_rate() -> Non
     for measure in (1.0, 1.4, 2.0, 2.0, 2.0):
         scheduler.step(measure)
     assert scheduler.get_last_lr() == [0.05]
+
+
+def test_a_scheduler_that_did_not_see_the_first_step_of_its_optimizer_goes_on() -> None:
+    changed = optimizer()
+    scheduler = lr_scheduler.ExponentialLR(changed, 0.5)
+    # As PyTorch's schedulers are when a whole one is loaded from a file.
+    del scheduler._step_of_optimizer
+    changed.step()
+    scheduler.step()
+    assert scheduler.get_last_lr() == [0.5]
+
+
+def test_a_subclass_with_an_init_of_its_own_steps() -> None:
+    class Halving(lr_scheduler.LRScheduler):
+        def __init__(self, changed: optim.Optimizer) -> None:
+            self.optimizer, self.last_epoch, self._step_count = changed, 0, 1
+
+        def get_lr(self) -> list[lr_scheduler.scheduler.Rate]:
+            return [group["lr"] / 2 for group in self.optimizer.param_groups]
+
+    changed = optimizer()
+    scheduler = Halving(changed)
+    changed.step()
+    scheduler.step()
+    assert changed.param_groups[0]["lr"] == 0.5

@@ -137,7 +137,9 @@ class LRScheduler:
 
     def _warn_of_order(self) -> None:
         step = _step_of(self.optimizer)
-        if step is not self._step_of_optimizer and not hasattr(step, "_wrapped_by_lr_sched"):
+        # Schedulers from files, and of subclasses with their own __init__, lack the attribute.
+        known = self.__dict__.get("_step_of_optimizer", step)
+        if step is not known and not hasattr(step, "_wrapped_by_lr_sched"):
             warnings.warn(_OVERRIDDEN, UserWarning, stacklevel=3)
         elif not self.optimizer._opt_called:
             warnings.warn(_TOO_SOON, UserWarning, stacklevel=3)
