@@ -15,7 +15,7 @@ from ..graph.node import RemovableHandle
 from ..ops.creation import empty_like
 from ..tensor.shared_memory import share
 from ..tensor.tensor import Tensor
-from .module_hooks import Hook, Hooks, add_hook, call_with_hooks
+from .module_hooks import Hook, Hooks, add_hook, adopt_hooks, call_with_hooks
 from .module_tree import ModuleTree
 from .parameter import is_lazy
 from .state_dict import StateDict
@@ -277,6 +277,7 @@ class Module(StateDict):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        adopt_hooks(self.__dict__)
 
 
 def describe(name: str, extra: list[str], children: list[str]) -> str:

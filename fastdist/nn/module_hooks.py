@@ -38,6 +38,34 @@ def add_hook(hooks: Hooks, hook: Hook, *, prepend: bool) -> RemovableHandle:
     return handle
 
 
+def adopt_hooks(attributes: dict[str, Any]) -> None:
+    """Turn the hooks of a Module that PyTorch saved into Hooks, in the same order.
+
+    PyTorch keeps bare functions, and their options in dicts with the same keys.
+    """
+
+    def options(name: str) -> Any:
+        return attributes.pop(name, None) or ()
+
+    hooks = attributes.setdefault("_forward_hooks", {})
+    with_kwargs = options("_forward_hooks_with_kwargs")
+    always_called = options("_forward_hooks_always_called")
+    _adopt(hooks, lambda call, key: Hook(call, key in with_kwargs, key in always_called))
+    pre_hooks = attributes.setdefault("_forward_pre_hooks", {})
+    pre_with_kwargs = options("_forward_pre_hooks_with_kwargs")
+    _adopt(pre_hooks, lambda call, key: Hook(call, key in pre_with_kwargs))
+    kind = "full" if attributes.pop("_is_full_backward_hook", None) else "old"
+    for name, backward in (("_backward_pre_hooks", "pre"), ("_backward_hooks", kind)):
+        for key, call in dict(options(name)).items():
+            hooks[key] = Hook(call, backward=backward)
+
+
+def _adopt(hooks: Hooks, wrap: Callable[[Any, int], Hook]) -> None:
+    for key, call in hooks.items():
+        if not isinstance(call, Hook):
+            hooks[key] = wrap(call, key)
+
+
 def call_with_hooks(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call module.forward between its hooks."""
     for hook in tuple(module._forward_pre_hooks.values()):

@@ -109,3 +109,71 @@ def test_batch_norms_that_still_learn_are_not_folded() -> None:
         utils.fuse_conv_bn_eval(nn.Conv1d(1, 1, 1), nn.BatchNorm1d(1).eval())
     with pytest.raises(AssertionError, match=r"To fuse, linear.out_features == bn.num_features"):
         utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(2).eval())
+
+
+def as_pytorch_saves(layer: Any) -> dict[str, Any]:
+    """Return the state of a module with its hooks as PyTorch keeps them: bare functions."""
+    state = dict(layer.__dict__)
+    for name in ("_forward_hooks", "_forward_pre_hooks"):
+        hooks = state[name]
+        state[name] = {key: hook.call for key, hook in hooks.items() if not hook.backward}
+        state[f"{name}_with_kwargs"] = {k: True for k, hook in hooks.items() if hook.with_kwargs}
+    hooks = layer._forward_hooks
+    state["_forward_hooks_always_called"] = {k: True for k, h in hooks.items() if h.always_call}
+    full = {key: hook.call for key, hook in hooks.items() if hook.backward in ("full", "old")}
+    kinds = {hook.backward for hook in hooks.values()}
+    state["_is_full_backward_hook"] = True if "full" in kinds else False if full else None
+    state["_backward_hooks"] = full
+    state["_backward_pre_hooks"] = {k: h.call for k, h in hooks.items() if h.backward == "pre"}
+    return state
+
+
+def loaded(layer: Any) -> Any:
+    made = nn.Linear.__new__(nn.Linear)
+    made.__setstate__(as_pytorch_saves(layer))
+    return made
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_weight_norm_that_pytorch_saved_is_called_and_removed() -> None:
+    layer = utils.weight_norm(nn.Linear(3, 2))
+    made = loaded(layer)
+    with fd.no_grad():
+        made.weight_g.mul_(2)
+    x = fd.ones(1, 3)
+    assert fd.allclose(made(x) - made.bias, 2 * fd.nn.functional.linear(x, layer.weight))
+    utils.remove_weight_norm(made)
+    assert not made._forward_pre_hooks
+
+
+def test_a_pruned_layer_that_pytorch_saved_keeps_its_mask() -> None:
+    layer = utils.prune.l1_unstructured(nn.Linear(3, 2), "weight", 4)
+    made = loaded(layer)
+    assert made(fd.ones(1, 3)).tolist() == layer(fd.ones(1, 3)).tolist()
+    assert (made.weight == 0).sum() == 4
+    utils.prune.remove(made, "weight")
+    assert not made._forward_pre_hooks
+
+
+@pytest.mark.parametrize("kind", ["full", "old"])
+def test_hooks_that_pytorch_saved_keep_their_options(kind: str) -> None:
+    layer: Any = nn.Linear(3, 2)
+    layer.register_forward_pre_hook(print)
+    layer.register_forward_pre_hook(max, with_kwargs=True)
+    layer.register_forward_hook(min, with_kwargs=True)
+    layer.register_forward_hook(print, always_call=True)
+    register = {"full": layer.register_full_backward_hook, "old": layer.register_backward_hook}
+    register[kind](sum)
+    layer.register_full_backward_pre_hook(any)
+    made = loaded(layer)
+    assert made._forward_pre_hooks == layer._forward_pre_hooks
+    assert made._forward_hooks == layer._forward_hooks
+    made.__setstate__(dict(made.__dict__))
+    assert made._forward_hooks == layer._forward_hooks
+
+
+def test_a_state_without_hooks_gets_none() -> None:
+    made = nn.Linear.__new__(nn.Linear)
+    state = dict(nn.Linear(3, 2).__dict__)
+    made.__setstate__({key: one for key, one in state.items() if "forward" not in key})
+    assert made(fd.ones(1, 3)).shape == (1, 2)
