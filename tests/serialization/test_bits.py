@@ -105,7 +105,7 @@ def test_other_kinds_of_tensors_hold_the_conjugates() -> None:
     ],
 )
 def test_other_metadata_are_refused(metadata: bytes, weights_only: bool) -> None:
-    with pytest.raises(pickle.UnpicklingError, match="metadata of a tensor are|cannot be a view"):
+    with pytest.raises(pickle.UnpicklingError, match=r"metadata of a tensor are|cannot be a view"):
         load(conjugated(metadata), weights_only=weights_only)
 
 
