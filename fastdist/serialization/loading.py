@@ -119,10 +119,14 @@ def _records_of(file: Any, called: str, restore: Any, is_path: bool, is_mapped: 
     if not is_old:
         return TarRecords(file, restore)
     records = LegacyRecords(file, restore)
-    if is_path and records.end != file.seek(0, 2):
+    if is_path and records.end != (size := file.seek(0, 2)):
+        file.seek(records.end)
+        if is_legacy(file.read(_HEAD_BYTES)):
+            # Several values, one after the other: PyTorch reads the first of them as well.
+            return records
         raise RuntimeError(
-            f"{file.seek(0, 2) - records.end} bytes follow the last storage of {called}: it was "
-            "changed on its way, or is several files in one"
+            f"{size - records.end} bytes follow the last storage of {called}: it was "
+            "changed on its way, or holds something else as well"
         )
     return records
 

@@ -219,6 +219,14 @@ def test_bytes_behind_the_last_storage_of_a_file_are_told(tmp_path: Path) -> Non
         fastdist.load(path)
 
 
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_path_with_several_values_gives_the_first(tmp_path: Path, weights_only: bool) -> None:
+    path = tmp_path / "x.pt"
+    other = legacy(tensor(stored("Float", "a", 1), [1]), {"a": (1, floats(9))}, protocol=4)
+    path.write_bytes(legacy(WHOLE, FOUR) + other)
+    assert fastdist.load(path, weights_only=weights_only).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_a_file_that_is_cut_off_anywhere_is_an_error() -> None:
     content = (FILES / "legacy_2.pt").read_bytes()
     numbers = random.Random(0)
