@@ -43,7 +43,7 @@ def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterat
     if old is not None and stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if old is not None and not stat.S_ISREG(old.st_mode):
-        with open(target, "wb") as file:
+        with full_disk_named(target, size), open(target, "wb") as file:
             yield file
         return
     if old is not None and not os.access(target, os.W_OK):
@@ -56,16 +56,31 @@ def atomic_file(path: str | os.PathLike[str], size: int | None = None) -> Iterat
     except OSError as error:
         if error.errno not in _FULL or error.filename is not None:
             raise
-        raise _no_room(error, target, size) from error
+        raise _no_room(error, target, size, _free_beside(target)) from error
 
 
-def _no_room(error: OSError, path: str, size: int | None) -> OSError:
+@contextmanager
+def full_disk_named(name: str, size: int | None = None) -> Iterator[None]:
+    """Add a file's name, and how many bytes it needs, to the error of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        raise _no_room(error, name, size, "") from error
+
+
+def _free_beside(path: str) -> str:
+    """Return words for the free space in the folder of path; "" where that is unknown."""
+    try:
+        return f", and {shutil.disk_usage(os.path.dirname(path)).free} bytes are free there"
+    except OSError:
+        return ""
+
+
+def _no_room(error: OSError, path: str, size: int | None, free: str) -> OSError:
     """Return the error of a full disk, with the path, the size and the free space."""
     wanted = "a file" if size is None else f"a file of {size} bytes"
-    try:
-        free = f", and {shutil.disk_usage(os.path.dirname(path)).free} bytes are free there"
-    except OSError:
-        free = ""
     number = error.errno or errno.ENOSPC
     return OSError(number, f"{os.strerror(number)}: {wanted} was to be written{free}", path)
 

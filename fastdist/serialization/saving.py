@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from ..core.atomic_file import atomic_file
+from ..core.atomic_file import atomic_file, full_disk_named
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import MissingFolderError
@@ -61,24 +61,33 @@ def save(
             raise MissingFolderError(f"Parent directory {parent} does not exist.")
         name = os.path.splitext(os.path.basename(path))[0] or "archive"
         pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
-        # Beside the numbers: heads, and the table of the archive.
-        size = len(pickled) + sum(flat.nbytes for flat, *_ in memories)
-        with atomic_file(path, size) as file:
+        with atomic_file(path, _size(pickled, memories)) as file:
             if is_legacy:
                 write_legacy(file.write, pickled, memories, pickle_protocol)
             else:
                 _write(file.write, name, pickled, memories, with_order=with_order)
     elif hasattr(f, "write"):
         pickled, memories = _content(obj, pickle_module, pickle_protocol, is_legacy=is_legacy)
-        if is_legacy:
-            write_legacy(f.write, pickled, memories, pickle_protocol)
-        else:
-            _write(f.write, "archive", pickled, memories, with_order=with_order)
+        called = getattr(f, "name", None)
+        name = called if isinstance(called, str) else f"the {type(f).__name__}"
+        with full_disk_named(name, _size(pickled, memories)):
+            if is_legacy:
+                write_legacy(f.write, pickled, memories, pickle_protocol)
+            else:
+                _write(f.write, "archive", pickled, memories, with_order=with_order)
+            # A buffer that does not fit on the disk fails here, where the file is known.
+            if hasattr(f, "flush"):
+                f.flush()
     else:
         raise AttributeError(
             "expected 'f' to be string, path, or a file-like object with a 'write' attribute, got "
             f"{type(f).__name__}"
         )
+
+
+def _size(pickled: bytes, memories: list[Any]) -> int:
+    """Return the bytes of the pickle and of the storages, without heads and tables."""
+    return len(pickled) + sum(flat.nbytes for flat, *_ in memories)
 
 
 def _content(

@@ -179,3 +179,18 @@ def _has_nameless_files(folder: Path) -> bool:
     except (OSError, AttributeError):
         return False
     return True
+
+
+def test_a_full_device_is_named_with_the_size() -> None:
+    words = "No space left on device: a file of 3 bytes was to be written: '/dev/full'"
+    with pytest.raises(OSError, match=words) as caught, atomic_file("/dev/full", 3) as file:
+        file.write(b"new")
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == "/dev/full"
+
+
+def test_other_errors_of_a_file_keep_their_words() -> None:
+    with pytest.raises(OSError, match=r"^mine$"), atomic.full_disk_named("x", 1):
+        raise OSError("mine")
+    named = OSError(errno.ENOSPC, "full", "other")
+    with pytest.raises(OSError, match="full: 'other'"), atomic.full_disk_named("x", 1):
+        raise named

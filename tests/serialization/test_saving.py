@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import gc
 import io
 import os
@@ -273,3 +275,32 @@ def test_a_full_disk_is_told_with_the_path_and_the_size(tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.filename == str(path) and os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("buffering", [0, -1])
+@pytest.mark.parametrize("with_zip", [True, False])
+def test_a_full_disk_under_an_open_file_is_named_with_the_size(
+    buffering: int, with_zip: bool
+) -> None:
+    values, options = fastdist.zeros(1000), {"_use_new_zipfile_serialization": with_zip}
+    words = "a file of [0-9]{4} bytes was to be written: '/dev/full'"
+    with pytest.raises(OSError, match=words):
+        fastdist.save(values, "/dev/full", **options)
+    file = open("/dev/full", "wb", buffering)  # noqa: SIM115
+    try:
+        with pytest.raises(OSError, match=words):
+            fastdist.save(values, file, **options)
+    finally:
+        with contextlib.suppress(OSError):
+            file.close()
+
+
+def test_a_full_disk_under_a_writer_without_a_name_names_its_class() -> None:
+    class Full:
+        """A writer with nothing but write()."""
+
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match="bytes was to be written: 'the Full'"):
+        fastdist.save(fastdist.zeros(3), Full())
