@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Final
 
 # NumPy's arrays have at most so many axes.
@@ -31,16 +32,38 @@ def as_lists(data: Any, depth: int = 0) -> Any:
     """
     if isinstance(data, list | tuple):
         require_depth(depth, data)
-        types = set(map(type, data))
+        items = items_of(data)
+        types = set(map(type, items))
         if not any(issubclass(one, list | tuple) or reads_by_index(one) for one in types):
             return data
-        return [as_lists(one, depth + 1) for one in data]
+        return [as_lists(one, depth + 1) for one in items]
     if not reads_by_index(type(data)) or _is_buffer(data):
         return data
     require_depth(depth, data)
     found = [None] * len(data)
     for i, _ in enumerate(found):
         found[i] = as_lists(data[i], depth + 1)
+    return found
+
+
+def items_of(data: Any) -> Any:
+    """Return the items of a list or a tuple; those of a subclass in a list, as long as `len` says.
+
+    Raises  ValueError where iterating over a subclass gives more items or fewer
+    """
+    if type(data) in (list, tuple):
+        return data
+    found = [None] * len(data)
+    count = 0
+    for count, one in enumerate(islice(iter(data), len(found) + 1), 1):
+        if count <= len(found):
+            found[count - 1] = one
+    if count != len(found):
+        given = "more" if count > len(found) else count
+        raise ValueError(
+            f"expected sequence of length {len(found)}, which is the length of this "
+            f"{type(data).__name__!r}, but iterating over it gives {given} items"
+        )
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import dtypes
 from ..core.dtypes import DType, promote, uint64
 from ..core.errors import DTypeError
-from ..core.sequences import as_lists, reads_by_index, require_depth
+from ..core.sequences import as_lists, items_of, reads_by_index, require_depth
 from ..tensor.promotion import dtype_of_number
 from ..tensor.tensor import Tensor
 
@@ -79,17 +79,20 @@ def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
 def _gather_types(data: Any, found: set[type], depth: int = 0) -> None:
     """Add the types of what stands in data, at any depth of its lists, to found.
 
-    Raises  ValueError for lists nested too deep, such as one that holds itself
+    Raises  ValueError for lists nested too deep, such as one that holds itself, and for subclasses
+            of list and tuple whose iterator disagrees with their length
     """
     if not isinstance(data, list | tuple):
         found.add(type(data))
         return
     require_depth(depth, data)
-    types = set(map(type, data))
+    # inlined: a call for each inner list is measurable
+    items = data if type(data) in (list, tuple) else items_of(data)
+    types = set(map(type, items))
     lists = {one for one in types if issubclass(one, list | tuple)}
     found |= types - lists
     if lists:
-        for one in data:
+        for one in items:
             if isinstance(one, list | tuple):
                 _gather_types(one, found, depth + 1)
 

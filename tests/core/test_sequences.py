@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import UserList, deque
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -39,6 +41,43 @@ class Short(Endless):
 
     def __getitem__(self, index: int) -> Any:
         raise IndexError("there is none")
+
+
+class EndlessList(list[Any]):
+    """A list of numbers by its length; iterating over it never ends."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return count(1)
+
+
+class EndlessTuple(tuple[Any, ...]):
+    """A tuple of numbers by its length; iterating over it never ends."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return count(1)
+
+
+class HugeList(EndlessList):
+    """A list of more numbers than a machine holds."""
+
+    def __len__(self) -> int:
+        return 2**60
+
+
+class Reversed(list[Any]):
+    """A list that gives its items from the last to the first."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return reversed(self)
+
+
+class Halved(list[Any]):
+    """A list that gives half of its items."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[: len(self) // 2])
 
 
 WITHIN_ITSELF: list[Any] = []
@@ -97,3 +136,25 @@ def test_a_sequence_that_is_shorter_than_its_length_raises_its_own_error() -> No
 @pytest.mark.parametrize("given", [deque([1, 2]), UserList([1, 2]), range(1, 3), (1, 2)])
 def test_sequences_of_the_library_are_read(given: Any) -> None:
     assert fd.tensor(given).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("make", [fd.tensor, fd.as_tensor, fd.asarray, fd.Tensor, fd.LongStorage])
+@pytest.mark.parametrize("given", [EndlessList([4, 5]), EndlessTuple((4, 5)), Halved([4, 5])])
+def test_a_subclass_of_list_or_tuple_gives_as_many_items_as_it_is_long(
+    make: Any, given: Any
+) -> None:
+    with pytest.raises(ValueError, match=r"expected sequence of length 2, .* gives (more|1) items"):
+        make(given)
+    with pytest.raises(ValueError, match="expected sequence of length 2"):
+        make([given, given])
+
+
+def test_an_endless_list_that_is_too_long_for_the_machine_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        fd.tensor(HugeList())
+
+
+@pytest.mark.parametrize("make", [fd.tensor, fd.as_tensor])
+def test_a_subclass_of_list_is_read_by_its_iterator(make: Any) -> None:
+    assert make(Reversed([1, 2, 3])).tolist() == [3, 2, 1]
+    assert make([Reversed([1, 2]), (3, 4)]).tolist() == [[2, 1], [3, 4]]
