@@ -87,7 +87,7 @@ def save(
 
 def _size(pickled: bytes, memories: list[Any]) -> int:
     """Return the bytes of the pickle and of the storages, without heads and tables."""
-    return len(pickled) + sum(flat.nbytes for flat, *_ in memories)
+    return len(pickled) + sum(int(flat.nbytes) for flat, *_ in memories)
 
 
 def _content(
