@@ -303,7 +303,12 @@ def _power_quotient(input: Any, exponent: Any, out: Any, g: Any) -> Any:
     number = number_of(exponent) if isinstance(exponent, Tensor) else exponent
     if number is None or not number >= 2:
         return None
-    return g * 2 if number == 2 else g * (number * input ** (number - 2))
+    if number == 2:
+        return g * 2
+    # Filled before the power, whose own slope at 0 is infinite below the cube.
+    is_zero = input == 0
+    share = number * input.masked_fill(is_zero, 1.0) ** (number - 2)
+    return g * share.masked_fill(is_zero, 0.0)
 
 
 def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:

@@ -121,3 +121,19 @@ def test_a_gradient_of_one_norm_says_nothing_about_another() -> None:
     n.register_hook(lambda g: g.mul_(3.0))
     (found,) = fd.autograd.grad(n**2, a, create_graph=True)
     fd.testing.assert_close(found, 6 * a)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("exponent", [2, 2.5, 3.0, 4])
+def test_powers_of_norms_have_their_hessians_beside_a_row_of_0(exponent: float, way: str) -> None:
+    def f(x: Any) -> Any:
+        return (x.view(2, 2).norm(dim=1) ** exponent).sum()
+
+    found = WAYS[way](f)(fd.tensor([0.3, -1.2, 0.0, 0.0], dtype=fd.float64))
+    x, size = fd.tensor([0.3, -1.2], dtype=fd.float64), 1.53**0.5
+    bent = (exponent - 2) / 1.53 * fd.outer(x, x)
+    wanted = fd.zeros(4, 4, dtype=fd.float64)
+    wanted[:2, :2] = exponent * size ** (exponent - 2) * (fd.eye(2, dtype=fd.float64) + bent)
+    if exponent == 2:
+        wanted[2:, 2:] = 2 * fd.eye(2, dtype=fd.float64)
+    fd.testing.assert_close(found, wanted)
