@@ -475,7 +475,7 @@ class Weibull(TransformedDistribution):
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""
         log_time = self.base_dist.sample(sample_shape).log()
-        return finite_logs(self.scale.log() + log_time * self.concentration_reciprocal).exp()
+        return finite_logs(self.scale.log() + log_time / self.concentration).exp()
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""

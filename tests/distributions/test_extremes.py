@@ -142,3 +142,11 @@ def test_integers_of_half_types_stay_below_the_upper_bound(dtype: Any) -> None:
     fastdist.manual_seed(1)
     assert float(fastdist.randint(0, 4000, (8000,), dtype=dtype).max()) < 4000
     assert float(fastdist.empty(8000, dtype=dtype).random_(0, 4000).max()) < 4000
+
+
+def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> None:
+    fastdist.manual_seed(1)
+    tiny = fastdist.tensor(1e-5, dtype=fastdist.float16)
+    # Some of the times are 1, whose logarithms are 0.
+    drawn = d.Weibull(tiny, tiny).sample((20_000,))
+    assert bool((drawn.isfinite() & (drawn > 0)).all())
