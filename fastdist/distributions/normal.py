@@ -341,10 +341,24 @@ class VonMises(Distribution):
         with no_grad():
             shape = self._extended_shape(sample_shape)
             # In float64: the parameter of the proposal loses half its digits in what it subtracts.
-            kappa = self.concentration.to(float64)
-            proposal = _wrapped_cauchy(kappa).expand(shape)
-            angle = _accepted(kappa.expand(shape), proposal) + self.loc.to(float64)
+            kappa = self.concentration.to(float64).expand(shape)
+            angle = _angles(kappa) + self.loc.to(float64)
             return ((angle + math.pi) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+
+# Above it angles are normal in all the digits that they have, and the proposal has too few.
+_NEARLY_NORMAL = 1e8
+
+
+def _angles(kappa: Tensor) -> Tensor:
+    """Return angles around 0; NaN where kappa is NaN."""
+    is_wide = kappa <= _NEARLY_NORMAL
+    wide = where(is_wide, kappa, 1.0).clamp(min=1e-300)
+    angle = _accepted(wide, _wrapped_cauchy(wide))
+    if bool(is_wide.all()):
+        return angle
+    normal = randn(kappa.shape, dtype=kappa.dtype, device=kappa.device) / kappa.sqrt()
+    return where(is_wide, angle, normal)
 
 
 def _wrapped_cauchy(kappa: Tensor) -> Tensor:

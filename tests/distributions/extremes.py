@@ -71,7 +71,10 @@ EXTREMES: dict[str, tuple[str, ...]] = {
         "d.TransformedDistribution(d.Normal(t([0.0, -95.0]), t([9.0, 9])), d.SoftplusTransform())",
     ),
     "Uniform": ("d.Uniform(t([0.0, 3.0, 1e6, -1e-6]), t([1e-6, 4.0, 1e6 + 1, 1e6]))",),
-    "VonMises": ("d.VonMises(t([0.0, 3.1415925, -3.1415925]), t([1e-6, 1e3, 1.0]))",),
+    "VonMises": (
+        "d.VonMises(t([0.0, 3.1415925, -3.1415925]), t([1e-6, 1e3, 1.0]))",
+        "d.VonMises(t([0.0, 3.0, -3.0, 1.0]), t([1e8, 2e8, 1e17, 1e30]))",
+    ),
     "Weibull": ("d.Weibull(t([1.0, 1e-3, 1e3]), t([0.02, 0.3, 500.0]))",),
     "Wishart": (
         "d.Wishart(t(2.001), t([[1.0, 0.9], [0.9, 1.0]]))",

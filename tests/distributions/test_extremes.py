@@ -150,3 +150,21 @@ def test_weibull_numbers_whose_concentration_has_no_inverse_are_numbers() -> Non
     # Some of the times are 1, whose logarithms are 0.
     drawn = d.Weibull(tiny, tiny).sample((20_000,))
     assert bool((drawn.isfinite() & (drawn > 0)).all())
+
+
+@pytest.mark.parametrize("concentration", [0.9e8, 1.1e8, 1e17, 1e20])
+def test_von_mises_of_large_concentrations_keeps_its_law(concentration: float) -> None:
+    fastdist.manual_seed(2)
+    kappa = fastdist.tensor(concentration, dtype=fastdist.float64)
+    drawn = d.VonMises(fastdist.zeros_like(kappa), kappa).sample((20_000,)).numpy()
+    if concentration < 1e9:
+        assert np.mean(drawn) == pytest.approx(0.0, abs=0.03 / concentration**0.5)
+    assert np.std(drawn) == pytest.approx(concentration**-0.5, rel=0.03)
+
+
+def test_von_mises_ends_at_the_edges_of_the_concentration() -> None:
+    values = [0.0, 5e-324, 1e-310, 1.7e308, float("inf"), float("nan")]
+    kappa = fastdist.tensor(values, dtype=fastdist.float64)
+    drawn = d.VonMises(fastdist.ones(6, dtype=fastdist.float64), kappa, validate_args=False)
+    assert drawn.sample((100,)).isnan().any(0).tolist() == [False] * 5 + [True]
+    assert bool((drawn.sample((100,))[:, 3:5] - 1.0).abs().max() < 1e-12)
