@@ -17,7 +17,14 @@ from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs, probs_to_logits
+from .utils import (
+    broadcast_all,
+    clamp_probs,
+    kept_finite,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
+)
 
 __all__ = ["Bernoulli", "ContinuousBernoulli", "Geometric"]
 
@@ -169,7 +176,7 @@ class Geometric(Odds):
             shape = self._extended_shape(sample_shape)
             u = rand(shape, dtype=self.probs.dtype, device=self.probs.device)
             u = u.clamp(min=finfo(u.dtype).tiny)
-            return (u.log() / (-self.probs).log1p()).floor()
+            return kept_finite((u.log() / (-self.probs).log1p()).floor())
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""
@@ -178,7 +185,15 @@ class Geometric(Odds):
         value, probs = broadcast_all(value, self.probs)
         # A success that is certain comes at once: 0 * log(0) is 0 here.
         probs = probs.masked_fill((probs == 1) & (value == 0), 0)
-        return value * (-probs).log1p() + self.probs.log()
+        return value * (-probs).log1p() + self._log_probs()
+
+    def _log_probs(self) -> Tensor:
+        given = self.__dict__.get("logits")
+        if given is None:
+            return self.probs.log()
+        # Where a probability rounds to 0, its logarithm and its log odds are the same.
+        is_zero = self.probs == 0
+        return where(is_zero, given, self.probs.masked_fill(is_zero, 1.0).log())
 
     def entropy(self) -> Tensor:
         """Return the entropy."""

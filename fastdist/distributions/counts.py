@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
+from ..namespace.limits import finfo
 from ..ops.activation import logsigmoid, softplus
+from ..ops.creation import zeros_like
 from ..ops.draws import binomial, poisson
+from ..ops.selection import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .bernoulli import Odds, require_one
 from .exp_family import ExponentialFamily
 from .gamma import Gamma
-from .utils import broadcast_all, lazy_property
+from .utils import broadcast_all, kept_finite, lazy_property
 
 __all__ = ["Binomial", "NegativeBinomial", "Poisson"]
 
@@ -148,7 +151,7 @@ class NegativeBinomial(_CountOdds):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
         with no_grad():
-            return poisson(self._gamma.sample(sample_shape))
+            return kept_finite(poisson(kept_finite(self._gamma.sample(sample_shape))))
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""
@@ -156,8 +159,21 @@ class NegativeBinomial(_CountOdds):
             self._validate_sample(value)
         n = self.total_count
         chance = n * logsigmoid(-self.logits) + value * logsigmoid(self.logits)
-        ways = (n + value).lgamma() - (1.0 + value).lgamma() - n.lgamma()
+        ways = _rise(n, value) - n.lgamma()
         return chance + ways.masked_fill(n + value == 0.0, 0.0)
+
+
+def _rise(n: Tensor, value: Tensor) -> Tensor:
+    """Return the logarithm of Gamma(n + value) / Gamma(1 + value).
+
+    Note    two logarithms of large values overflow, or cancel; another formula is used for these,
+            with an error of about n**3 / (24 * value**2)
+    """
+    value = value + zeros_like(n)
+    is_far = value * finfo(n.dtype).eps ** 0.5 > n.square() + 1
+    near, far = where(is_far, 1.0, value), where(is_far, value, 1.0)
+    rise = (n + near).lgamma() - (1.0 + near).lgamma()
+    return where(is_far, (n - 1.0) * (far + n / 2).log(), rise)
 
 
 class Poisson(ExponentialFamily):

@@ -84,6 +84,12 @@ def log_limits(x: Tensor) -> tuple[float, float]:
     return math.log(limits.tiny) * drawn_in, math.log(limits.max) * drawn_in
 
 
+def kept_finite(x: Tensor) -> Tensor:
+    """Return x, whose infinite numbers become the ends of its dtype, without a derivative there."""
+    limits = finfo(x.dtype)
+    return x.clamp(min=limits.min, max=limits.max)
+
+
 def open_unit_interval(x: Tensor) -> Tensor:
     """Return x, kept among the numbers that its dtype holds between 0 and 1, without these."""
     limits = finfo(x.dtype)

@@ -24,7 +24,10 @@ EXTREMES: dict[str, tuple[str, ...]] = {
         "d.GeneralizedPareto(t([0.0, 5.0, -1e3]), t([1e-3, 1.0, 1e3]), t([-0.9, 30.0, 1e-9]))",
         "d.GeneralizedPareto(t([0.1, 0.0]), t([0.7, 3.0]), t([-3.0, -1.0]))",
     ),
-    "Geometric": ("d.Geometric(t([1e-5, 0.5, 0.999999, 1.0]))",),
+    "Geometric": (
+        "d.Geometric(t([1e-5, 0.5, 0.999999, 1.0]))",
+        "d.Geometric(logits=t([-100.0, -800.0, 0.0]))",
+    ),
     "Gumbel": ("d.Gumbel(t([0.0, 1e4, -3.0]), t([1e-3, 1.0, 1e4]))",),
     "HalfCauchy": ("d.HalfCauchy(t([1e-6, 1.0, 1e8]))",),
     "HalfNormal": ("d.HalfNormal(t([1e-6, 1.0, 1e6]))",),
@@ -47,7 +50,10 @@ EXTREMES: dict[str, tuple[str, ...]] = {
         "d.MultivariateNormal(t([0.0, 1e3]), t([[1.0, 0.9999], [0.9999, 1.0]]))",
         "d.MultivariateNormal(t([0.0, 0.0]), scale_tril=t([[1e-4, 0.0], [1e4, 1e-4]]))",
     ),
-    "NegativeBinomial": ("d.NegativeBinomial(t([0.01, 5.0, 1e4]), t([0.999, 1e-6, 0.5]))",),
+    "NegativeBinomial": (
+        "d.NegativeBinomial(t([0.01, 5.0, 1e4]), t([0.999, 1e-6, 0.5]))",
+        "d.NegativeBinomial(t([2.0, 2.0, 0.5, 1e3]), logits=t([100.0, 800.0, 80.0, 85.0]))",
+    ),
     "Normal": ("d.Normal(t([0.0, 1e6]), t([1e-6, 1e6]))",),
     "OneHotCategorical": ("d.OneHotCategorical(t([0.0, 1e-30, 1.0, 1e-3]))",),
     "OneHotCategoricalStraightThrough": (
@@ -107,6 +113,6 @@ IN_HALVES = (
     "d.LogisticNormal(t([0.0, 1.0]), t([1.0, 3.0]))",
     "d.ContinuousBernoulli(t([0.1, 0.9]))",
     "d.VonMises(t([0.0, 3.0]), t([1.0, 30.0]))",
-    "d.Geometric(t([0.5, 0.01]))",
+    "d.Geometric(t([0.5, 0.01, 1e-7]))",
     "d.Categorical(t([0.5, 0.1, 0.4]))",
 )

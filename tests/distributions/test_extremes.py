@@ -168,3 +168,16 @@ def test_von_mises_ends_at_the_edges_of_the_concentration() -> None:
     drawn = d.VonMises(fastdist.ones(6, dtype=fastdist.float64), kappa, validate_args=False)
     assert drawn.sample((100,)).isnan().any(0).tolist() == [False] * 5 + [True]
     assert bool((drawn.sample((100,))[:, 3:5] - 1.0).abs().max() < 1e-12)
+
+
+@pytest.mark.parametrize("failures", [1.0, 2.0, 4.0])
+def test_chances_of_large_negative_binomial_counts_are_exact(failures: float) -> None:
+    n = fastdist.tensor(failures, dtype=fastdist.float64)
+    counts = fastdist.tensor([10.0, 1e6, 3e8, 2e9, 1e12, 1e18, 1e30], dtype=fastdist.float64)
+    found = d.NegativeBinomial(n, logits=n.new_tensor(39.0)).log_prob(counts).numpy()
+    x, odds = counts.numpy(), np.log1p(np.exp(-39.0))
+    rise = sum((np.log((x + k) / k) for k in range(1, int(failures))), np.zeros(7))
+    wanted = rise - x * odds - failures * (39.0 + odds)
+    # Below 1e9 the logarithms of factorials are subtracted, which have 1e10 in front.
+    assert found == pytest.approx(wanted, rel=3e-8)
+    assert found[4:] == pytest.approx(wanted[4:], rel=1e-13)
