@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from ..namespace.limits import finfo
 from ..ops.casting import isclose
 from ..ops.creation import ones_like, zeros_like
+from ..ops.extrema import nextafter
 from ..ops.random import rand
 from ..ops.selection import where
 from ..tensor.tensor import Tensor
@@ -67,7 +68,10 @@ class GeneralizedPareto(Distribution):
         shape = self._extended_shape(sample_shape)
         drawn = rand(shape, dtype=self.loc.dtype, device=self.loc.device)
         value, limits = self._beyond((-drawn).log1p(), is_sample=True), finfo(self.loc.dtype)
-        return value.clamp(min=limits.min, max=limits.max)
+        # The sum may round up to the upper end, where the density has no logarithm.
+        below = nextafter(self.loc - self.scale / self.concentration, self.loc).detach()
+        most = where(self.concentration < 0, below, limits.max)
+        return value.clamp(min=limits.min).minimum(most)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -108,7 +112,7 @@ class GeneralizedPareto(Distribution):
         if is_sample:
             end = math.log(8 * finfo(power.dtype).eps)
             power = power.clamp(min=end, max=log_limits(power)[1])
-        falls = self.loc + self.scale / safe * power.expm1()
+        falls = self.loc + self.scale * (power.expm1() / safe)
         return where(is_zero, self.loc - self.scale * log_survival, falls)
 
     def entropy(self) -> Tensor:

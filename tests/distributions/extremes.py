@@ -23,6 +23,7 @@ EXTREMES: dict[str, tuple[str, ...]] = {
     "GeneralizedPareto": (
         "d.GeneralizedPareto(t([0.0, 5.0, -1e3]), t([1e-3, 1.0, 1e3]), t([-0.9, 30.0, 1e-9]))",
         "d.GeneralizedPareto(t([0.1, 0.0]), t([0.7, 3.0]), t([-3.0, -1.0]))",
+        "d.GeneralizedPareto(t([1.0, -1.0, 1e3]), t([1e-3, 1e-3, 1.0]), t([-50.0, -50.0, -8.0]))",
     ),
     "Geometric": (
         "d.Geometric(t([1e-5, 0.5, 0.999999, 1.0]))",
@@ -107,7 +108,8 @@ IN_HALVES = (
     "d.StudentT(t([0.1, 3.0]))",
     "d.FisherSnedecor(t([0.1, 3.0]), t([0.1, 3.0]))",
     "d.InverseGamma(t([0.1, 3.0]), t([1.0, 3.0]))",
-    "d.GeneralizedPareto(t([0.0, 1.0]), t([1.0, 2.0]), t([0.9, -0.5]))",
+    "d.GeneralizedPareto(t([0.0, 1.0, 0.0]), t([1.0, 2.0, 3e4]), t([0.9, -0.5, 0.01]))",
+    "d.GeneralizedPareto(t([1.0, -1.0]), t([1e-3, 0.1]), t([-50.0, -2.0]))",
     "d.RelaxedBernoulli(t(0.1), t([0.1, 0.5]))",
     "d.RelaxedOneHotCategorical(t(0.1), t([0.1, 0.5, 0.4]))",
     "d.LogisticNormal(t([0.0, 1.0]), t([1.0, 3.0]))",
