@@ -19,7 +19,14 @@ from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import NUMBER, broadcast_all, finite_logs, log1p_square, open_unit_interval
+from .utils import (
+    NUMBER,
+    broadcast_all,
+    finite_logs,
+    kept_finite,
+    log1p_square,
+    open_unit_interval,
+)
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "FisherSnedecor", "Gamma", "StudentT"]
 
@@ -61,7 +68,7 @@ class Exponential(ExponentialFamily):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = exponential_(empty(shape, dtype=self.rate.dtype, device=self.rate.device))
-        return drawn / self.rate
+        return kept_finite(drawn / self.rate)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -128,7 +135,7 @@ class Gamma(ExponentialFamily):
         value: Tensor = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         # Where a small concentration gives 0, whose logarithm no density takes.
         value.detach().clamp_(min=finfo(value.dtype).tiny)
-        return value
+        return kept_finite(value)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""

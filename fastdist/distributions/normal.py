@@ -19,7 +19,7 @@ from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, lazy_property, log1p_square
+from .utils import broadcast_all, kept_finite, lazy_property, log1p_square
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform", "VonMises"]
 
@@ -67,7 +67,7 @@ class Normal(ExponentialFamily):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc + noise * self.scale
+        return kept_finite(self.loc + noise * self.scale)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -136,13 +136,14 @@ class Laplace(Distribution):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         u = 1 - 2 * rand(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc - self.scale * u.sign() * (-u.abs().clamp(max=_below_one(u))).log1p()
+        far = (-u.abs().clamp(max=_below_one(u))).log1p()
+        return kept_finite(self.loc - self.scale * (u.sign() * far))
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
             self._validate_sample(value)
-        return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
+        return -math.log(2) - self.scale.log() - (value - self.loc).abs() / self.scale
 
     def cdf(self, value: Any) -> Tensor:
         """Return the probability of at most value."""
@@ -158,7 +159,7 @@ class Laplace(Distribution):
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        return 1 + (2 * self.scale).log()
+        return 1 + math.log(2) + self.scale.log()
 
 
 def _below_one(like: Tensor) -> float:
@@ -196,8 +197,7 @@ class Cauchy(Distribution):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = cauchy_(empty(shape, dtype=self.loc.dtype, device=self.loc.device))
-        limits = finfo(noise.dtype)
-        return (self.loc + noise * self.scale).clamp(min=limits.min, max=limits.max)
+        return kept_finite(self.loc + noise * self.scale)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""

@@ -21,6 +21,7 @@ from .utils import (
     broadcast_all,
     euler_constant,
     finite_logs,
+    kept_finite,
     log_limits,
     open_unit_interval,
 )
@@ -215,6 +216,9 @@ class Gumbel(TransformedDistribution):
         ]
         base = Uniform(low.detach(), high.detach(), validate_args=validate_args)
         super().__init__(base, transforms, validate_args=validate_args)
+
+    def _mapped_sample(self, x: Any) -> Tensor:
+        return kept_finite(super()._mapped_sample(x))
 
     @property
     def mean(self) -> Tensor:
