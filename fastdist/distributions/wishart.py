@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.dtypes import float32
 from ..namespace.limits import finfo
 from ..ops.creation import tensor
 from ..ops.joining import cat
@@ -20,7 +21,7 @@ from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
 from .gamma import Beta, Chi2
-from .matrices import cholesky, half_log_det, inverse_of_product, solve_lower
+from .matrices import cholesky, cholesky_info, half_log_det, inverse_of_product, solve_lower
 from .multivariate_normal import one_matrix, to_scale_tril
 from .utils import NUMBER, broadcast_all, lazy_property, on_diagonal
 
@@ -140,7 +141,7 @@ class Wishart(ExponentialFamily):
         n, diagonal = triangle.shape[-1], triangle.diagonal(dim1=-1, dim2=-2)
         least = math.sqrt(8 * n * finfo(chi.dtype).eps) * triangle.detach().norm(dim=-1)
         triangle = triangle.tril(-1) + on_diagonal(diagonal.maximum(least))
-        return triangle @ triangle.mT
+        return _with_factor(triangle @ triangle.mT)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -171,6 +172,20 @@ class Wishart(ExponentialFamily):
         halves = y + (n + 1) / 2
         log_det = 2 * half_log_det(cholesky(-2 * x))
         return halves * (n * math.log(2) - log_det) + mvlgamma(halves, n)
+
+
+def _with_factor(value: Tensor) -> Tensor:
+    """Return covariances, each with a Cholesky factor: the diagonals of those that have none, after
+    rounding, become larger by what the rounding of a factorization can take away.
+
+    Source  Demmel 1989, "On floating point errors in Cholesky"
+    """
+    n, eps = value.shape[-1], finfo(value.dtype).eps
+    plain = value.detach()
+    lacks = cholesky_info(plain.float() if eps > finfo(float32).eps else plain) != 0
+    diagonal = value.diagonal(dim1=-2, dim2=-1)
+    more = where(lacks.unsqueeze(-1), diagonal * (4 * n * (n + 1) * eps), 0.0)
+    return value + on_diagonal(more)
 
 
 class LKJCholesky(Distribution):

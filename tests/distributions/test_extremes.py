@@ -20,6 +20,8 @@ from .extremes import EXTREMES, IN_HALVES
 FEW, MANY = 400, 50_000
 WIDE = (fastdist.float32, fastdist.float64)
 HALVES = (fastdist.float16, fastdist.bfloat16)
+# What Wishart says where degrees of freedom are fewer than rows.
+LOW_DF = pytest.mark.filterwarnings("ignore:Low df values:UserWarning")
 
 
 def family(text: str, dtype: Any, leaves: list[Any] | None = None) -> Any:
@@ -75,6 +77,7 @@ def test_each_distribution_has_a_row() -> None:
     assert classes - {"Distribution", "ExponentialFamily"} == set(EXTREMES)
 
 
+@LOW_DF
 def test_samples_at_extreme_parameters_have_finite_densities_and_gradients() -> None:
     assert all_faults(EXTREMES, WIDE, FEW) == []
 
@@ -83,6 +86,7 @@ def test_samples_in_half_types_have_finite_densities() -> None:
     assert all_faults({"halves": IN_HALVES}, HALVES, FEW) == []
 
 
+@LOW_DF
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXTREMES)
 def test_50_000_samples_at_extreme_parameters_have_finite_densities_and_gradients(
@@ -181,3 +185,23 @@ def test_chances_of_large_negative_binomial_counts_are_exact(failures: float) ->
     # Below 1e9 the logarithms of factorials are subtracted, which have 1e10 in front.
     assert found == pytest.approx(wanted, rel=3e-8)
     assert found[4:] == pytest.approx(wanted[4:], rel=1e-13)
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("n", [3, 5, 12])
+def test_wishart_samples_of_few_degrees_of_freedom_have_factors(n: int, dtype: Any) -> None:
+    fastdist.manual_seed(1)
+    half = fastdist.randn(n, n, dtype=dtype)
+    spread = half @ half.mT + 0.1 * fastdist.eye(n, dtype=dtype)
+    with pytest.warns(UserWarning, match="Low df"):
+        one = d.Wishart(n - 0.99, spread)
+    drawn = one.sample((1000,))
+    assert bool(one.support.check(drawn).all())
+    assert bool(one.log_prob(drawn).isfinite().all())
+
+
+def test_wishart_samples_of_many_degrees_of_freedom_keep_their_mean() -> None:
+    fastdist.manual_seed(1)
+    one = d.Wishart(9.0, fastdist.eye(3, dtype=fastdist.float64))
+    drawn = one.sample((4000,))
+    fastdist.testing.assert_close(drawn.mean(0), one.mean, rtol=0.05, atol=0.2)
