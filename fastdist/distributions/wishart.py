@@ -175,8 +175,8 @@ class Wishart(ExponentialFamily):
 
 
 def _with_factor(value: Tensor) -> Tensor:
-    """Return covariances, each with a Cholesky factor: the diagonals of those that have none, after
-    rounding, become larger by what the rounding of a factorization can take away.
+    """Return covariances, each with a Cholesky factor: where a matrix lacks one after rounding, its
+    diagonal grows by what the rounding of a factorization can take away.
 
     Source  Demmel 1989, "On floating point errors in Cholesky"
     """

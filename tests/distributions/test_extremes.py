@@ -20,7 +20,7 @@ from .extremes import EXTREMES, IN_HALVES
 FEW, MANY = 400, 50_000
 WIDE = (fastdist.float32, fastdist.float64)
 HALVES = (fastdist.float16, fastdist.bfloat16)
-# What Wishart says where degrees of freedom are fewer than rows.
+# The warning of Wishart for fewer degrees of freedom than rows.
 LOW_DF = pytest.mark.filterwarnings("ignore:Low df values:UserWarning")
 
 
