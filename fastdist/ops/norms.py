@@ -163,7 +163,9 @@ def _direction(input: Any, out: Any, ord: float) -> Any:
     if ord < 2:
         part = (input.sign() * size.pow(ord - 1)).masked_fill(input == 0, 0.0)
     else:
-        part = input * size.pow(ord - 2)
+        # Filled before the power, as in _power_quotient.
+        is_zero = input == 0
+        part = input * size.masked_fill(is_zero, 1.0).pow(ord - 2).masked_fill(is_zero, 0.0)
     slope = out.masked_fill(out == 0, math.inf).pow(1 - ord) if ord > 1 else out.pow(1 - ord)
     return part * slope.masked_fill(out == 0, 0.0)
 

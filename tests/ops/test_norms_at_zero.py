@@ -137,3 +137,20 @@ def test_powers_of_norms_have_their_hessians_beside_a_row_of_0(exponent: float, 
     if exponent == 2:
         wanted[2:, 2:] = 2 * fd.eye(2, dtype=fd.float64)
     fd.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("order", [2.5, 3.0, 4.0])
+def test_norms_of_other_orders_have_their_hessians_beside_a_0(order: float, way: str) -> None:
+    found = WAYS[way](lambda x: fd.linalg.vector_norm(x, order))(
+        fd.tensor([0.3, -1.2, 0.0], dtype=fd.float64)
+    )
+    x = fd.tensor([0.3, -1.2], dtype=fd.float64)
+    slope = x.sign() * x.abs() ** (order - 1)
+    size = (x.abs() ** order).sum() ** (1 / order)
+    wanted = fd.zeros(3, 3, dtype=fd.float64)
+    wanted[:2, :2] = (order - 1) * (
+        fd.diag(x.abs() ** (order - 2)) * size ** (1 - order)
+        - fd.outer(slope, slope) * size ** (1 - 2 * order)
+    )
+    fd.testing.assert_close(found, wanted)
