@@ -151,7 +151,7 @@ class NegativeBinomial(_CountOdds):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
         with no_grad():
-            return kept_finite(poisson(self._gamma.sample(sample_shape)))
+            return kept_finite(poisson(kept_finite(self._gamma.sample(sample_shape))))
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""

@@ -23,7 +23,7 @@ from .utils import (
     NUMBER,
     broadcast_all,
     finite_logs,
-    kept_finite,
+    kept_finite_in_halves,
     log1p_square,
     open_unit_interval,
 )
@@ -68,7 +68,7 @@ class Exponential(ExponentialFamily):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         drawn = exponential_(empty(shape, dtype=self.rate.dtype, device=self.rate.device))
-        return kept_finite(drawn / self.rate)
+        return kept_finite_in_halves(drawn / self.rate)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -135,7 +135,7 @@ class Gamma(ExponentialFamily):
         value: Tensor = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         # Where a small concentration gives 0, whose logarithm no density takes.
         value.detach().clamp_(min=finfo(value.dtype).tiny)
-        return kept_finite(value)
+        return kept_finite_in_halves(value)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""

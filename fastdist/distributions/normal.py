@@ -19,7 +19,13 @@ from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, kept_finite, lazy_property, log1p_square
+from .utils import (
+    broadcast_all,
+    kept_finite,
+    kept_finite_in_halves,
+    lazy_property,
+    log1p_square,
+)
 
 __all__ = ["Cauchy", "Laplace", "Normal", "Uniform", "VonMises"]
 
@@ -67,7 +73,7 @@ class Normal(ExponentialFamily):
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return kept_finite(self.loc + noise * self.scale)
+        return kept_finite_in_halves(self.loc + noise * self.scale)
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -137,7 +143,7 @@ class Laplace(Distribution):
         shape = self._extended_shape(sample_shape)
         u = 1 - 2 * rand(shape, dtype=self.loc.dtype, device=self.loc.device)
         far = (-u.abs().clamp(max=_below_one(u))).log1p()
-        return kept_finite(self.loc - self.scale * (u.sign() * far))
+        return kept_finite_in_halves(self.loc - self.scale * (u.sign() * far))
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
