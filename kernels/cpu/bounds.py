@@ -18,9 +18,21 @@ from typing import Any
 import numpy as np
 
 from .compiler import compiled
+from .places import INSIDE
 
 
 @compiled(inline=True)
 def outside(place: Any) -> Any:
     """Return the index that an unsigned place stands for: the report of a loop that refuses it."""
     return np.int64(place)
+
+
+@compiled(alone=False)
+def copy_inside(numbers: Any, end: Any, own: Any) -> Any:
+    """Copy numbers from 0 up to end; return the first that is none of these, or INSIDE."""
+    for k in range(len(numbers)):
+        number = np.uint64(numbers[k])
+        if number >= np.uint64(end):
+            return outside(number)
+        own[k] = number
+    return INSIDE

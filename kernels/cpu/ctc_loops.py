@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .bounds import outside
+from .bounds import copy_inside, outside
 from .compiler import compiled
 from .machine import select
 from .places import INSIDE
@@ -48,17 +48,6 @@ def _log_chance(alpha: Any) -> Any:
     return top + np.log1p(np.exp(low - top)) if top > _NEVER else top
 
 
-@compiled(alone=False)
-def _copy_text(letters: Any, classes: Any, text: Any) -> Any:
-    """Copy the letters of a text that are classes; return the first that is none, or INSIDE."""
-    for s in range(len(text)):
-        letter = np.uint64(letters[s])
-        if letter >= np.uint64(classes):
-            return outside(letter)
-        text[s] = letter
-    return INSIDE
-
-
 # These return a letter (1), a number of steps (2) or one of letters (3) that does not fit, and
 # which of these it is; 0 if none: see Note [Indices that change] in bounds.py. Letters are copied,
 # and only the copy is used.
@@ -74,7 +63,7 @@ def losses(log_probs: Any, letters: Any, sizes: Any, into: Any, alpha: Any, blot
         if np.uint64(width - 1) >= np.uint64(most):
             return outside(np.uint64(width)), 3
         text = texts[:width]
-        found = _copy_text(letters[n], log_probs.shape[2], text)
+        found = copy_inside(letters[n, :width], log_probs.shape[2], text)
         if found != INSIDE:
             return found, 1
         _bar(text, barred)
@@ -107,7 +96,7 @@ def gradient(
             return outside(np.uint64(steps)), 2
         if np.uint64(width - 1) >= np.uint64(most):
             return outside(np.uint64(width)), 3
-        found = _copy_text(letters[n], log_probs.shape[2], texts[:width])
+        found = copy_inside(letters[n, :width], log_probs.shape[2], texts)
         if found != INSIDE:
             return found, 1
         loss = -_log_chance(alpha[n, steps - 1, :width]) if steps else 0.0

@@ -6,20 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .bounds import outside
+from .bounds import copy_inside
 from .compiler import compiled
 from .places import INSIDE
-
-
-@compiled(alone=False)
-def _copy_inside(numbers: Any, end: Any, own: Any) -> Any:
-    """Copy numbers from 0 up to end; return the first that is none of these, or INSIDE."""
-    for k in range(len(numbers)):
-        number = np.uint64(numbers[k])
-        if number >= np.uint64(end):
-            return outside(number)
-        own[k] = number
-    return INSIDE
 
 
 @compiled(alone=False)
@@ -71,10 +60,10 @@ def weigh(x: Any, into: Any, deep: Any, high: Any, wide: Any, even: Any) -> Any:
         (2, high[0], starts_h, high[1], places_h),
         (3, wide[0], starts_w, wide[1], places_w),
     ):
-        found = _copy_inside(starts, len(places) + 1, own_starts)
+        found = copy_inside(starts, len(places) + 1, own_starts)
         if found != INSIDE:
             return found, axis
-        found = _copy_inside(places, x.shape[axis], own_places)
+        found = copy_inside(places, x.shape[axis], own_places)
         if found != INSIDE:
             return found, axis
     for p in range(x.shape[0]):
