@@ -9,11 +9,13 @@
 #include "fibres.hpp"
 
 #include <setjmp.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -23,15 +25,25 @@ dim3 gridDim, blockDim, blockIdx;
 namespace fibres {
 namespace {
 
-constexpr size_t STACK_BYTES = 64 * 1024, GUARD_BYTES = 256;
+constexpr size_t STACK_BYTES = 64 * 1024, PAGE_BYTES = 4096, GUARD_BYTES = 256;
 // NaN as half, float and double (signalling as double), a large number as an integer.
 constexpr unsigned long long PATTERN = 0x7ff4dead7fa4deadULL;
 
-// What fibres run on, one after the other: to set one up costs two calls of the system.
+// Stacks are reused by later fibres, because each costs system calls. The lowest page is
+// inaccessible: a thread that needs more than STACK_BYTES faults instead of overwriting the heap.
 struct Stack {
-    char bytes[STACK_BYTES];
+    char* bytes;
     bool started = false;
     jmp_buf place;
+
+    Stack() {
+        void* memory = mmap(nullptr, STACK_BYTES + PAGE_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED || mprotect(memory, PAGE_BYTES, PROT_NONE)) throw std::bad_alloc();
+        bytes = static_cast<char*>(memory) + PAGE_BYTES;
+    }
+    ~Stack() { munmap(bytes - PAGE_BYTES, STACK_BYTES + PAGE_BYTES); }
+    Stack(const Stack&) = delete;
 };
 
 struct Fibre {
@@ -89,7 +101,7 @@ void resume(Fibre& fibre) {
     static ucontext_t context;
     getcontext(&context);
     context.uc_stack.ss_sp = stack.bytes;
-    context.uc_stack.ss_size = sizeof stack.bytes;
+    context.uc_stack.ss_size = STACK_BYTES;
     makecontext(&context, enter, 0);
     setcontext(&context);
 }
