@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.kept_port import KeptPort
+from tests.crash_report import CrashReport
 from tests.first_process import leave_orphans_to_a_parent
 from tests.lanes import TwoLanes, num_processes
 from tests.leak_fixture import nothing_left_behind
@@ -48,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[private_directory] = make_short_folder()
     os.environ["XDG_RUNTIME_DIR"] = config.stash[private_directory]
     config.pluginmanager.register(SeedReport(), "fastdist-seed-report")
+    crashes = CrashReport(config.stash[private_directory])
+    config.pluginmanager.register(crashes, "fastdist-crash-report")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

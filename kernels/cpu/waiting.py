@@ -65,6 +65,9 @@ class _State:
     resting = 0
     was_collecting = False
     was_told = False
+    # False in a fork that began before another thread's import had registered the handlers below:
+    # those that come before a fork did not run in it.
+    held_for_fork = False
 
 
 class _Local(threading.local):
@@ -195,8 +198,14 @@ def _wake_collector() -> None:
         gc.enable()
 
 
+def _after_fork() -> None:
+    if _State.held_for_fork:
+        _State.held_for_fork = False
+        _State.lock.release()
+
+
 def _after_fork_in_child() -> None:
-    _State.lock.release()
+    _after_fork()
     # Whoever else waited is no thread of this process.
     _State.counts_lock = threading.Lock()
     _State.nobody_waits, _State.waiters = threading.Condition(_State.counts_lock), set()
@@ -212,6 +221,7 @@ def _before_fork() -> None:
         wait_for_imports(until)
         _State.lock.acquire()
         if not others_import() or time.monotonic() >= until:
+            _State.held_for_fork = True
             return
         _State.lock.release()
 
@@ -219,6 +229,6 @@ def _before_fork() -> None:
 Forks.wait_elsewhere = True
 os.register_at_fork(
     before=_before_fork,
-    after_in_parent=_State.lock.release,
+    after_in_parent=_after_fork,
     after_in_child=_after_fork_in_child,
 )

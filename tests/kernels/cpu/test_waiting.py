@@ -335,3 +335,22 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), compile_it(5))
 
 def test_fork_waits_for_the_kernel_that_another_thread_compiles(tmp_path: Path) -> None:
     assert run_script(FORK, FASTDIST_CACHE_DIR=str(tmp_path)) == "0 True"
+
+
+def test_a_fork_during_which_the_handlers_are_registered_releases_nothing() -> None:
+    script = """
+import os, sys
+import fastdist
+imports = lambda: __import__("fastdist.kernels.cpu.waiting")
+assert "fastdist.kernels.cpu.waiting" not in sys.modules
+os.register_at_fork(before=imports)
+failed = []
+sys.unraisablehook = failed.append
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        os._exit(len(failed))
+    failed.append(os.waitpid(child, 0)[1])
+print(failed)
+"""
+    assert run_script(script) == "[0, 0]"
