@@ -48,8 +48,8 @@ def test_a_ratio_is_of_samples_taken_side_by_side() -> None:
     assert drifting.ratio == Spread(0.5, 0.5, 0.5)
 
 
-# In a process of its own: mallinfo walks through the free memory of all threads that there ever were,
-# and what other tests and their threads leave there is nobody's here.
+# In a process of its own: mallinfo walks through the free memory of all threads of a process, which
+# other tests have left there.
 _FREED = """
 import ctypes
 from bench.harness import Case, compare

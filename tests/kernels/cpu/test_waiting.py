@@ -339,7 +339,7 @@ def test_fork_waits_for_the_kernel_that_another_thread_compiles(tmp_path: Path) 
 
 def test_a_fork_during_which_the_handlers_are_registered_releases_nothing() -> None:
     script = """
-import os, sys
+import logging, os, sys
 import fastdist
 imports = lambda: __import__("fastdist.kernels.cpu.waiting")
 assert "fastdist.kernels.cpu.waiting" not in sys.modules
