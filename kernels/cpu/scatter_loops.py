@@ -32,24 +32,38 @@ def add_rows(into: Any, index: Any, x: Any) -> Any:
     return INSIDE
 
 
-@compiled(alone=False)
-def _gather_row(x: Any, index: Any, out: Any) -> Any:
-    for k in range(len(index)):
-        place = np.uint64(index[k])
-        if place >= np.uint64(len(x)):
-            return outside(place)
-        out[k] = x[place]
+# Note [Four indices at a time]
+# LLVM does not unroll a loop that may stop at each index. So loops along an axis load and compare
+# four indices, and then use them, in their order; the rest, and the four of which one is outside,
+# are left to a loop of single ones.
+
+
+@compiled("gather")
+def _gather_lines(x: Any, index: Any, out: Any) -> Any:
+    """Gather along the last axis of matrices."""
+    end = np.uint64(x.shape[1])
+    for o in range(index.shape[0]):
+        line, places, to = x[o], index[o], out[o]
+        k = 0
+        while k < len(places) - 3:
+            a, b = np.uint64(places[k]), np.uint64(places[k + 1])
+            c, d = np.uint64(places[k + 2]), np.uint64(places[k + 3])
+            if a >= end or b >= end or c >= end or d >= end:
+                break
+            to[k], to[k + 1], to[k + 2], to[k + 3] = line[a], line[b], line[c], line[d]
+            k += 4
+        while k < len(places):
+            a = np.uint64(places[k])
+            if a >= end:
+                return outside(a)
+            to[k] = line[a]
+            k += 1
     return INSIDE
 
 
 @compiled("gather")
 def _gather(x: Any, index: Any, out: Any) -> Any:
     for o in range(index.shape[0]):
-        if index.shape[2] == 1:
-            found = _gather_row(x[o, :, 0], index[o, :, 0], out[o, :, 0])
-            if found != INSIDE:
-                return found
-            continue
         for k in range(index.shape[1]):
             for j in range(index.shape[2]):
                 place = np.uint64(index[o, k, j])
@@ -90,31 +104,72 @@ _MEETINGS: Final = {
 
 
 @functools.cache
-def _scatter(way: str) -> Callable[..., int]:
+def _scatter_lines(way: str) -> Callable[..., int]:
+    """Return the loop that scatters along the last axis of matrices."""
     met = _MEETINGS[way]
 
-    @compiled(alone=False)
-    def row(index: Any, src: Any, out: Any) -> Any:
-        for k in range(len(index)):
-            place = np.uint64(index[k])
-            if place >= np.uint64(len(out)):
-                return outside(place)
-            out[place] = met(out[place], src[k])
+    @compiled("scatter")
+    def loop(index: Any, src: Any, out: Any) -> Any:
+        end = np.uint64(out.shape[1])
+        for o in range(index.shape[0]):
+            places, given, line = index[o], src[o], out[o]
+            k = 0
+            # See Note [Four indices at a time].
+            while k < len(places) - 3:
+                a, b = np.uint64(places[k]), np.uint64(places[k + 1])
+                c, d = np.uint64(places[k + 2]), np.uint64(places[k + 3])
+                if a >= end or b >= end or c >= end or d >= end:
+                    break
+                line[a] = met(line[a], given[k])
+                line[b] = met(line[b], given[k + 1])
+                line[c] = met(line[c], given[k + 2])
+                line[d] = met(line[d], given[k + 3])
+                k += 4
+            while k < len(places):
+                a = np.uint64(places[k])
+                if a >= end:
+                    return outside(a)
+                line[a] = met(line[a], given[k])
+                k += 1
         return INSIDE
+
+    return loop  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _scatter(way: str) -> Callable[..., int]:
+    met = _MEETINGS[way]
 
     @compiled(alone=False)
     def slice_(src: Any, out: Any) -> None:
         for j in range(len(src)):
             out[j] = met(out[j], src[j])
 
+    @compiled(alone=False)
+    def row(index: Any, src: Any, out: Any) -> Any:
+        end, k = np.uint64(len(out)), 0
+        # See Note [Four indices at a time].
+        while k < len(index) - 3:
+            a, b = np.uint64(index[k]), np.uint64(index[k + 1])
+            c, d = np.uint64(index[k + 2]), np.uint64(index[k + 3])
+            if a >= end or b >= end or c >= end or d >= end:
+                break
+            out[a, k] = met(out[a, k], src[k])
+            out[b, k + 1] = met(out[b, k + 1], src[k + 1])
+            out[c, k + 2] = met(out[c, k + 2], src[k + 2])
+            out[d, k + 3] = met(out[d, k + 3], src[k + 3])
+            k += 4
+        while k < len(index):
+            a = np.uint64(index[k])
+            if a >= end:
+                return outside(a)
+            out[a, k] = met(out[a, k], src[k])
+            k += 1
+        return INSIDE
+
     @compiled("scatter")
     def loop(index: Any, src: Any, out: Any) -> Any:
         for o in range(index.shape[0]):
-            if index.shape[2] == 1:
-                found = row(index[o, :, 0], src[o, :, 0], out[o, :, 0])
-                if found != INSIDE:
-                    return found
-                continue
             for k in range(index.shape[1]):
                 if index.strides[2] == 0:  # one place for a whole slice, as in index_reduce
                     place = np.uint64(index[o, k, 0])
@@ -122,21 +177,26 @@ def _scatter(way: str) -> Callable[..., int]:
                         return outside(place)
                     slice_(src[o, k], out[o, place])
                     continue
-                for j in range(index.shape[2]):
-                    place = np.uint64(index[o, k, j])
-                    if place >= np.uint64(out.shape[1]):
-                        return outside(place)
-                    out[o, place, j] = met(out[o, place, j], src[o, k, j])
+                found = row(index[o, k], src[o, k], out[o])
+                if found != INSIDE:
+                    return found
         return INSIDE
 
     return loop  # type: ignore[no-any-return]
 
 
+def _run(along_last: Callable[..., int], loop: Callable[..., int], lines: list[Array]) -> int:
+    """Run the loop for lines: along_last, over matrices, if nothing is behind their axis."""
+    if lines[0].shape[2] == 1:
+        return along_last(*[one[:, :, 0] for one in lines])
+    return loop(*lines)
+
+
 def gather(x: Array, index: Array, into: Array, axis: int) -> None:
     """Write x's element at index along axis into `into`."""
     found = into if into.flags.c_contiguous else np.empty(into.shape, into.dtype)
-    read = _lines(as_bits(x), index.shape, axis)
-    met = _gather(read, _lines(index, index.shape, axis), _lines(as_bits(found), index.shape, axis))
+    lines = [_lines(one, index.shape, axis) for one in (as_bits(x), index, as_bits(found))]
+    met = _run(_gather_lines, _gather, lines)
     if met != INSIDE or not x.shape[axis]:
         refuse(met, x.shape[axis], axis)
     if found is not into:
@@ -155,7 +215,7 @@ def scatter(index: Array, src: Array, into: Array, axis: int, way: str) -> None:
         src[tuple(slice(n) for n in index.shape)] if src.ndim else src, index.shape
     )
     lines = [_lines(one, index.shape, axis) for one in (index, as_bits(given), as_bits(written))]
-    met = _scatter(way)(*lines)
+    met = _run(_scatter_lines(way), _scatter(way), lines)
     if met != INSIDE or not into.shape[axis]:
         refuse(met, into.shape[axis], axis)
     if written is not whole:
