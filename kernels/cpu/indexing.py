@@ -165,7 +165,7 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
 
 def _index(places: Places) -> Any:
     """Return a NumPy index of private copies: see Note [Indices that change] in bounds.py."""
-    return tuple(slice(None) if place is None else place.copy() for place in places)
+    return tuple([slice(None) if place is None else place.copy() for place in places])
 
 
 def _explained(error: IndexError) -> IndexError:
@@ -196,9 +196,47 @@ def _ends_of(places: Places) -> tuple[int, int]:
     return used[0], used[-1] + 1
 
 
+def _vectors(x: Array, places: Places) -> tuple[int, tuple[int, ...], list[Array]] | None:
+    """Return the first axis of x that places are along, the shape of what they index, and the
+    places as vectors; None for few of them, and where no loop is for them.
+    """
+    first, end = _ends_of(places)
+    named = [place for place in places[first:end] if place is not None]
+    is_one_shape = len({place.shape for place in named}) == 1 and len(named) == end - first
+    if not is_one_shape or named[0].size < MANY or not (x.flags.c_contiguous and x.size):
+        return None
+    if any(place.dtype.kind != "i" for place in named):
+        return None
+    shape = (*x.shape[:first], *named[0].shape, *x.shape[end:])
+    # Some of these are private copies; loops check them like the others.
+    return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
+
+
+def _compile_take(itemsize: int) -> None:
+    from . import place_loops
+
+    one, place = np.zeros((1, 1), f"u{itemsize}"), np.zeros(1, np.int64)
+    place_loops.take(one, one[0], [place, place], 0)
+    place_loops.take(one[None], one[0], [place, place, place], 0)
+
+
+def _compile_put(dtype: Any, add: bool) -> None:
+    from . import place_loops
+
+    one, place = np.zeros((1, 1), dtype), np.zeros(1, np.int64)
+    place_loops.put(one[0], one, [place, place], 0, (1,), add=add)
+    place_loops.put(one[0], one[None], [place, place, place], 0, (1,), add=add)
+
+
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
     """Write x at places into out."""
+    found = _vectors(x, places) if out.flags.c_contiguous and out.size >= MANY else None
+    if found and not is_numpys_turn(_compile_take, min(x.dtype.itemsize, 8)):
+        from . import place_loops
+
+        place_loops.take(x, out, found[2], found[0])
+        return
     try:
         if out.size <= _BLOCK:
             np.copyto(out, x[_index(places)])
@@ -211,7 +249,21 @@ def take(x: Array, out: Array, places: Places) -> None:
 
 @silent
 def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
-    """Write x at places of out, or add it there; x broadcasts."""
+    """Write x at places of out, or add it there; x broadcasts.
+
+    Raises  IndexError, and nothing is written, for places that out does not have
+    """
+    found = _vectors(out, places) if x.dtype == out.dtype else None
+    # Half types, bool and short integers are not for loops that add.
+    if accumulate and out.dtype.itemsize < 4:
+        found = None
+    kind = out.dtype if accumulate else np.dtype(f"u{min(out.dtype.itemsize, 8)}")
+    if found and not is_numpys_turn(_compile_put, kind, accumulate):
+        from . import place_loops
+
+        first, shape, vectors = found
+        place_loops.put(x, out, vectors, first, shape, add=accumulate)
+        return
     try:
         if accumulate:
             np.add.at(out, _index(places), x)
@@ -225,7 +277,7 @@ def put(x: Array, out: Array, places: Places, accumulate: bool) -> None:
 def put_zeros(x: Array, out: Array, places: Places) -> None:
     """Write zeros into out, and add x at places: the adjoint of take."""
     out.fill(0)
-    np.add.at(out, _index(places), x)
+    put(x, out, places, True)
 
 
 @silent

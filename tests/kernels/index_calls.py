@@ -155,17 +155,26 @@ def _add(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
 def _at_places(name: str) -> None:
     @_call(f"indexing.{name}")
     def _(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
-        n, m = _matrices(large)
-        rows = room.array(_spoilt(np.arange(n), max(bad if bad >= 0 else bad - n, -(2**63))))
-        x, src, out = (room.array(np.ones((n, m), np.float32)) for _ in range(3))
-        given = {
-            "take": [(x, out, (rows,))],
-            "put": [(x, out, (rows,), False), (x, out, (rows,), True)],
-            "put_zeros": [(x, out, (rows,))],
-            "replace": [(x, src, out, (rows,), False), (x, src, out, (rows,), True)],
-        }[name]
-        for one in given:
-            yield partial(getattr(kernels, name), *one)
+        lengths, count = (6, 7, 8), 4200 if large else 5
+        right = [room.array(np.arange(count) % n - n // 2) for n in lengths]
+        for places, wrong in itertools.product((1, 2, 3), range(3)):
+            if wrong >= places:
+                continue
+            n = lengths[wrong]
+            vectors = list(right[:places])
+            vectors[wrong] = room.array(
+                _spoilt(vectors[wrong], max(bad if bad >= 0 else bad - n, -(2**63)))
+            )
+            x, whole = (room.array(np.ones(lengths, np.float32)) for _ in range(2))
+            some = room.array(np.ones((count, *lengths[places:]), np.float32))
+            given: Any = {
+                "take": [(x, some, tuple(vectors))],
+                "put": [(some, whole, tuple(vectors), adds) for adds in (False, True)],
+                "put_zeros": [(some, whole, tuple(vectors))],
+                "replace": [(x, some, whole, tuple(vectors), adds) for adds in (False, True)],
+            }[name]
+            for one in given:
+                yield partial(getattr(kernels, name), *one)
 
 
 for _name in ("take", "put", "put_zeros", "replace"):

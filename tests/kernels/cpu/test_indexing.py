@@ -1,4 +1,4 @@
-"""Rows added at places, by the compiled loop and by NumPy."""
+"""Elements and rows at places, by compiled loops and by NumPy."""
 
 from __future__ import annotations
 
@@ -31,3 +31,72 @@ def test_many_rows_refuse_a_place_that_is_not_there() -> None:
     index = np.full(100, 3)
     with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
         indexing.add(x, index, src, np.empty_like(x), 0, np.asarray(1.0))
+
+
+# Shape, first axis that many places are along, how many axes, and the shape of the places.
+AT_PLACES = [
+    ((50, 60), 0, 2, (5000,)),
+    ((50, 9, 3), 0, 1, (70, 70)),
+    ((7, 50, 6, 2), 1, 2, (4100,)),
+    ((5, 6, 7, 8, 2), 0, 4, (4097,)),
+    ((3, 50), 1, 1, (4096,)),
+]
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.complex128, np.int64, np.bool_], ids=lambda one: one.__name__
+)
+@pytest.mark.parametrize(("shape", "first", "count", "of"), AT_PLACES, ids=str)
+def test_many_places_are_read_and_written_as_numpy_does(
+    shape: tuple[int, ...], first: int, count: int, of: tuple[int, ...], dtype: type
+) -> None:
+    rng = np.random.default_rng(0)
+    x = (9 * rng.standard_normal(shape)).astype(dtype)
+    places = [rng.integers(-n, n, of) for n in shape[first : first + count]]
+    places[-1] = places[-1].astype(np.int32)
+    given, index = (*[None] * first, *places), (*[slice(None)] * first, *places)
+    expected = x[index]
+    out = np.empty_like(expected)
+    indexing.take(x, out, given)
+    np.testing.assert_array_equal(out, expected)
+    for value in (np.asarray(3, dtype), expected[::-1].copy(), expected[..., :1].copy()):
+        written, added = x.copy(), x.copy()
+        written[index] = value
+        np.add.at(added, index, value)
+        for wanted, adds in ((written, False), (added, True)):
+            found = x.copy()
+            indexing.put(value, found, given, adds)
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_nothing_is_written_where_one_of_many_places_is_not_there(wrong: int, adds: bool) -> None:
+    shape, out = (5, 6, 7), np.zeros((5, 6, 7), np.float32)
+    places = [np.arange(5000) % n for n in shape]
+    for bad in (shape[wrong], -shape[wrong] - 1, 2**63 - 1, -(2**63)):
+        places[wrong][4321] = bad
+        message = f"index {bad} is out of bounds for dimension {wrong} with size {shape[wrong]}"
+        with pytest.raises(IndexError, match=message):
+            indexing.put(np.ones(5000, np.float32), out, tuple(places), adds)
+        assert not out.any()
+
+
+def test_elements_before_a_wrong_place_among_four_are_added_in_their_order() -> None:
+    for count in range(4096, 4104):
+        index = np.arange(count)[None] % 3
+        src = np.random.default_rng(count).standard_normal((1, count)).astype(np.float32)
+        x, out, expected = np.zeros((1, 3), np.float32), *np.zeros((2, 1, 3), np.float32)
+        np.add.at(expected[0], index[0], src[0])
+        indexing.scatter_add(x, index, src, out, 1)
+        np.testing.assert_array_equal(out, expected)
+        read = np.empty_like(src)
+        indexing.gather(out, index, read, 1)
+        np.testing.assert_array_equal(read[0], out[0][index[0]])
+        for wrong in range(count - 5, count):
+            spoilt = index.copy()
+            spoilt[0, wrong] = 3
+            with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1"):
+                indexing.scatter_add(x, spoilt, src, out, 1)
+            with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 1"):
+                indexing.gather(x, spoilt, read, 1)
