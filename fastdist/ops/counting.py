@@ -9,6 +9,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float32, float64, from_numpy, int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..listeners.batched_tensor import level_of, levels, of_all_calls, same_in_all_calls, value_at
@@ -227,7 +228,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
             f"{weights.facts.shape} and {layout.shape}"
         )
     if by_numpy:
-        return _counted_by_numpy(input.to_numpy(), weights, minlength, high)
+        return _counted_on_cpu(input.to_numpy(), weights, minlength, high)
     if is_batch and layout.numel:
         high = same_in_all_calls("bincount", input.max().to(int64).clamp(min=minlength - 1) + 1) - 1
     how: Any = {"dtype": int64 if weights is None else float64, "device": layout.device}
@@ -238,27 +239,34 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
-# Numbers that are copied at a time: 128 KiB, which stay in a cache.
-_BLOCK = 1 << 14
+# From so many numbers on a loop counts that checks each number where it uses it, and needs no copy.
+_MANY = 1 << 14
 
 
-def _counted_by_numpy(
+def _counted_on_cpu(
     values: np.ndarray[Any, Any], weights: Tensor | None, minlength: int, high: int
 ) -> Tensor:
     """Return how often each of values, up to high, occurs, or the sums of the weights.
 
-    Note    NumPy finds the largest number, and then reads all of them again: it is given copies of
+    Note    NumPy finds the largest number, and then reads all of them again: it is given a copy of
             what another thread may change meanwhile
     """
     if high == np.iinfo(np.int64).max:  # the length of NumPy's result would be less than 0
         raise ShapeError(f"bincount: {high} is too large to be counted")
     length = max(high + 1, minlength)
-    step = _BLOCK if weights is None and length <= _BLOCK else max(values.size, 1)
     dtype = int64 if weights is None else float32 if weights.facts.dtype is float32 else float64
-    found: Any = 0
-    for begin in range(0, max(values.size, 1), step):
-        own = values[begin : begin + step].astype(np.int64)
+    if values.size >= _MANY:
+        found = np.empty(length, np.int64 if weights is None else np.float64)
+        given = np.ones((), found.dtype) if weights is None else weights.to_numpy()
+        given = np.broadcast_to(given.astype(found.dtype, copy=False), values.shape)
+        places = values if values.dtype == np.int64 else values.astype(np.int64)
+        try:
+            backend_of(CPU.type).kernel("indexing.scatter_zeros")(given, places, found, 0)
+        except IndexError:
+            raise ShapeError("bincount: a number was changed while they were counted") from None
+    else:
+        own = values.astype(np.int64)
         if own.size and (own.item(own.argmin()) < 0 or own.item(own.argmax()) > high):
             raise ShapeError("bincount: a number was changed while they were counted")
-        found = found + np.bincount(own, None if weights is None else weights.to_numpy(), length)
+        found = np.bincount(own, None if weights is None else weights.to_numpy(), length)
     return from_array(found.astype(dtype.numpy, copy=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fastdist as fd
@@ -50,6 +51,21 @@ def test_bincount_counts_and_adds_weights() -> None:
     found = fd.bincount(places, fd.tensor([0.5, 1.0, 2.0]))
     assert found.dtype is fd.float32 and found.tolist() == [0.5, 3.0]
     assert fd.bincount(places, fd.tensor([1, 2, 3])).dtype is fd.float64
+
+
+@pytest.mark.parametrize("dtype", [fd.int64, fd.uint8])
+def test_bincount_of_many_is_numpys(dtype: fd.dtype) -> None:
+    rng = np.random.default_rng(0)
+    numbers, weights = rng.integers(0, 200, 20_000), rng.standard_normal(20_000)
+    places = fd.tensor(numbers).to(dtype)
+    assert fd.bincount(places, minlength=300).tolist() == np.bincount(numbers, None, 300).tolist()
+    found = fd.bincount(places, fd.tensor(weights))
+    assert found.tolist() == np.bincount(numbers, weights).tolist()
+    short = fd.bincount(places, fd.tensor(weights, dtype=fd.float32))
+    expected = np.bincount(numbers, weights.astype(np.float32)).astype(np.float32)
+    assert short.dtype is fd.float32 and short.tolist() == expected.tolist()
+    with pytest.raises(RuntimeError, match=r"non-negative integral inputs.*-3"):
+        fd.bincount(fd.tensor(np.where(numbers == 7, -3, numbers)))
 
 
 def test_diff_joins_what_comes_before_and_after() -> None:
