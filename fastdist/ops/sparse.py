@@ -206,8 +206,12 @@ def in_order(places: Any, most: int) -> tuple[Any, Any]:
     if places.facts.shape[0] < _MANY:
         return places.sort(stable=True)  # type: ignore[no-any-return]
     order: Any = None
-    for shift in range(0, max(most.bit_length(), 1), _DIGIT):
-        digit = ((places >> shift) & ((1 << _DIGIT) - 1)).to(int16)
+    bits = max(most.bit_length(), 1)
+    for shift in range(0, bits, _DIGIT):
+        digit = places >> shift if shift else places
+        if bits > shift + _DIGIT:
+            digit = digit & ((1 << _DIGIT) - 1)
+        digit = digit.to(int16)
         if order is None:
             order = digit.sort(stable=True)[1]
         else:

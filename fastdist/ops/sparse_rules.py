@@ -17,6 +17,7 @@ from .creation import zeros
 from .sparse import (
     add_entries,
     coalesced,
+    flat_places,
     indices_of,
     is_sparse,
     joined_tensors,
@@ -417,7 +418,9 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
         if not left:
             made = own.sum(0)
         else:
-            rows = own_indices(input).index_select(0, _places(left, input))
+            # A copy of the rows that stay, which coalesced checks; the others are only checked.
+            rows = indices_of(input).index_select(0, _places(left, input))
+            _require_inside(input, [i for i in dims if i < axes])
             made = coalesced(sparse_tensor(rows, own, out_shape))
     if keepdim:
         made = _with_axes(made, dims)
@@ -429,6 +432,17 @@ def _sum_along(input: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
     return recorded(
         made, "SparseSumBackward0", (input,), gradients, lambda t, _: total(t[0], dims, keepdim)
     )
+
+
+def _require_inside(input: Any, axes: list[int]) -> None:
+    """Raise IndexError for an index that one of the axes does not have; on a GPU do nothing."""
+    indices, shape = indices_of(input), input.facts.shape
+    try:
+        for axis in axes:
+            flat_places(indices[axis : axis + 1], shape[axis : axis + 1])
+    except IndexError:
+        own_indices(input)  # names the axis
+        raise
 
 
 def _places(axes: Any, like: Any) -> Any:
