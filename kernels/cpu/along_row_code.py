@@ -97,13 +97,14 @@ class RowCode:
         self._at: Any = None
         self._numbers: dict[str, Any] = {}
         self._spread: dict[str, Any] = {}
-        # Addresses at places of the row, each loaded once: see Note [Indices that change].
-        self._placed: dict[tuple[str, str], Any] = {}
+        # Where a place lies behind the begin of a row, in bytes. Each place is loaded and compared
+        # once a row: see Note [Indices that change] in bounds.py.
+        self._offsets: dict[str, Any] = {}
 
     def begin(self, places: dict[str, Any], at: Any) -> None:
         """Go to the row at a place of the block."""
         self.places, self._at = places, at
-        self._numbers, self._spread, self._placed = dict(self._of_all), {}, {}
+        self._numbers, self._spread, self._offsets = dict(self._of_all), {}, {}
 
     def take(self, steps: list[Step]) -> None:
         """Build a group of loops_of that is none over the row."""
@@ -157,17 +158,18 @@ class RowCode:
         """Return the address of a place of the row; if the row does not have it, that of its first
         number, and the place is reported.
         """
-        if (row, place) in self._placed:
-            return self._placed[row, place]
+        if place not in self._offsets:
+            self._offsets[place] = self._offset(place)
+        return self.builder.add(self.places[row], self._offsets[place])
+
+    def _offset(self, place: str) -> Any:
         build, zero = self.builder, ir.Constant(I64, 0)
         index = build.load(build.inttoptr(self.places[place], I64.as_pointer()))
         is_inside = build.icmp_unsigned("<", index, self.n)
         with build.if_then(build.not_(is_inside), likely=False):
             (found,) = [name for name, kind in self.kinds.items() if kind == "outside"]
             build.store(index, build.inttoptr(self.places[found], I64.as_pointer()))
-        at = build.mul(build.select(is_inside, index, zero), ir.Constant(I64, self.size))
-        address = self._placed[row, place] = build.add(self.places[row], at)
-        return address
+        return build.mul(build.select(is_inside, index, zero), ir.Constant(I64, self.size))
 
     def _load(self, address: Any, kind: Any) -> Any:
         value = self.builder.load(self.builder.inttoptr(address, kind.as_pointer()))

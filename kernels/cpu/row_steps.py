@@ -410,9 +410,8 @@ KERNELS: dict[str, Row | Columns | Short] = {
         Let("given", "g * a"),
         Let("share", "given / totals"),
         Map("out", "weights * share"),
-        Pick("there", "out", "target"),
         Pick("own", "weights", "target"),
-        Let("slope", "there - given"),
+        Let("slope", "own * share - given"),
         # See Note [Rows with one large share].
         If(
             "own > totals * T(0.9375)",
