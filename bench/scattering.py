@@ -1,4 +1,7 @@
-"""What is read, written and reduced at an index: 1,000,000 elements, alone and with gradients."""
+"""Reading, writing and reducing at an index, alone and with gradients.
+
+Along an axis of 1,000,000 elements, and at pairs of places, x[i, j], 10,000 to 1,000,000 of them.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,23 @@ STATEMENTS = {
        for dim in (0, 1)},
     **{f"scatter_reduce {reduce} along 1": f"x.scatter_reduce(1, index, y, '{reduce}')"
        for reduce in ("prod", "mean", "amax", "amin")},
+    "index_add along 0": "x.index_add(0, index[0], y)",
     "index_add along 1": "x.index_add(1, index[0], y)",
+    "index_select along 1": "x.index_select(1, index[0])",
     "index_reduce amax along 0": "x.index_reduce(0, index[0], y, 'amax')",
     "index_reduce mean along 1": "x.index_reduce(1, index[0], y, 'mean')",
 }  # fmt: skip
+# Statements over vectors of places and values, and whether they have a gradient.
+AT_PLACES = {
+    "x[i, j]": ("x[i, j]", True),
+    "x[i] of negative places": ("x.reshape(-1)[i - SIDE]", True),
+    "x[:, i]": ("x[:, i[:1000]]", True),
+    "index_put": ("x.index_put((i, j), y)", True),
+    "index_put that adds": ("x.index_put((i, j), y, True)", True),
+    "bincount": ("i.bincount()", False),
+    "bincount with weights": ("i.bincount(y)", False),
+}
+COUNTS = (10_000, 100_000, 1_000_000)
 
 
 def run(rounds: int) -> list[Row]:
@@ -31,24 +47,36 @@ def run(rounds: int) -> list[Row]:
             ours = stopwatch(_work(fastdist, statement, backward))
             peer = stopwatch(_work(torch, statement, backward)) if torch else None
             cases.append(Case(f"{name}{', backward' if backward else ''}", ours, peer, 1.0))
+    for count in COUNTS:
+        for name, (statement, has_gradient) in AT_PLACES.items():
+            for backward in (False, True)[: 1 + has_gradient]:
+                ours = stopwatch(_work(fastdist, statement, backward, count))
+                peer = stopwatch(_work(torch, statement, backward, count)) if torch else None
+                title = f"{name}{', backward' if backward else ''}, {count:.0e}"
+                cases.append(Case(title, ours, peer, 1.0))
     return compare(cases, min(rounds, 11))
 
 
-def _work(library: Any, statement: str, backward: bool) -> Callable[[], Any]:
+def _work(
+    library: Any, statement: str, backward: bool, count: int | None = None
+) -> Callable[[], Any]:
+    """Return a statement over matrices x, y and index; with a count y is a vector of so many
+    numbers, which go to places i, j of x.
+    """
     import numpy as np
 
     rng = np.random.default_rng(0)
     x, y = (
-        library.tensor(rng.standard_normal((SIDE, SIDE)).astype(np.float32)).requires_grad_(
-            backward
-        )
-        for _ in range(2)
+        library.tensor(rng.standard_normal(shape).astype(np.float32)).requires_grad_(backward)
+        for shape in ((SIDE, SIDE), count or (SIDE, SIDE))
     )
-    index = library.tensor(rng.integers(0, SIDE, (SIDE, SIDE)))
-    function: Callable[[], Any] = eval(f"lambda: {statement}", {"x": x, "y": y, "index": index})
+    names: dict[str, Any] = {"x": x, "y": y, "SIDE": SIDE}
+    for name, shape in (("index", (SIDE, SIDE)), ("i", count or 1), ("j", count or 1)):
+        names[name] = library.tensor(rng.integers(0, SIDE, shape))
+    function: Callable[[], Any] = eval(f"lambda: {statement}", names)
     if not backward:
         return function
-    g = library.ones(SIDE, SIDE)
+    g = library.ones_like(function().detach())
 
     def work() -> None:
         x.grad = y.grad = None
