@@ -145,22 +145,25 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     """
     np.copyto(out, x)
     x, index, src, out = with_axes(x, index, src, out)
-    index = own_copy(index, x.shape[axis], axis)
     if alpha != 1:
         src = np.multiply(src, alpha)
     of_rows = axis == 0 and src.size >= MANY and src.ndim > 1 and src.dtype in _FLOATING
-    if of_rows and not is_numpys_turn(_compile_rows, src.dtype):
+    is_many = src.size >= MANY and out.dtype.itemsize >= 4 and not of_rows
+    by_rows = of_rows and not is_numpys_turn(_compile_rows, src.dtype)
+    kind = src.dtype, index.dtype, out.dtype
+    if not by_rows and not (is_many and not is_numpys_turn(_compile_slices, *kind)):
+        own = own_copy(index, x.shape[axis], axis)
+        np.add.at(out, (*[slice(None)] * axis, own), src)
+        return
+    # Nothing is added where an index is outside at the begin. The loops check each one again.
+    require_inside(index, x.shape[axis], axis)
+    if by_rows:
         _add_rows(out, index, src)
         return
-    is_many = src.size >= MANY and out.dtype.itemsize >= 4 and not of_rows
-    if is_many and not is_numpys_turn(_compile_slices, src.dtype, index.dtype, out.dtype):
-        from . import scatter_loops
+    from . import scatter_loops
 
-        column = index.reshape([-1 if i == axis else 1 for i in range(src.ndim)])
-        scatter_loops.scatter(np.broadcast_to(column, src.shape), src, out, axis, "sum")
-        return
-    at: tuple[Any, ...] = (*[slice(None)] * axis, index)
-    np.add.at(out, at, src)
+    column = index.reshape([-1 if i == axis else 1 for i in range(src.ndim)])
+    scatter_loops.scatter(np.broadcast_to(column, src.shape), src, out, axis, "sum")
 
 
 def _index(places: Places) -> Any:
