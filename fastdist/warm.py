@@ -66,6 +66,7 @@ F.mse_loss(x, y)
 F.binary_cross_entropy_with_logits(x, y)
 F.embedding(i[:8], x)
 x.gather(1, i)
+x[i, i]
 x @ y
 F.conv2d(images, weights, padding=1)
 F.max_pool2d(images, 2)

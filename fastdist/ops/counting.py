@@ -239,7 +239,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     return found.to(float32) if is_short else found  # type: ignore[no-any-return]
 
 
-# From so many numbers on a loop counts that checks each number where it uses it, and needs no copy.
+# From so many numbers on a loop counts that checks each number where it uses it, and needs no copy;
+# but it fills its result, and NumPy's result takes no memory where nothing is counted.
 _MANY = 1 << 14
 
 
@@ -255,7 +256,7 @@ def _counted_on_cpu(
         raise ShapeError(f"bincount: {high} is too large to be counted")
     length = max(high + 1, minlength)
     dtype = int64 if weights is None else float32 if weights.facts.dtype is float32 else float64
-    if values.size >= _MANY:
+    if values.size >= _MANY and length <= 4 * values.size:
         found = np.empty(length, np.int64 if weights is None else np.float64)
         given = np.ones((), found.dtype) if weights is None else weights.to_numpy()
         given = np.broadcast_to(given.astype(found.dtype, copy=False), values.shape)

@@ -299,7 +299,7 @@ def race(rounds: int) -> str:
     n = 96
     index, grid = fd.arange(n), fd.arange(n).repeat(n, 1)
     x, over = fd.nn.Parameter(fd.ones(n, n)), threading.Event()
-    image = fd.arange(64 * 64).reshape(1, 1, 64, 64) // 4
+    image, many = fd.arange(64 * 64).reshape(1, 1, 64, 64) // 4, fd.arange(1 << 14) % n
     calls = [
         lambda: x.gather(1, grid),
         lambda: x.scatter_add(1, grid, x),
@@ -307,6 +307,9 @@ def race(rounds: int) -> str:
         lambda: x.index_add(0, index, x),
         lambda: x[index],
         lambda: x.index_put((index,), x),
+        lambda: x[grid, grid],
+        lambda: x.index_put((grid, grid), x),
+        lambda: x.index_put((grid, grid), x, True),
         lambda: F.cross_entropy(x, index),
         lambda: F.nll_loss(x, index),
         lambda: F.embedding(index, x, sparse=True),
@@ -314,11 +317,13 @@ def race(rounds: int) -> str:
         lambda: fd.sparse.mm(fd.sparse_coo_tensor(grid[:2], x.detach()[0], (n, n)), x.detach()),
         lambda: F.max_unpool2d(fd.ones(1, 1, 64, 64), image, 2),
         lambda: fd.bincount(index),
+        lambda: fd.bincount(many),
+        lambda: fd.bincount(many, many),
         lambda: x.repeat_interleave(index.clamp(max=3), 0),
     ]
 
     def spoil() -> None:
-        arrays = [index.numpy(), grid.numpy().reshape(-1), image.numpy().reshape(-1)]
+        arrays = [one.numpy().reshape(-1) for one in (index, grid, image, many)]
         while not over.is_set():
             for array in arrays:
                 kept = int(array[7])
