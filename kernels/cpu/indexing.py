@@ -206,7 +206,11 @@ def _vectors(x: Array, places: Places) -> tuple[int, tuple[int, ...], list[Array
     first, end = _ends_of(places)
     named = [place for place in places[first:end] if place is not None]
     is_one_shape = len({place.shape for place in named}) == 1 and len(named) == end - first
-    if not is_one_shape or named[0].size < MANY or not (x.flags.c_contiguous and x.size):
+    if not is_one_shape or named[0].size < MANY or not x.size:
+        return None
+    # One or two axes without others around them may have any strides.
+    is_whole = first == 0 and end == x.ndim <= 2 and x.dtype.itemsize <= 8
+    if not (x.flags.c_contiguous or is_whole):
         return None
     if any(place.dtype.kind != "i" for place in named):
         return None

@@ -1,9 +1,9 @@
 """Compiled loops of x[i, j] and x[i, j] = y, for many places that vectors name.
 
 Vectors name places along adjoining axes: i and j along n and m of arrays (outer, n, m, width), or i
-alone, where j is empty and m is 1. An index below 0 counts from the end of its axis. Loops check as
-Note [Indices that change] in bounds.py has it, and return the index that they refuse and its axis:
-0, 1, or -1 if there is none.
+alone, where j is empty and m is 1. Such arrays must be views of what is indexed. An index below 0
+counts from the end of its axis. Loops check as Note [Indices that change] in bounds.py has it, and
+return the index that they refuse and its axis: 0, 1, or -1 if there is none.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _join(i: Any, j: Any, n: Any, m: Any, own: Any) -> Any:
 
 
 class Pair:
-    """Vectors of places along adjoining axes of an array in C order, as the loops take them."""
+    """Vectors of places along adjoining axes of an array, as the loops take them."""
 
     def __init__(self, vectors: list[Array], first_axis: int, shape: tuple[int, ...]) -> None:
         self.end = first_axis + len(vectors)
@@ -152,7 +152,7 @@ class Pair:
 
 
 def _bits(x: Array) -> Array:
-    """Return x, in C order, with its numbers seen as unsigned integers of as many bits."""
+    """Return x with its numbers seen as unsigned integers; complex128, in C order, as two each."""
     size = x.dtype.itemsize
     return x.view(np.dtype(f"u{min(size, 8)}"))
 
@@ -166,7 +166,7 @@ def _rows(x: Array, shape: tuple[int, ...], pair: Pair) -> Array:
 
 
 def take(x: Array, written: Array, vectors: list[Array], first_axis: int) -> None:
-    """Copy what vectors name along x's axes, from first_axis on, to written; both in C order.
+    """Copy what vectors name along x's axes, from first_axis on, to written, which is in C order.
 
     Raises  OutOfBounds
     """
@@ -184,8 +184,8 @@ def put(
     *,
     add: bool,
 ) -> None:
-    """Write or add x at what vectors name along written's axes, from first_axis on; written is in
-    C order, and x broadcasts to shape, the shape of the indexed part.
+    """Write or add x at what vectors name along written's axes, from first_axis on; x
+    broadcasts to shape, the shape of the indexed part.
 
     Raises  OutOfBounds; nothing is written unless an index changes during the call
     """
