@@ -6,10 +6,12 @@
 # index once, compares that number, and uses that number. One unsigned comparison finds negative
 # numbers too. A loop that meets an index outside of an axis stops and returns it; otherwise it
 # returns INSIDE, which an axis without elements does not have either: the caller of a loop checks
-# that. (Any other number in the place of the index makes scatter_add a fifth slower.) Loops that
-# check several things also return the kind of the wrong number.
+# that. Loops that check several things also return the kind of the wrong number. A loop loads four
+# indices and compares them before it uses them, where that pays: see Note [Four indices at a time]
+# in scatter_loops.py.
 # NumPy's own loops (x[index], ufunc.at, repeat, bincount) check all indices first and read them
-# again afterwards, so they get a private copy of what a user can reach.
+# again afterwards, so they get a private copy of what a user can reach. They serve few elements,
+# and memory that no compiled loop is for.
 
 from __future__ import annotations
 
