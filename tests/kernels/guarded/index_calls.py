@@ -89,6 +89,21 @@ def index_put(draw: Draw) -> Call:
 
 
 @kind
+def many_places(draw: Draw) -> Call:
+    """Draw as many places as compiled loops serve, in matrices or along their rows."""
+    rows, columns = draw.lengths(2)
+    x, count = draw.tensor(rows, columns, dtype="f4", grad=0.5), draw.number(4096, 4200)
+    i, j = draw.indices([count], rows, dtype=draw.index_dtype()), draw.indices([count], columns)
+    is_pair = draw.chance(0.7)
+    index = (i, j) if is_pair else (i,)
+    is_wrong = outside_both_ways(i, rows) or (is_pair and outside_both_ways(j, columns))
+    if draw.chance(0.5):
+        return Call(with_backward(lambda: x[index], x), is_wrong)
+    values, accumulate = draw.tensor(*(count, columns)[: 2 - is_pair], dtype="f4"), draw.chance(0.5)
+    return Call(lambda: x.detach().index_put_(index, values, accumulate=accumulate), is_wrong)
+
+
+@kind
 def subscript(draw: Draw) -> Call:
     shape = draw.lengths(2)
     x, dim = draw.tensor(*shape, grad=0.5), draw.number(0, 1)
