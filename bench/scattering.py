@@ -30,6 +30,7 @@ AT_PLACES = {
     "x[:, i]": ("x[:, i[:1000]]", True),
     "index_put": ("x.index_put((i, j), y)", True),
     "index_put that adds": ("x.index_put((i, j), y, True)", True),
+    "nll_loss": ("F.nll_loss(y.view(-1, 10), labels)", True),
     "bincount": ("i.bincount()", False),
     "bincount with weights": ("i.bincount(y)", False),
 }
@@ -73,6 +74,7 @@ def _work(
     names: dict[str, Any] = {"x": x, "y": y, "SIDE": SIDE}
     for name, shape in (("index", (SIDE, SIDE)), ("i", count or 1), ("j", count or 1)):
         names[name] = library.tensor(rng.integers(0, SIDE, shape))
+    names["F"], names["labels"] = library.nn.functional, names["i"][: (count or 1) // 10] % 10
     function: Callable[[], Any] = eval(f"lambda: {statement}", names)
     if not backward:
         return function

@@ -153,7 +153,8 @@ def add(x: Array, index: Array, src: Array, out: Array, axis: int, alpha: Array)
     kind = src.dtype, index.dtype, out.dtype
     if not by_rows and not (is_many and not is_numpys_turn(_compile_slices, *kind)):
         own = own_copy(index, x.shape[axis], axis)
-        np.add.at(out, (*[slice(None)] * axis, own), src)
+        at: tuple[Any, ...] = (*[slice(None)] * axis, own)
+        np.add.at(out, at, src)
         return
     # Nothing is added where an index is outside at the begin. The loops check each one again.
     require_inside(index, x.shape[axis], axis)
