@@ -220,6 +220,26 @@ def _vectors(x: Array, places: Places) -> tuple[int, tuple[int, ...], list[Array
     return first, shape, [np.ascontiguousarray(place, np.int64).reshape(-1) for place in named]
 
 
+def _is_line(x: Array, out: Array, place: Any) -> bool:
+    """Return whether the loop for vectors is for these, and may be compiled now."""
+    return (
+        place.dtype == np.int64
+        and place.flags.c_contiguous
+        and x.size > 0
+        and x.flags.c_contiguous
+        and out.flags.c_contiguous
+        and x.dtype.itemsize <= 8
+        and not is_numpys_turn(_compile_line, x.dtype.itemsize)
+    )
+
+
+def _compile_line(itemsize: int) -> None:
+    from . import place_loops
+
+    one = np.zeros(1, f"u{itemsize}")
+    place_loops.take_line(one, one.copy(), np.zeros(1, np.int64))
+
+
 def _compile_take(itemsize: int) -> None:
     from . import place_loops
 
@@ -239,6 +259,11 @@ def _compile_put(dtype: Any, add: bool) -> None:
 @silent
 def take(x: Array, out: Array, places: Places) -> None:
     """Write x at places into out."""
+    if x.ndim == 1 and out.size >= MANY and _is_line(x, out, places[0]):
+        from .place_loops import take_line
+
+        take_line(x, out, places[0])
+        return
     found = _vectors(x, places) if out.flags.c_contiguous and out.size >= MANY else None
     if found and not is_numpys_turn(_compile_take, min(x.dtype.itemsize, 8)):
         from . import place_loops

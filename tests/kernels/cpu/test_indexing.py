@@ -40,6 +40,7 @@ AT_PLACES = [
     ((7, 50, 6, 2), 1, 2, (4100,)),
     ((5, 6, 7, 8, 2), 0, 4, (4097,)),
     ((3, 50), 1, 1, (4096,)),
+    ((300,), 0, 1, (80, 60)),
 ]
 
 
@@ -55,7 +56,8 @@ def test_many_places_are_read_and_written_as_numpy_does(
     if len(shape) == 2:
         x = x.T.copy().T
     places = [rng.integers(-n, n, of) for n in shape[first : first + count]]
-    places[-1] = places[-1].astype(np.int32)
+    if count > 1:
+        places[-1] = places[-1].astype(np.int32)
     given, index = (*[None] * first, *places), (*[slice(None)] * first, *places)
     expected = x[index]
     out = np.empty_like(expected)
@@ -82,6 +84,14 @@ def test_nothing_is_written_where_one_of_many_places_is_not_there(wrong: int, ad
         with pytest.raises(IndexError, match=message):
             indexing.put(np.ones(5000, np.float32), out, tuple(places), adds)
         assert not out.any()
+
+
+def test_many_places_of_a_vector_are_refused_where_one_is_not_there() -> None:
+    x, out, place = np.zeros(9, np.float32), np.zeros(5000, np.float32), np.arange(5000) % 9
+    for bad in (9, -10, 2**63 - 1, -(2**63)):
+        place[4999] = bad
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds for dimension 0 with"):
+            indexing.take(x, out, (place,))
 
 
 def test_elements_before_a_wrong_place_among_four_are_added_in_their_order() -> None:
