@@ -17,6 +17,8 @@ gradient passes it, `node_writer.py` writes, of one result or of several, as an 
 it to both paths. Whether there is anything to record, `differentiated.py` tells. What
 PyTorch calls it, in profiles and graphs, a declaration says too (`pytorch_names.py`).
 
+Second derivatives through norms that are 0 come from `quotients.py` and `slopes_at_zero.py`.
+
 What changes a tensor in place asks and records what `inplace.py` tells; without a kernel of its own
 it computes and overwrites (`copy_inplace.py`), or changes how it is seen (`view_inplace.py`).
 Functions that are made of ops stand in a table of their own (`composite.py`).

@@ -14,6 +14,7 @@ from ..graph.fit_gradients import zeros_of
 from ..graph.modes import tls
 from ..graph.node import Node
 from ..graph.recording import begin_node
+from ..listeners.batched_tensor import Batched, of_all_calls
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor, from_array
 from .op import OPS, PLAIN
@@ -23,10 +24,12 @@ def beside_inputs(
     gradient: Any, g: Any, edges: tuple[Any, ...], layouts: tuple[Layout, ...]
 ) -> Any:
     """Return a gradient that was made of g, with edges to what it depends on in steps."""
-    if not tls.grad or gradient.__class__ not in PLAIN:
-        return gradient  # a batch has no edge: what it holds has
+    if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
+        return gradient
     found: Tensor = OPS["clone"].public(gradient) if gradient is g else gradient
-    found.edge = BesideInputs(found, edges, layouts)
+    # A batch has no edge: what it holds has.
+    base = of_all_calls(found)
+    base.edge = BesideInputs(base, edges, layouts)
     return found
 
 

@@ -249,6 +249,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         # The inputs are not there that an in-place op has written over, unless a gradient asks.
         is_whole = kept is None or of.gradient_needs_first
         derivatives = of.tangent_makers(result.facts.dtype) if is_whole else of.derivatives
+        if self.whole.pushes is not None:
+            derivatives = (self.whole.pushes, *derivatives[1:])
 
         def tangents_at(inputs: Any, tangents: Any, outs: Any) -> Sequence[Tensor | None]:
             total = combined(derivatives, (*inputs, *numbers, *outs), tangents, result.facts)

@@ -84,6 +84,9 @@ class PointwiseForm(RecordedOp):
     kind = "pointwise"
     homes = frozenset({"function", "method", "inplace"})
     fresh = True
+    # Makes the tangent that follows from the tangent of the first operand, where the derivative by
+    # it does not: a function of the inputs, out and the tangent.
+    pushes: Callable[..., Any] | None = None
 
     def __init__(
         self,

@@ -1,26 +1,95 @@
-"""Gradients of norms that are known divided by the norm, for second derivatives at 0.
+"""Quotients of gradients by norms where the norm is 0, for second derivatives there.
 
 The slope of a norm n at x is x / n. At 0 it has no limit, and n passes on a gradient of 0 there.
-But n**2 has a gradient of 2n, and 2n * x / n = 2x has a derivative at 0 as well. So the derivative
-of n**2 notes with its gradient g = 2n the quotient g / n = 2. The norm's derivative takes x times
-the quotient where there is one. Forward mode is the same the other way round: the norm notes with
-its tangent x * v / n the product x * v, and n**2 has the tangent 2 * x * v.
+But n**2 has the gradient g = 2n, and g * x / n = 2x has a derivative at 0 as well. Where g is 0
+and has a slope by n, that slope is the limit of g / n (slopes_at_zero.py). The gradient that n
+passes on is the limit times x there, which is 0 and has the derivative that is wanted. Where no
+limit is known it is NaN: the gradient is still 0, and its derivatives are NaN.
 
-A note holds for one norm, whose array it names, and until the gradient is changed in place. It is
-lost where gradients of several functions of one norm add up, and in functions that note nothing:
-the second derivatives at 0 are NaN then.
+A slope of g needs the graph of g, which a pass with create_graph alone has. Forward mode has notes
+instead: a norm notes with its tangent x * v / n the product x * v, and n**2 has the tangent
+2 * x * v. The derivative of n**2 notes with its gradient g = 2n the quotient 2 as well. A note
+holds for one norm, whose array it names, and until the gradient is changed in place. It is lost
+where gradients of several functions of one norm add up, and in functions that note nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..graph.call_node import kind_of
-from ..tensor.tensor import Tensor
+from ..graph.modes import modes, tls
+from ..graph.node import Node, node_of
+from ..graph.recording import begin_node
+from ..listeners.batched_tensor import Batched, batched, of_all_calls
+from ..tensor.tensor import Tensor, layout_near, wrap
+from .op import OPS
+from .slopes_at_zero import has_zeros, is_norm_node, is_seeking, slope_at_zero
 
-# The ops whose results are norms, by name.
-NORMS = frozenset({"distance_root", "vector_norm"})
+
+def may_bend(norm: Tensor) -> bool:
+    """Return whether a derivative of the gradient may be wanted where a norm is 0."""
+    return (
+        (tls.grad or modes.special > 0) and not is_seeking() and has_zeros(norm.array, norm.facts)
+    )
+
+
+def quotient_at_zero(g: Any, norm: Tensor) -> Any:
+    """Return the limit of g / norm where norm is 0, and 0 elsewhere; NaN where no limit is known.
+
+    `g` is the gradient of norm, or a batch of such gradients.
+    """
+    is_zero = wrap(norm.array, norm.facts) == 0
+    noted = noted_quotient(g, norm)
+    if noted is not None:
+        return OPS["where"].public(is_zero, noted, 0.0)
+    base: Any = of_all_calls(g)
+    value: Any = wrap(base.array, base.facts)
+    found: Any = value.new_full((), math.nan)
+    slope = slope_at_zero(base, norm, is_zero) if tls.grad and base.edge is not None else None
+    if slope is not None:
+        is_limit = (value == 0).logical_and(slope.isfinite())
+        found = OPS["where"].public(is_limit, slope, math.nan)
+    found = OPS["where"].public(is_zero, found, 0.0).expand(base.facts.shape)
+    return _batched_as(g, _pruned(found))
+
+
+def _batched_as(g: Any, base: Tensor) -> Tensor:
+    """Return the batch of the levels of g whose tensor of all calls is base."""
+    return batched(_batched_as(g.value, base), g.level) if isinstance(g, Batched) else base
+
+
+def _pruned(quotient: Tensor) -> Tensor:
+    """Return a quotient whose graph gets no gradients of 0: its own slopes may be infinite at 0,
+    and 0 times infinity is NaN.
+    """
+    if quotient.edge is None:
+        return quotient
+    found = wrap(quotient.array, quotient.facts)
+    found.extra, found.edge = quotient.extra, Pruning(quotient)
+    return found
+
+
+class Pruning(Node):
+    """Passes a gradient on if it is not 0, or is recorded."""
+
+    __slots__ = ()
+
+    def __init__(self, of: Tensor) -> None:
+        begin_node(self, (of.edge,), of.facts)
+
+    def apply(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return g, or None if it is 0."""
+        return (None if _is_nothing(wrap(g, layout_near(g, self.facts))) else g,)
+
+    def apply_recorded(self, g: Any, keep: bool) -> tuple[Any, ...]:
+        """Return the same, as a Tensor."""
+        return (None if not tls.grad and _is_nothing(of_all_calls(g)) else g,)
+
+
+def _is_nothing(g: Any) -> bool:
+    return not bool((wrap(g.array, g.facts) != 0).any())
 
 
 def noted_quotient(g: Any, norm: Tensor) -> Any:
@@ -59,8 +128,7 @@ def noting_quotients(made: Callable[..., Any], quotient: Callable[..., Any]) -> 
 
 def _is_norm(tensor: Any) -> bool:
     edge = getattr(tensor, "edge", None)
-    of = None if edge is None else getattr(kind_of(edge), "of", None)
-    return of is not None and of.name in NORMS
+    return edge is not None and is_norm_node(node_of(edge))
 
 
 def _note(tensor: Tensor, name: str, norm: Tensor, value: Tensor) -> None:

@@ -12,10 +12,12 @@ from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
 from ..core.overriding import DisableTorchFunctionSubclass
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
+from ..dispatch.slopes_at_zero import use_engine
 from ..dispatch.tangents import tangent_of
 from ..dispatch.view import detach
 from ..dispatch.view_inplace import detach_, view_inplace_of
 from ..engine.backward import backward as engine_backward
+from ..engine.backward import grad as engine_grad
 from ..graph.forward_grad import ForwardADLevel
 from ..graph.gradient_edge import Inputs, given_inputs
 from ..graph.unresolved import Unresolved, resolved
@@ -418,6 +420,7 @@ METHODS: dict[str, Any] = {
 
 def attach_methods() -> None:
     """Hang them on Tensor."""
+    use_engine(engine_grad)
     for name, method in METHODS.items():
         if name.startswith("__") and not isinstance(method, property):
             # As what it is offered to who takes calls over.

@@ -35,8 +35,10 @@ def linalg_vector_norm(
     """Return (sum of |x|**ord)**(1/ord) over dim, all axes unless told; ord inf is the largest |x|,
     -inf the smallest, 0 the number of those that are not 0.
 
-    Note    at 0 the gradient of a euclidean norm n is 0. Second derivatives are right at 0 for
-            n**2, n.square(), higher powers and functions of these, and NaN for other functions
+    Note    at 0 the gradient of a euclidean norm is 0; second derivatives there are those of
+            functions that are smooth in the square of the norm, and NaN for other functions.
+            Forward mode knows them for n**2, n.square() and functions of these, unless a gradient
+            is recorded with create_graph
     """
     if isinstance(ord, str):
         raise TypeError(f"linalg.vector_norm: ord is a number, got {ord!r}")

@@ -11,7 +11,14 @@ from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
 from ..dispatch.pointwise import ZERO, pointwise
-from ..dispatch.quotients import note_product, noted_quotient, noting_quotients
+from ..dispatch.quotients import (
+    may_bend,
+    note_product,
+    noted_quotient,
+    noting_quotients,
+    quotient_at_zero,
+)
+from ..dispatch.slopes_at_zero import has_zeros
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
 from ..tensor.axes import normalize_axes
@@ -76,15 +83,35 @@ def _slope(input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> 
     return (input - input.mean(dims, True)) * inverse * (1.0 / left if left else math.inf)
 
 
+def _deviating(input: Any, dims: tuple[int, ...], correction: float) -> Any:
+    """Return what the slope of the deviation has above the deviation."""
+    left = math.prod(input.facts.shape[axis] for axis in dims) - correction
+    return (input - input.mean(dims, True)) * (1.0 / left if left > 0 else math.inf)
+
+
 @deviation.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
-    return kept(g, input.facts, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
+    layout = input.facts
+    slope = kept(g, layout, dim, keepdim) * _slope(input, out, dim, correction, keepdim)
+    if not may_bend(out):
+        return slope
+    quotient = kept(quotient_at_zero(g, out), layout, dim, keepdim)
+    dims = normalize_axes("std", dim, layout.shape)
+    at_zero = product_at_zero.public(quotient, _deviating(input, dims, correction))
+    return OPS["where"].public(kept(out, layout, dim, keepdim) == 0, at_zero, slope)
 
 
 @deviation.jvp
 def _(input: Any, input_t: Any, out: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     dims = normalize_axes("std", dim, input.facts.shape)
-    return (input_t * _slope(input, out, dim, correction, keepdim)).sum(dims, keepdim)
+    parts = input_t * _slope(input, out, dim, correction, keepdim)
+    if not has_zeros(out.array, out.facts):
+        return parts.sum(dims, keepdim)
+    whole, deviating = kept(out, input.facts, dim, keepdim), _deviating(input, dims, correction)
+    at_zero = norm_tangent.public(input_t, deviating, whole)
+    found = OPS["where"].public(whole == 0, at_zero, parts).sum(dims, keepdim)
+    note_product(found, out, (input_t * deviating).sum(dims, keepdim))
+    return found
 
 
 @composite(known_as="")
@@ -184,9 +211,14 @@ def _(
         if quotient is not None:
             return kept(quotient, input_layout, dim, keepdim) * input
     whole = kept(out, input_layout, dim, keepdim)
-    g = kept(g, input_layout, dim, keepdim)
     if ord == 2:
-        return norm_slope.public(g, input, whole)
+        slope = norm_slope.public(kept(g, input_layout, dim, keepdim), input, whole)
+        if not may_bend(out):
+            return slope
+        quotient = kept(quotient_at_zero(g, out), input_layout, dim, keepdim)
+        at_zero = product_at_zero.public(quotient, input)
+        return OPS["where"].public(whole == 0, at_zero, slope)
+    g = kept(g, input_layout, dim, keepdim)
     slope = g * _direction(input, whole, float(ord))
     if _is_flat(ord) or not (tls.grad or modes.special):
         return slope
@@ -263,6 +295,22 @@ def rough_zero(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise(
+    "where(input == input, input * other, T(0))",
+    [
+        "where(abs(g) < T(inf), g * other, T(0))",
+        f"where(input == input, g * input, {_NONE})",
+    ],
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    node="linalg_vector_norm_backward",
+)
+def product_at_zero(input: Tensor, other: Tensor) -> Tensor:
+    """Return the product of a quotient and zeros: without a derivative where the quotient is
+    NaN.
+    """
+
+
+@pointwise(
     "where(input <= T(0), T(0), sqrt(where(input <= T(0), T(1), input)))",
     ["where(logical_or(input <= T(0), out == T(0)), T(0), g / (T(2) * out))"],
     homes="nowhere",
@@ -280,7 +328,7 @@ def distance_root(input: Tensor) -> Tensor:
         "where(other <= T(0), T(0), g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
         (
             "low = other <= T(0); size = where(low, T(1), other); "
-            f"where(low, {_NONE}, T(-0.25) * g * input / (sqrt(size) * size))"
+            "where(low, T(0), T(-0.25) * g * input / (sqrt(size) * size))"
         ),
     ],
     homes="nowhere",
@@ -291,11 +339,27 @@ def root_slope(input: Tensor, other: Tensor) -> Tensor:
     """Return input / (2 * sqrt(other)), 0 where other is not above 0."""
 
 
-def _root_derivative(input: Any, out: Any, g: Any) -> Any:
-    quotient = noted_quotient(g, out)
-    if quotient is not None:
-        return quotient * 0.5
-    found = root_slope.public(g, input)
+@pointwise(
+    "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
+    [
+        "where(other <= T(0), T(nan), g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
+        (
+            "low = other <= T(0); size = where(low, T(1), other); "
+            "where(low, T(nan), T(-0.25) * g * input / (sqrt(size) * size))"
+        ),
+    ],
+    homes="nowhere",
+    known_as="sqrt",
+    node="sqrt_backward",
+)
+def root_tangent(input: Tensor, other: Tensor) -> Tensor:
+    """Return input / (2 * sqrt(other)), 0 where other is not above 0, without a derivative there:
+    the tangent of a squared distance does not say whether it bends.
+    """
+
+
+def _root_tangent(input: Any, out: Any, g: Any) -> Any:
+    found = root_tangent.public(g, input)
     note_product(found, out, g * 0.5)
     return found
 
@@ -321,7 +385,8 @@ def _clamp_quotient(input: Any, bound: Any, out: Any, g: Any) -> Any:
     return OPS["where"].public(input >= least, g / clamp_above.public(input, float(least)), 0.0)
 
 
-distance_root.derives = lambda made: _root_derivative
+distance_root.derives = lambda made: lambda input, out, g: root_slope.public(g, input)
+distance_root.pushes = _root_tangent
 square.derives = lambda made: noting_quotients(made, lambda input, out, g: g * 2)
 power.derives = lambda made: noting_quotients(made, _power_quotient)
 clamp_above.derives = lambda made: noting_quotients(made, _clamp_quotient)

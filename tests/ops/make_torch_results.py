@@ -36,7 +36,8 @@ NUMBERS = {"int": 1, "float": 1.5}
 OTHER_NAMES = {"prelu_kernel": "_prelu_kernel"}
 NOT_IN_PYTORCH = (
     *("gamma_of", "log_gamma_of", "gamma_slope", "valued", "logistic"),
-    *("distance_root", "root_slope", "norm_slope", "norm_tangent", "rough_zero"),
+    *("distance_root", "root_slope", "root_tangent"),
+    *("norm_slope", "norm_tangent", "product_at_zero", "rough_zero"),
 )
 # What PyTorch raises for operands that it does not take; anything else is an error of ours. Losses
 # look at the sizes of what they are given, which a number has not.

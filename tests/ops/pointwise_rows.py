@@ -412,6 +412,8 @@ SPECIAL = [
     # Parts of norms; at 0 see test_norms_at_zero.py.
     Row("distance_root", (POSITIVE,), np.sqrt),
     Row("root_slope", (ANY, POSITIVE), lambda g, x: g / (2 * np.sqrt(x))),
+    Row("root_tangent", (ANY, POSITIVE), lambda t, x: t / (2 * np.sqrt(x))),
+    Row("product_at_zero", (ANY, ANY), lambda q, x: q * x),
     Row("norm_slope", (ANY, ANY, POSITIVE), lambda g, x, n: g * x / n),
     Row("norm_tangent", (ANY, ANY, POSITIVE), lambda t, x, n: t * x / n),
     Row("rough_zero", (ANY, POSITIVE), lambda x, n: 0 * x + 0 * n),

@@ -1,0 +1,225 @@
+"""Slopes of gradients by norms where the norm is 0: the limits of gradient / norm there.
+
+The slope is found by passes from the gradient back to the norm, through the graph that a pass with
+create_graph records. It is the limit for a function that is smooth in the square of the norm. Three
+kinds of functions are not, though their gradient may be 0, and are refused here:
+- those with a kink at 0, such as abs: the slope that an op has at its kink is a convention;
+- those that mix several norms which are 0, such as (n + m)**2: their Jacobian is not diagonal;
+- those that the passes cannot look into: a graph that was freed, an op without a second derivative.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..core.dtypes import float_limits
+from ..core.errors import OutOfMemoryError
+from ..graph.call_node import CallNode, kind_of
+from ..graph.gradient_edge import GradientEdge
+from ..graph.node import node_of
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor, from_array, layout_near, wrap
+from .op import OPS
+from .piecewise import BesideInputs
+
+# The ops whose results are norms, by name.
+NORMS = frozenset({"deviation", "vector_norm"})
+# The ops with a kink where their operands are equal.
+_TIES = frozenset({"fmax", "fmin", "maximum", "minimum"})
+# The golden section: its multiples have fractions that are all different and far apart.
+_GOLDEN = 0.6180339887498949
+
+
+class NormNode(CallNode):
+    """Base of Nodes of norms that no op makes; `out` is the saved result."""
+
+    __slots__ = ()
+    kept: ClassVar[tuple[str, ...]] = ("out",)
+    out: Any
+
+
+class _State(threading.local):
+    # Whether this thread seeks a slope: other norms on the way then pass on their plain gradients.
+    is_seeking = False
+    # The engine's grad(outputs, inputs, gradients, retain_graph, create_graph, allow_unused).
+    # Set for all threads by use_engine.
+    grad: Callable[..., Any]
+
+
+_state = _State()
+
+
+def use_engine(grad: Callable[..., Any]) -> None:
+    """Let slopes be found by passes of the engine, which this folder does not know."""
+    _State.grad = staticmethod(grad)
+
+
+def is_seeking() -> bool:
+    """Return whether this thread seeks the slope of a gradient."""
+    return _state.is_seeking
+
+
+def has_zeros(array: Any, layout: Layout) -> bool:
+    """Return whether an element of a raw array of a layout is 0."""
+    return layout.numel > 0 and bool((wrap(array, layout_near(array, layout)) == 0).any())
+
+
+def is_norm_node(node: Any) -> bool:
+    """Return whether a Node is that of a norm."""
+    return isinstance(node, NormNode) or _name_of(node) in NORMS
+
+
+class _Place(NamedTuple):
+    """A Node, and where its result has no slope."""
+
+    node: Any
+    where: Tensor
+
+
+def slope_at_zero(g: Tensor, norm: Tensor, is_zero: Tensor) -> Any:
+    """Return the slope of g by norm where norm is 0, NaN where there is none; None where it is not
+    known, or g does not depend on norm.
+
+    `g` may have first axes that norm does not have: those of a batch.
+    """
+    node = node_of(norm.edge)
+    found = None if node is None else _places(g.edge, node, is_zero)
+    if found is None:
+        return None
+    same, others = found
+    places = [_Place(node, is_zero), *[_Place(one, is_zero) for one in same], *others]
+    _state.is_seeking = True
+    try:
+        return _seek(g, places, 1 + len(same))
+    except OutOfMemoryError:
+        raise
+    except RuntimeError:
+        # Something on the way has no second derivative, or its graph was freed.
+        return None
+    finally:
+        _state.is_seeking = False
+
+
+def _seek(g: Tensor, places: list[_Place], count: int) -> Any:
+    """Return the slope of g by the norm of the first Nodes of places, as many as count says."""
+    value: Any = wrap(g.array, g.facts)
+    weights = value.new_zeros(g.facts.shape).requires_grad_()
+    # Two passes back are one forward: they give the products of the Jacobian, not of its
+    # transpose, and so keep the rows of a batch apart.
+    edges = [GradientEdge(one.node, 0) for one in places]
+    backs = _state.grad([g], edges, [weights], True, True, True)
+    ones = [one.where.to(g.facts.dtype) for one in places[:count]]
+    found = _pushed(backs[:count], weights, ones, recorded=True)
+    if found is None or (places[0].node.facts.numel == 1 and len(places) == count):
+        return found
+    # The sums of a Jacobian's rows are its diagonal only if all else is 0: else other factors of
+    # its columns give sums that are not these factors times the diagonal.
+    factors = [_factors(one.node.facts, one.where) for one in places]
+    factors[:count] = factors[:1] * count
+    wanted = found.detach() * factors[0]
+    given = _pushed(backs, weights, factors, recorded=False)
+    # A shorter dtype on the way rounds to 6e-8.
+    tolerance = max(float(float_limits(g.facts.dtype).eps) ** 0.5, 1e-6)
+    is_diagonal = (given - wanted).abs() <= wanted.abs() * tolerance
+    return OPS["where"].public(is_diagonal, found, float("nan"))
+
+
+def _pushed(
+    backs: Sequence[Any], weights: Tensor, factors: Sequence[Any], *, recorded: bool
+) -> Any:
+    """Return the sum of the products of Jacobians with factors; None where there are none."""
+    pairs = zip(backs, factors, strict=True)
+    given = [(one, factor) for one, factor in pairs if one is not None and one.edge is not None]
+    if not given:
+        return None
+    roots, gradients = [one for one, _ in given], [factor for _, factor in given]
+    return _state.grad(roots, [weights], gradients, True, recorded, True)[0]
+
+
+def _factors(layout: Layout, is_zero: Tensor) -> Any:
+    """Return numbers from 1 to 2, all different, where is_zero says so, and 0 elsewhere."""
+    numbers = np.modf(np.arange(1, layout.numel + 1) * _GOLDEN)[0] + 1
+    made: Any = from_array(numbers.reshape(layout.shape))
+    return OPS["where"].public(is_zero, made.to(layout.device).to(layout.dtype), 0.0)
+
+
+def _places(edge: Any, norm: Any, is_zero: Tensor) -> tuple[list[Any], list[_Place]] | None:
+    """Return from the graph of a gradient the other Nodes of the same norm, and places where
+    something else has no slope; None where the slope by the norm cannot be known.
+    """
+    seen = {norm, node_of(edge)}
+    waiting = [*seen - {norm}]
+    same: list[Any] = []
+    others: list[_Place] = []
+    while waiting:
+        node = waiting.pop()
+        name = _name_of(node)
+        if _has_kink(node, name, norm):
+            return None
+        if is_norm_node(node):
+            if node.out is None:  # the graph was freed
+                return None
+            if _is_same(node, norm):
+                same.append(node)
+            else:
+                array, *_ = node.out
+                if has_zeros(array, node.facts):
+                    others.append(_Place(node, wrap(array, node.facts) == 0))
+        elif name == "sign":
+            # The sign of a norm that is 0 is 0 by convention.
+            every: Any = is_zero
+            fits = node.facts.shape == norm.facts.shape
+            others.append(_Place(node, every if fits else every.new_ones(node.facts.shape)))
+        for below in map(node_of, node.edges):
+            if below is not None and below not in seen:
+                seen.add(below)
+                if not below.is_accumulate:
+                    waiting.append(below)
+    if any(node.hooks is not None for node in (norm, *same, *[one.node for one in others])):
+        # Hooks would change the slope, or take it for a gradient.
+        return None
+    return same, others
+
+
+def _has_kink(node: Any, name: str, norm: Any) -> bool:
+    """Return whether a Node is of a function of a norm that has a kink where the norm is 0."""
+    if name in _TIES:
+        input, other = node.input, node.other
+        if input is None or other is None:
+            return True
+        pair = [wrap(one.array, one.facts) for one in (input, other)]
+        return bool((pair[0] == pair[1]).any())
+    if name == "abs":
+        is_at_kink = node.input is None or has_zeros(node.input.array, node.input.facts)
+        return is_at_kink and _leads_straight(node, norm)
+    return isinstance(node, BesideInputs) and any(
+        _leads_straight(node_of(edge), norm) for edge in node.edges[1:]
+    )
+
+
+def _leads_straight(node: Any, norm: Any) -> bool:
+    """Return whether a Node is reached from a norm by functions of one argument alone."""
+    while node is not None and node is not norm:
+        edges = [edge for edge in node.edges if edge is not None]
+        node = node_of(edges[0]) if len(edges) == 1 else None
+    return node is norm
+
+
+def _is_same(node: Any, norm: Any) -> bool:
+    """Return whether two Nodes are of the same norm of the same tensor."""
+    if kind_of(node) is not kind_of(norm):
+        return False
+    if isinstance(norm, NormNode):
+        return bool(node.edges[1:] == norm.edges[1:])  # each call has a first one that is new
+    if node.edges != norm.edges or node.way is not norm.way:
+        return False
+    return node.input.array is norm.input.array
+
+
+def _name_of(node: Any) -> str:
+    """Return the name of the op of a Node; nothing for a Node that no op made."""
+    return getattr(getattr(kind_of(node), "of", None), "name", "")
