@@ -7,6 +7,7 @@ from typing import Any
 from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
 from ..dispatch.composite import composite
+from ..dispatch.differentiated import is_differentiated
 from ..dispatch.op import OPS
 from ..dispatch.pointwise import pointwise
 from ..dispatch.view import see
@@ -203,8 +204,12 @@ def complex_size(input: Any) -> Any:
     """Return how far complex numbers are from 0."""
     real, imag = real_part(input), imaginary_part(input)
     nothing = input == 0
-    size = real.where(~nothing, ones_like(real)).hypot(imag)
-    return size.masked_fill(nothing, 0.0)
+    size = real.where(~nothing, ones_like(real)).hypot(imag).masked_fill(nothing, 0.0)
+    if not is_differentiated(input) or not bool(of_all_calls(nothing).any()):
+        return size
+    # As a norm, whose second derivatives at 0 are known.
+    norm = OPS["vector_norm"].public(stack((real, imag), -1), 2.0, -1)
+    return norm.where(nothing, size)
 
 
 def complex_sign(input: Any) -> Any:

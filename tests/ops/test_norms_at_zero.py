@@ -1,4 +1,7 @@
-"""Second derivatives through a norm at 0: those of squares of norms, and NaN for unknown ones."""
+"""Second derivatives through a norm at 0: those of squares of norms, and NaN where there are none.
+
+Functions that need a slope of the norm's gradient are in test_slopes_at_zero.py.
+"""
 
 from __future__ import annotations
 
