@@ -26,9 +26,12 @@ def beside_inputs(
     """Return a gradient that was made of g, with edges to what it depends on in steps."""
     if not tls.grad or (gradient.__class__ not in PLAIN and gradient.__class__ is not Batched):
         return gradient
-    found: Tensor = OPS["clone"].public(gradient) if gradient is g else gradient
     # A batch has no edge: what it holds has.
-    base = of_all_calls(found)
+    base = of_all_calls(gradient)
+    found: Tensor = gradient
+    if base is of_all_calls(g):
+        found = OPS["clone"].public(gradient)
+        base = of_all_calls(found)
     base.edge = BesideInputs(base, edges, layouts)
     return found
 
