@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from ..core.dtypes import DType, bfloat16, float16
+from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
 from ..listeners import autocast as casts
 from ..tensor.tensor import Tensor
@@ -75,7 +76,7 @@ def can_cast(device_type: str, dtype: DType) -> bool:
     elif not dtype.is_half:
         text = (
             f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling "
-            f"autocast. Got {dtype!r}: give float16 or bfloat16"
+            f"autocast. Got {short_repr(dtype)}: give float16 or bfloat16"
         )
     else:
         return True

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import GraphError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.tangents import below, levels_of, set_tangent, tangent_of
 from ..graph.accumulate_grad import extra_of
 from ..graph.forward_grad import ForwardADLevel
@@ -52,7 +53,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise GraphError(
             "Trying to exit a forward AD level that was not the last one that was created. This "
             "is not supported. "
-            f"Given was {level!r}, the last one is {innermost}"
+            f"Given was {short_repr(level)}, the last one is {innermost}"
         )
     if level < 0:
         raise GraphError("Dual level must be a positive number. No level is open")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import GraphError
+from ..core.short_repr import short_repr
 from ..graph.differentiated import differentiating
 from ..graph.modes import enable_grad
 from ..ops.basic_index import basic_index
@@ -91,7 +92,7 @@ def jacobian(
         raise ValueError(
             'Expected strategy to be either "reverse-mode" or "forward-mode". '
             "Hint: If your function has more outputs "
-            f'than inputs, "forward-mode" tends to be more performant. Got {strategy!r}'
+            f'than inputs, "forward-mode" tends to be more performant. Got {short_repr(strategy)}'
         )
     given, single_in = _many(inputs, "inputs")
     if vectorize and strict:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import float64
+from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..graph.unresolved import resolved
 from ..ops.complex_numbers import view_as_complex, view_as_real
@@ -37,7 +38,7 @@ class _Check:
         if not np.allclose(found, expected, rtol=self.rtol, atol=self.atol):
             raise GradcheckError(
                 f"Jacobian mismatch for {what},\nnumerical:{expected}\nanalytical:{found}\n"
-                f"largest difference {float(np.max(np.abs(found - expected)))!r}"
+                f"largest difference {short_repr(float(np.max(np.abs(found - expected))))}"
             )
 
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
 
+from .short_repr import short_repr
+
 _CORETYPE = "OPENBLAS_CORETYPE"
 # Children inherit OPENBLAS_CORETYPE; this says to them that fastdist set it, not their user.
 _CHOSEN_BY_FASTDIST = "FASTDIST_OPENBLAS_CORETYPE"
@@ -148,7 +150,7 @@ def set_blas_threads(count: int) -> bool:
     Raises  ValueError if count is not positive
     """
     if count < 1:
-        raise ValueError(f"set_blas_threads: count must be at least 1, got {count!r}")
+        raise ValueError(f"set_blas_threads: count must be at least 1, got {short_repr(count)}")
     for library in _scipys_own():
         function = _function("set_num_threads", None, library)
         if function is not None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from .errors import DeviceError
 from .forked_locks import renew_in_children
+from .short_repr import short_repr
 
 KNOWN_TYPES = ("cpu", "cuda", "sim")
 
@@ -31,19 +32,20 @@ class Device:
             return type
         if not isinstance(type, str):
             raise DeviceError(
-                f"Invalid device: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'"
+                f"Invalid device: {short_repr(type)}; expected such as 'cpu', 'cuda:0', 'sim:1'"
             )
         name, colon, number = type.partition(":")
         if colon:
             # One way to write each index: "cpu:" and "cpu:00" are none.
             if index is not None or not number.isdigit() or str(int(number)) != number:
                 raise DeviceError(
-                    f"Invalid device string: {type!r}; expected such as 'cpu', 'cuda:0', 'sim:1'"
+                    f"Invalid device string: {short_repr(type)}; expected such as 'cpu', "
+                    "'cuda:0', 'sim:1'"
                 )
             index = int(number)
         if name not in KNOWN_TYPES:
             raise DeviceError(
-                f"Invalid device string: {type!r}; known types: {', '.join(KNOWN_TYPES)}"
+                f"Invalid device string: {short_repr(type)}; known types: {', '.join(KNOWN_TYPES)}"
             )
         if index is not None and index < 0:
             raise DeviceError(f"Device index must not be negative, got {index}")

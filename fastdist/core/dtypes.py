@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from .errors import DTypeError
+from .short_repr import short_repr
 
 # The categories of PyTorch's promotion, from the lowest: a number of a higher one lifts tensors.
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
@@ -171,7 +172,7 @@ def from_code(code: int) -> DType:
     dtype = _BY_CODE.get(code)
     if dtype is None:
         known = ", ".join(map(str, sorted(_BY_CODE)))
-        raise DTypeError(f"unknown dtype code {code!r}; known are {known}")
+        raise DTypeError(f"unknown dtype code {short_repr(code)}; known are {known}")
     return dtype
 
 
@@ -199,7 +200,7 @@ def dtype_of(value: object) -> DType:
         return value
     found = _OF_PYTHON.get(value) if isinstance(value, type) else None
     if found is None:
-        raise DTypeError(f"expected a dtype such as fastdist.float32, got {value!r}")
+        raise DTypeError(f"expected a dtype such as fastdist.float32, got {short_repr(value)}")
     return found
 
 

@@ -65,7 +65,7 @@ def out_of_memory(error: MemoryError) -> OutOfMemoryError:
     if isinstance(error, OutOfMemoryError):
         return error
     return OutOfMemoryError(
-        f"DefaultCPUAllocator: can't allocate memory: {error or 'the machine has no more'}; "
+        f"DefaultCPUAllocator: can't allocate memory: {str(error) or 'the machine has no more'}; "
         "compute in parts, or in a smaller dtype"
     )
 

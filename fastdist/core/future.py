@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from .errors import FutureError
+from .short_repr import short_repr
 from .thread_pool import hand_on_lead, lend_slot, take_slot_back
 from .unread_errors import Unread
 
@@ -343,7 +344,8 @@ def _require_indices(devices: Iterable[object]) -> None:
 
 def _not_callable(method: str, callback: object) -> TypeError:
     return TypeError(
-        f"{method}(): incompatible function arguments. callback is {callback!r}; expected a "
+        f"{method}(): incompatible function arguments. callback is {short_repr(callback)}; "
+        "expected a "
         "function that takes the Future"
     )
 
@@ -397,7 +399,7 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
         if not isinstance(member, Future):
             raise TypeError(
                 "collect_all(): incompatible function arguments. Expected Futures, got a "
-                f"{type(member).__name__}: {member!r}"
+                f"{type(member).__name__}: {short_repr(member)}"
             )
     all_done: Future[list[Future[Any]]] = Future()
     if not members:

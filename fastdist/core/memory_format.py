@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from .errors import ShapeError
+from .short_repr import short_repr
 
 
 class MemoryFormat:
@@ -59,7 +60,8 @@ def axes_of(given: Any) -> tuple[int, ...] | None:
     """
     if not isinstance(given, MemoryFormat):
         raise TypeError(
-            f"memory_format must be a memory format such as fastdist.channels_last, not {given!r}"
+            "memory_format must be a memory format such as fastdist.channels_last, not "
+            f"{short_repr(given)}"
         )
     return given.axes
 

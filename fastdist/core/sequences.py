@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
+from .errors import out_of_memory
+
 # NumPy's arrays have at most so many axes.
 MOST_AXES: Final = 64
+# The machine's memory holds so many numbers of 8 bytes.
+_MOST_NUMBERS: Final = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
+_MOST_ITEMS: Final = 1 << 16
 _ARRAY_PROTOCOLS: Final = ("__array__", "__array_interface__", "__array_struct__", "__buffer__")
 _ENDING: Final = (list, tuple, str, bytes, bytearray, memoryview, range, Mapping)
 
@@ -24,25 +30,71 @@ def reads_by_index(kind: type) -> bool:
     )
 
 
-def as_lists(data: Any, depth: int = 0) -> Any:
+def as_lists(data: Any) -> Any:
     """Return data with a list in place of each sequence of a user's class, as long as `len` says.
 
-    Raises  ValueError for what nests deeper than an array has axes, MemoryError for a length that
-            the machine does not hold
+    Raises  ValueError for what nests deeper than an array has axes, MemoryError for more numbers
+            than the machine holds
     """
+    found = _as_lists(data, 0, {})
+    require_memory(found)
+    return found
+
+
+def _as_lists(data: Any, depth: int, known: dict[int, Any]) -> Any:
+    """Return as_lists(data); known has the lists that were read, which others may share."""
     if isinstance(data, list | tuple):
         require_depth(depth, data)
+        before = known.get(id(data))
+        if before is not None:
+            return before[1]
         items = items_of(data)
         types = set(map(type, items))
-        if not any(issubclass(one, list | tuple) or reads_by_index(one) for one in types):
-            return data
-        return [as_lists(one, depth + 1) for one in items]
+        found = data
+        if any(issubclass(one, list | tuple) or reads_by_index(one) for one in types):
+            found = [_as_lists(one, depth + 1, known) for one in items]
+        # Kept with the original, whose id no other list has meanwhile.
+        known[id(data)] = data, found
+        return found
     if not reads_by_index(type(data)) or _is_buffer(data):
         return data
     require_depth(depth, data)
-    found = [None] * len(data)
-    for i, _ in enumerate(found):
-        found[i] = as_lists(data[i], depth + 1)
+    read: list[Any] = [None] * len(data)
+    for i, _ in enumerate(read):
+        read[i] = _as_lists(data[i], depth + 1, known)
+    return read
+
+
+def require_memory(data: Any) -> None:
+    """Raise OutOfMemoryError if nested lists have more numbers than the machine holds.
+
+    Lists that share their parts may: 45 levels of two items have 2**45 of them. NumPy would look at
+    each before it allocates.
+    """
+    count, level = 1, data
+    while type(level) in (list, tuple) and level:
+        count *= len(level)
+        level = level[0]
+        if count > _MOST_NUMBERS:
+            raise out_of_memory(
+                MemoryError(f"the lists nest to more than {_MOST_NUMBERS} numbers of 8 bytes each")
+            )
+
+
+def all_of(items: Iterable[Any]) -> list[Any]:
+    """Return the items of a list or a tuple, or of a short iterable.
+
+    Raises  ValueError for another iterable that gives more than 65,536 items, as one without an
+            end does
+    """
+    if isinstance(items, list | tuple):
+        return list(items_of(items))
+    found = list(islice(items, _MOST_ITEMS + 1))
+    if len(found) > _MOST_ITEMS:
+        raise ValueError(
+            f"expected a short sequence, but a {type(items).__name__!r} gives more than "
+            f"{_MOST_ITEMS} items"
+        )
     return found
 
 

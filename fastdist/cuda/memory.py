@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
@@ -156,7 +157,8 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     """
     if not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
         raise ValueError(
-            f"Invalid fraction value: {fraction!r}. Allowed range: 0~1: a share of the GPU's memory"
+            f"Invalid fraction value: {short_repr(fraction)}. Allowed range: 0~1: a share of "
+            "the GPU's memory"
         )
     _backend().limit_memory(index_of(device), float(fraction))
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..core.errors import DeviceError
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..devices.gpus import device_count, index_of
 
@@ -90,7 +91,8 @@ def set_sync_debug_mode(debug_mode: int | str) -> None:
     number = MODES.index(debug_mode) if debug_mode in MODES else debug_mode
     if number not in range(len(MODES)):
         raise RuntimeError(
-            f"invalid value of debug_mode: {debug_mode!r}, expected one of `default`, `warn`, "
+            f"invalid value of debug_mode: {short_repr(debug_mode)}, expected one of `default`, "
+            "`warn`, "
             "`error`"
         )
     sync_debug_mode.number = int(number)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ..core.caller_warning import warn_caller
 from ..core.generator import Generator, default_generator
+from ..core.short_repr import short_repr
 from ..devices.gpus import device_count
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
@@ -202,13 +203,13 @@ def _context_of(given: Any, num_workers: int) -> BaseContext | None:
         if given not in methods:
             raise ValueError(
                 "multiprocessing_context option should specify a valid start method in "
-                f"{methods!r}, but got multiprocessing_context={given!r}"
+                f"{short_repr(methods)}, but got multiprocessing_context={short_repr(given)}"
             )
         return multiprocessing.get_context(given)
     if not isinstance(given, BaseContext):
         raise TypeError(
             "multiprocessing_context option should be a valid context object or a string "
-            f"specifying the start method, but got multiprocessing_context={given!r}"
+            f"specifying the start method, but got multiprocessing_context={short_repr(given)}"
         )
     return given
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.generator import Generator, default_generator
 from ..core.sequences import as_lists
+from ..core.short_repr import short_repr
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -119,7 +120,7 @@ class WeightedRandomSampler(Sampler[int]):
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not self.weights.sum() > 0:
             raise ValueError(
                 "weights should be a 1d sequence of numbers that are not negative, one positive; "
-                f"got {weights!r}"
+                f"got {short_repr(weights)}"
             )
         if not isinstance(num_samples, int) or num_samples <= 0:
             raise ValueError(
@@ -217,7 +218,9 @@ def _of_job(name: str, variable: str, given: int | None) -> int:
             "the job: start the program by `fastdist run`, or give num_replicas= and rank="
         )
     if not told.isdigit():
-        raise ValueError(f"DistributedSampler: {variable} should be a number, but is {told!r}")
+        raise ValueError(
+            f"DistributedSampler: {variable} should be a number, but is {short_repr(told)}"
+        )
     return int(told)
 
 

@@ -12,6 +12,7 @@ from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from typing import Any
 
+from ..core.short_repr import short_repr
 from ..namespace.threads import end_idle_threads
 
 # Note [Fork, or a server]
@@ -42,7 +43,7 @@ def choose_start(given: Any) -> tuple[BaseContext, str]:
     if given is not None:
         if given.get_start_method() == "forkserver":
             _preload()
-        return given, f"multiprocessing_context={given.get_start_method()!r} was given"
+        return given, f"multiprocessing_context={short_repr(given.get_start_method())} was given"
     if multiprocessing.get_start_method(allow_none=True) == "spawn":
         return multiprocessing.get_context("spawn"), "the start method of this process is 'spawn'"
     reason = why_not_fork()

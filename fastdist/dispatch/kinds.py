@@ -21,6 +21,7 @@ from ..core.dtypes import DType, bool_
 from ..core.errors import DTypeError
 from ..core.generator import Generator
 from ..core.memory_format import MemoryFormat
+from ..core.short_repr import short_repr
 from ..tensor.tensor import Tensor
 
 
@@ -192,15 +193,30 @@ def _fault_of(value: Any, wanted: tuple[str, ...], *, by_class: bool) -> str | N
 
 
 def _short(value: Any) -> str:
-    text = "" if isinstance(value, Tensor) else repr(value)
+    text = "" if isinstance(value, Tensor) else short_repr(value)
     name = type(value).__name__
     return name if value is None or not text or len(text) > 40 else f"{name} {text}"
 
 
 def _is_huge(value: Any) -> bool:
-    if _is_list(value):
-        return any(_is_huge(one) for one in value)
-    return isinstance(value, int) and abs(value) >> 62 != 0
+    return not _each(value, lambda one: not isinstance(one, int) or abs(one) >> 62 == 0)
+
+
+def _each(value: Any, fits: Callable[[Any], bool]) -> bool:
+    """Return whether each value fits that stands in lists and tuples at any depth.
+
+    Lists that share their parts, or contain themselves, are looked at once.
+    """
+    waiting, seen = [value], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if not _is_list(one):
+            if not fits(one):
+                return False
+        elif id(one) not in seen:
+            seen.add(id(one))
+            waiting.extend(one)
+    return True
 
 
 def _is_integer(value: Any) -> bool:
@@ -243,19 +259,20 @@ def _are_sizes(value: Any) -> bool:
 
 
 def _are_integers(value: Any) -> bool:
-    return _is_sequence(value) and all(_is_integer(one) for one in value)
+    # The numbers of a range, of which there may be too many to look at, are integers.
+    return isinstance(value, range) or (_is_list(value) and all(map(_is_integer, value)))
 
 
 def _are_nested_integers(value: Any) -> bool:
-    if _is_sequence(value):
-        return all(_are_nested_integers(one) for one in value)
-    return _is_integer(value)
+    return _each(value, lambda one: isinstance(one, range) or _is_integer(one))
 
 
 def _are_tensors(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return True
-    return _is_list(value) and all(_are_tensors(one) for one in value)
+    return isinstance(value, Tensor) or _is_list_of_tensors(value)
+
+
+def _is_list_of_tensors(value: Any) -> bool:
+    return _is_list(value) and all(isinstance(one, Tensor) for one in value)
 
 
 class _Kind(NamedTuple):
@@ -281,9 +298,7 @@ _KINDS: dict[str, _Kind] = {
     "Shape": _Kind("a tuple of integers", _are_integers, _is_sequence),
     "Sizes": _Kind(_INTEGER_OR_MORE, _are_sizes, _are_some),
     "Tensor": _Kind("Tensor", lambda v: isinstance(v, Tensor)),
-    "TensorList": _Kind(
-        "a sequence of Tensors", lambda v: _is_list(v) and _are_tensors(v), _is_list
-    ),
+    "TensorList": _Kind("a sequence of Tensors", _is_list_of_tensors, _is_list),
     "Tensors": _Kind(
         "a sequence of Tensors", _are_tensors, lambda v: isinstance(v, Tensor) or _is_list(v)
     ),
@@ -293,7 +308,9 @@ _KINDS: dict[str, _Kind] = {
     "int": _Kind("an integer", _is_integer),
     "str": _Kind("a string", lambda v: isinstance(v, str)),
     "tuple": _Kind("a tuple", _is_list),
-    "tuple[int, ...]": _Kind("a tuple of integers", _are_integers, _is_sequence),
+    "tuple[int, ...]": _Kind(
+        "a tuple of integers", lambda v: _is_list(v) and _are_integers(v), _is_sequence
+    ),
 }
 # What stands among the values of a `*parameter`, where another would be a list of them.
 _AMONG = {"TensorList": "Tensors"}

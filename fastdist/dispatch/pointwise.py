@@ -9,6 +9,7 @@ from typing import Any
 from ..core.dtypes import WORDS, DType, bool_, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.scalar import CONDITIONS
+from ..core.short_repr import short_repr
 from ..tensor.broadcast import broadcast_shapes
 from ..tensor.constants import (
     NUMBERS,
@@ -64,12 +65,12 @@ class PointwiseOp(PointwiseForm, GeneralPath):
             if is_flag and found is not bool_:
                 raise DTypeError(
                     f"Boolean alpha only supported for Boolean results.: {self.called} got "
-                    f"alpha={number!r} for {found.name}"
+                    f"alpha={short_repr(number)} for {found.name}"
                 )
             if dtype_of_number(number).may_have_gradient and not found.may_have_gradient:
                 raise DTypeError(
                     f"For integral input tensors, argument {name} must not be a floating point "
-                    f"number: {self.called} got {name}={number!r} for {found.name}"
+                    f"number: {self.called} got {name}={short_repr(number)} for {found.name}"
                 )
         return found
 
@@ -123,7 +124,7 @@ class PointwiseOp(PointwiseForm, GeneralPath):
                 kinds = ", ".join([type(one).__name__ for one in operands])
                 raise ArgumentError(
                     f"{called}() received an invalid combination of arguments - got ({kinds}); "
-                    f"make one of {operand!r} with tensor()"
+                    f"make one of {short_repr(operand)} with tensor()"
                 )
 
     def shape_of(self, name: str, operands: Sequence[Any]) -> Shape:

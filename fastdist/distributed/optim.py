@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from ..core.future import Future, outcome_of, outcomes
 from ..core.missing import NO_COLLECTIVES, explain_missing, refusing
+from ..core.short_repr import short_repr
 from ..optim.lbfgs import LBFGS
 from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
@@ -242,7 +243,7 @@ class DistributedLRScheduler:
         if not callable(scheduler_class):
             raise TypeError(
                 "DistributedLRScheduler: expected a class of optim.lr_scheduler, got "
-                f"{scheduler_class!r}"
+                f"{short_repr(scheduler_class)}"
             )
         self.optimizer = optimizer
         self._num_groups = len(optimizer._groups)
@@ -409,7 +410,8 @@ def _local_values(group: Group) -> Group:
 def _require_class(optimizer_class: object) -> None:
     if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, Optimizer)):
         raise TypeError(
-            f"DistributedOptimizer: expected a class of fastdist.optim, got {optimizer_class!r}"
+            "DistributedOptimizer: expected a class of fastdist.optim, got "
+            f"{short_repr(optimizer_class)}"
         )
     if issubclass(optimizer_class, LBFGS):
         raise TypeError(
@@ -451,8 +453,10 @@ def _options_alike(number: int, groups: dict[str, Group]) -> Group:
         for name, value in groups[first].items():
             if name != "params" and not _are_alike(groups[owner][name], value):
                 raise ValueError(
-                    f"DistributedOptimizer: group {number} has {name}={value!r} on {first!r} and "
-                    f"{groups[owner][name]!r} on {owner!r}; somebody changed one of them alone"
+                    f"DistributedOptimizer: group {number} has {name}={short_repr(value)} on "
+                    f"{short_repr(first)} and "
+                    f"{short_repr(groups[owner][name])} on {short_repr(owner)}; somebody "
+                    "changed one of them alone"
                 )
     return groups[first]
 

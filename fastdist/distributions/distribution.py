@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..tensor.tensor import Size, Tensor
 from . import constraints
@@ -31,7 +32,9 @@ class Distribution:
     def set_default_validate_args(value: bool) -> None:
         """Say whether arguments and values are checked where nothing else is said."""
         if value not in [True, False]:
-            raise ValueError(f"set_default_validate_args({value!r}): expected True or False")
+            raise ValueError(
+                f"set_default_validate_args({short_repr(value)}): expected True or False"
+            )
         Distribution._validate_args = value
 
     def __init__(
@@ -71,7 +74,7 @@ class Distribution:
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint "
-                    f"{constraint!r}, but found invalid values:\n{value}"
+                    f"{short_repr(constraint)}, but found invalid values:\n{value}"
                 )
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
@@ -220,7 +223,7 @@ class Distribution:
         if not support.check(value).all():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(shape)}) to be "
-                f"within the support ({support!r}) of the distribution {self!r}, "
+                f"within the support ({short_repr(support)}) of the distribution {self!r}, "
                 f"but found invalid values:\n{value}"
             )
 

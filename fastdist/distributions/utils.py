@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from typing import Any, Generic, TypeVar, overload
 
+from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad
 from ..namespace.limits import finfo
 from ..ops.creation import tensor
@@ -44,7 +45,7 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
         elif not isinstance(value, NUMBER):
             raise ValueError(
                 "Input arguments must all be instances of Number, torch.Tensor or objects "
-                f"implementing __torch_function__. Got {type(value).__name__}: {value!r}"
+                f"implementing __torch_function__. Got {type(value).__name__}: {short_repr(value)}"
             )
         elif first is None:
             tensors.append(tensor(float(value)))

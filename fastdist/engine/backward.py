@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ..core.errors import GraphError, ShapeError, out_of_memory
+from ..core.short_repr import short_repr
 from ..graph.add_gradients import first_gradient
 from ..graph.gradient_edge import GradientEdge
 from ..graph.modes import InlinePass, modes, set_grad_mode, tls
@@ -156,7 +157,7 @@ def _root_gradient(tensor: Tensor, g: Tensor | None, create_graph: bool) -> Tens
         if layout.dtype.is_complex:
             raise GraphError(
                 "grad can be implicitly created only for real scalar outputs but got "
-                f"{layout.dtype!r}: give backward a gradient, or take the real part"
+                f"{short_repr(layout.dtype)}: give backward a gradient, or take the real part"
             )
         return first_gradient(tensor)
     if not isinstance(g, Tensor):

@@ -12,6 +12,7 @@ from weakref import WeakSet
 
 from ..core.errors import GraphError
 from ..core.forked_locks import renew_in_children
+from ..core.short_repr import short_repr
 from .modes import count_special
 
 # Order of locks: _levels_lock, a level's and a ForwardGrad's are never held together; each guards
@@ -77,7 +78,7 @@ class ForwardADLevel:
                 raise GraphError(
                     "Exiting a forward AD level that is not the last that was created is not "
                     "support. Ensure they are released in the reverse order they were created. "
-                    f"Given was level {idx!r}, of {len(_stack)} open ones"
+                    f"Given was level {short_repr(idx)}, of {len(_stack)} open ones"
                 )
             level = _stack.pop()
             if level.global_id is not None:
@@ -95,7 +96,9 @@ class ForwardADLevel:
         """
         level = ForwardADLevel.try_get_by_idx(idx)
         if level is None:
-            raise GraphError(f"{_INVALID} It is {idx!r}, and {len(_stack)} levels are open")
+            raise GraphError(
+                f"{_INVALID} It is {short_repr(idx)}, and {len(_stack)} levels are open"
+            )
         return level
 
     @staticmethod
@@ -311,7 +314,7 @@ class ForwardGrad:
             tangent = self._content.pop(level, None)
         del tangent
         if update_level and not there:
-            raise AssertionError(f"Resetting a non-existent level. This is {level!r}")
+            raise AssertionError(f"Resetting a non-existent level. This is {short_repr(level)}")
 
     def clear(self) -> None:
         """Remove all tangents; the owner does so when it ends before its levels do."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from ..core.caller_warning import warn_caller
 from ..core.errors import GraphError, ShapeError
+from ..core.short_repr import short_repr
 from ..tensor.methods import TensorMethods
 from ..tensor.tensor import Tensor
 from .accumulate_grad import AccumulateGrad, accumulator_of, extra_of, freeze
@@ -20,7 +21,7 @@ def _requires_grad(self: Tensor) -> bool:
 
 def _set_requires_grad(self: Tensor, value: bool) -> None:
     if not isinstance(value, bool):
-        raise RuntimeError(f"requires_grad must be a bool, got {value!r}")
+        raise RuntimeError(f"requires_grad must be a bool, got {short_repr(value)}")
     requires_grad_(self, value)
 
 
@@ -33,7 +34,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     if requires_grad.__class__ is not bool:
         raise TypeError(
             "requires_grad_(): argument 'requires_grad' (position 1) must be bool, not "
-            f"{type(requires_grad).__name__} {requires_grad!r}"
+            f"{type(requires_grad).__name__} {short_repr(requires_grad)}"
         )
     edge = self.edge
     if requires_grad:

@@ -11,6 +11,7 @@ from ..core.caller_warning import warn_caller
 from ..core.dtypes import bfloat16
 from ..core.errors import DeviceError, ShapeError
 from ..core.overriding import DisableTorchFunctionSubclass
+from ..core.short_repr import short_repr
 from ..dispatch.copy_inplace import copy_, fill_, inplace_of, zero_
 from ..dispatch.slopes_at_zero import use_engine
 from ..dispatch.tangents import tangent_of
@@ -340,7 +341,7 @@ def as_subclass(self: Tensor, cls: type[Tensor]) -> Any:
             resolved as another class than Tensor: it could be no view then
     """
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {cls!r}")
+        raise TypeError(f"as_subclass(): cls must be a type of Tensor, got {short_repr(cls)}")
     with DisableTorchFunctionSubclass():
         seen = self.view(self.facts.shape)
     if isinstance(seen, Unresolved) and cls in (Tensor, Unresolved):

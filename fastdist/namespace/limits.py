@@ -6,6 +6,7 @@ import numpy as np
 
 from ..core.dtypes import INTEGRAL, DType, float_limits
 from ..core.errors import DTypeError
+from ..core.short_repr import short_repr
 from ..tensor.promotion import get_default_dtype
 
 
@@ -24,7 +25,7 @@ class finfo:
         if not isinstance(dtype, DType) or not dtype.is_floating_point:
             raise DTypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                f"'torch.finfo': got {type if type is not None else dtype!r}"
+                f"'torch.finfo': got {short_repr(type if type is not None else dtype)}"
             )
         limits = float_limits(dtype)
         self.dtype = dtype.name
@@ -52,7 +53,7 @@ class iinfo:
         if not isinstance(type, DType) or type.category != INTEGRAL:
             raise DTypeError(
                 "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
-                f"'torch.iinfo': got {type!r}"
+                f"'torch.iinfo': got {short_repr(type)}"
             )
         limits = np.iinfo(type.numpy)
         self.dtype = type.name

@@ -11,6 +11,7 @@ from ..core.determinism import determinism
 from ..core.dtypes import DType
 from ..core.errors import DTypeError
 from ..core.precision import PRECISIONS, products
+from ..core.short_repr import short_repr
 from ..graph.anomaly import anomaly, set_anomaly_mode
 from ..graph.modes import is_inference_mode_enabled as is_inference_mode_enabled
 from ..tensor.promotion import set_default_dtype
@@ -105,7 +106,9 @@ def set_default_tensor_type(t: Any) -> None:
     made = TYPED_TENSORS.get(t.rpartition(".")[2]) if isinstance(t, str) else t
     dtype = getattr(made, "dtype", None)
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
-        raise DTypeError(f"only floating-point types are supported as the default type, got {t!r}")
+        raise DTypeError(
+            f"only floating-point types are supported as the default type, got {short_repr(t)}"
+        )
     set_default_dtype(dtype)
 
 

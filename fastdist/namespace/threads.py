@@ -6,6 +6,7 @@ import os
 import sys
 
 from ..core import blas
+from ..core.short_repr import short_repr
 
 _LAUNCH = "fastdist.kernels.cpu.launch"
 
@@ -16,7 +17,9 @@ def set_num_threads(int: int) -> None:
     Raises  RuntimeError for a number below 1, TypeError for no integer
     """
     if isinstance(int, bool) or not hasattr(int, "__index__"):
-        raise TypeError(f"set_num_threads expects an int, but got {type(int).__name__} {int!r}")
+        raise TypeError(
+            f"set_num_threads expects an int, but got {type(int).__name__} {short_repr(int)}"
+        )
     if int < 1:
         raise RuntimeError(f"set_num_threads expects a positive integer, got {int}")
     from ..kernels.cpu import launch

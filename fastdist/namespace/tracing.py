@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES
 from ..listeners.offering import offering
 from ..listeners.tracing import Call, Recorder, Value, recording, tensors_of
@@ -56,7 +57,7 @@ class Trace:
         for value, tensor in zip(self.inputs, given, strict=True):
             if tensor.facts.shape != value.shape or tensor.facts.dtype is not value.dtype:
                 raise ValueError(
-                    f"input {value!r} was traced with {_told(value)}, got "
+                    f"input {short_repr(value)} was traced with {_told(value)}, got "
                     f"{tensor.facts.dtype.name}{list(tensor.facts.shape)}; trace it anew"
                 )
             values[value] = tensor

@@ -9,6 +9,8 @@ import enum
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from ..core.short_repr import short_repr
+
 
 class SDPBackend(enum.IntEnum):
     """The ways in which PyTorch may compute scaled_dot_product_attention."""
@@ -33,6 +35,6 @@ def sdpa_kernel(
     if not all(isinstance(one, SDPBackend) for one in given):
         raise AssertionError(
             f"Backend must be an instance of SDPBackend or a list of SDPBackend instances: got "
-            f"{backends!r}"
+            f"{short_repr(backends)}"
         )
     yield

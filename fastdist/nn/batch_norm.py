@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from ..core.dtypes import DType, int64
+from ..core.short_repr import short_repr
 from ..ops.creation import empty, ones, tensor, zeros
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
@@ -178,7 +179,8 @@ class SyncBatchNorm(_BatchNorm):
     ) -> None:
         if process_group is not None:
             raise NotImplementedError(
-                f"SyncBatchNorm: there are no process groups, got {process_group!r}; each process "
+                f"SyncBatchNorm: there are no process groups, got {short_repr(process_group)}; "
+                "each process "
                 "normalises by its own batch"
             )
         super().__init__(

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.short_repr import short_repr
 from ..ops.creation import empty
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
@@ -135,14 +136,14 @@ def _require_fitting(
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise ValueError(
-                f"Invalid padding string {padding!r}, should be one of 'valid', 'same'"
+                f"Invalid padding string {short_repr(padding)}, should be one of 'valid', 'same'"
             )
         if padding == "same" and any(step != 1 for step in stride):
             raise ValueError("padding='same' is not supported for strided convolutions")
     if padding_mode not in _PADDING_MODES:
         raise ValueError(
             f"padding_mode must be one of {', '.join(_PADDING_MODES)}, but got "
-            f"padding_mode={padding_mode!r}"
+            f"padding_mode={short_repr(padding_mode)}"
         )
 
 
@@ -244,7 +245,7 @@ class _ConvTransposeNd(_ConvNd):
         if padding_mode != "zeros":
             raise ValueError(
                 f'Only "zeros" padding mode is supported for {type(self).__name__}, got '
-                f"{padding_mode!r}"
+                f"{short_repr(padding_mode)}"
             )
         axes = self._axes
         super().__init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..ops.creation import empty
 from ..tensor.parameter import Parameter
@@ -68,7 +69,7 @@ class _Table(Module):
         shown = [f"{self.num_embeddings}, {self.embedding_dim}"]
         for name, (value, usual) in more.items():
             if value != usual:
-                shown.append(f"{name}={value!r}")
+                shown.append(f"{name}={short_repr(value)}")
         return ", ".join(shown)
 
 

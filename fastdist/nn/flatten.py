@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.short_repr import short_repr
 from ..tensor.tensor import Tensor
 from .module import Module
 
@@ -33,7 +34,7 @@ class Unflatten(Module):
         self.dim = dim
         if not all(isinstance(one, int) for one in unflattened_size):
             raise TypeError(
-                f"unflattened_size must be tuple of ints, but found {unflattened_size!r}"
+                f"unflattened_size must be tuple of ints, but found {short_repr(unflattened_size)}"
             )
         self.unflattened_size = tuple(unflattened_size)
 

@@ -10,6 +10,7 @@ from ..core.device import Device, no_such_device
 from ..core.dtypes import DType, bfloat16, float16, float32, float64
 from ..core.errors import DeviceError
 from ..core.memory_format import MemoryFormat, preserve_format
+from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..graph.node import RemovableHandle
 from ..ops.creation import empty_like
@@ -46,7 +47,7 @@ class Module(StateDict):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            what = f"got an unexpected keyword argument {next(iter(kwargs), None)!r}"
+            what = f"got an unexpected keyword argument {short_repr(next(iter(kwargs), None))}"
             if args:
                 what = f"takes 1 positional argument but {len(args) + 1} were given"
             raise TypeError(f"{type(self).__name__}.__init__() {what}")
@@ -128,7 +129,7 @@ class Module(StateDict):
         Raises  ValueError for what is no bool
         """
         if not isinstance(mode, bool):
-            raise ValueError(f"training mode is expected to be boolean, got {mode!r}")
+            raise ValueError(f"training mode is expected to be boolean, got {short_repr(mode)}")
         self.training = mode
         for module in self.children():
             module.train(mode)
@@ -323,6 +324,6 @@ def _parse_to(
     if dtype is not None and not dtype.may_have_gradient:
         raise TypeError(
             "nn.Module.to only accepts floating point or complex dtypes, but got desired "
-            f"dtype={dtype!r}; convert a buffer of integers by itself"
+            f"dtype={short_repr(dtype)}; convert a buffer of integers by itself"
         )
     return (None if device is None else Device.parse(device)), dtype, non_blocking

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ..core.short_repr import short_repr
 from ..tensor.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 
@@ -146,7 +147,7 @@ class ModuleTree:
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain "."; got {name!r}')
+            raise KeyError(f'{kind} name can\'t contain "."; got {short_repr(name)}')
         if not name:
             raise KeyError(f'{kind} name can\'t be empty string ""')
         if hasattr(self, name) and name not in self.__dict__[registry]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import uint8
+from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
 from ..ops.dropout import drop_channels
 from ..ops.embedding import bound_norms
@@ -32,7 +33,7 @@ def _word(what: str, words: tuple[str, ...], number: int) -> str:
         raise TypeError(f"{what} must be int, not {type(number).__name__}")
     if number not in range(len(words)):
         listed = ", ".join(f"{i} ({word})" for i, word in enumerate(words))
-        raise ValueError(f"{number!r} is not a valid value for {what}: one of {listed}")
+        raise ValueError(f"{short_repr(number)} is not a valid value for {what}: one of {listed}")
     return words[number]
 
 

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.short_repr import short_repr
 from ..ops.creation import empty, zeros
 from ..ops.recurrent_layers import gru, lstm, rnn_relu, rnn_tanh
 from ..tensor.parameter import Parameter
@@ -337,7 +338,9 @@ def _require_no_more(name: str, more: dict[str, Any]) -> None:
     if "proj_size" in more:
         raise ValueError(_NO_PROJECTION)
     if more:
-        raise TypeError(f"{name}: got an unexpected keyword argument {next(iter(more))!r}")
+        raise TypeError(
+            f"{name}: got an unexpected keyword argument {short_repr(next(iter(more)))}"
+        )
 
 
 class LSTM(RNNBase):

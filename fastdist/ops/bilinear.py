@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..tensor.layout import count_elements
 from ..tensor.tensor import Tensor
@@ -34,7 +35,8 @@ def _require_fitting(input1: Any, input2: Any, weight: Any, bias: Any) -> None:
     for dim, (one, other) in enumerate(zip(a[:-1], b[:-1], strict=True)):
         if one != other:
             raise ShapeError(
-                f"bilinear(): input batch dimensions do not match at dim {dim}: got {one} and "
+                f"bilinear(): input batch dimensions do not match at dim {short_repr(dim)}: got "
+                f"{one} and "
                 f"{other}"
             )
     if len(w) != 3:

@@ -13,6 +13,7 @@ from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, float32, float64, int64
 from ..core.errors import ShapeError
 from ..core.evenly_apart import evenly_apart
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.axes import normalize_axis
@@ -194,7 +195,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.facts.dtype}")
     sizes = (shape,) if hasattr(shape, "__index__") else tuple(shape)
     if any(n < 0 for n in sizes):
-        raise ValueError(f"'shape' cannot have negative values, but got {sizes}")
+        raise ValueError(f"'shape' cannot have negative values, but got {short_repr(sizes)}")
     found: list[Any] = []
     rest: Any = indices.to(int64)
     for n in reversed(sizes):

@@ -11,6 +11,7 @@ from ..core.device import CPU
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError
 from ..core.memory_format import MemoryFormat, preserve_format
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..tensor.promotion import can_cast, result_dtype
 from ..tensor.tensor import Tensor
@@ -60,7 +61,7 @@ def type_(
         name = dtype.rpartition(".")[2]
         known = {f"{word}Tensor": one for one, word in WORDS.items()}
         if name not in known:
-            raise ValueError(f"invalid type: {dtype!r}; known are {', '.join(known)}")
+            raise ValueError(f"invalid type: {short_repr(dtype)}; known are {', '.join(known)}")
         dtype = known[name]
     made = getattr(dtype, "dtype", None) if isinstance(dtype, type) else None
     # LongTensor and its kin stand for what they make.

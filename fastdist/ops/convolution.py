@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
@@ -240,15 +241,15 @@ def _geometry(
         padding = _one_each("padding", how.padding, axes)
     more = _one_each("output_padding", how.output_padding, axes)
     if min(padding, default=0) < 0:
-        raise ShapeError(f"negative padding is not supported: {padding!r}")
+        raise ShapeError(f"negative padding is not supported: {short_repr(padding)}")
     if min(more, default=0) < 0:
-        raise ShapeError(f"negative output_padding is not supported: {more!r}")
+        raise ShapeError(f"negative output_padding is not supported: {short_repr(more)}")
     if min(stride, default=1) <= 0:
-        raise ShapeError(f"non-positive stride is not supported: {stride!r}")
+        raise ShapeError(f"non-positive stride is not supported: {short_repr(stride)}")
     if min(dilation, default=1) < 0:
-        raise ShapeError(f"dilation should be greater than zero, got {dilation!r}")
+        raise ShapeError(f"dilation should be greater than zero, got {short_repr(dilation)}")
     if min(dilation, default=1) == 0:
-        raise ShapeError(f"non-positive dilation is not supported: {dilation!r}")
+        raise ShapeError(f"non-positive dilation is not supported: {short_repr(dilation)}")
     _require_channels(shape, weight, bias, how)
     if how.padding == "same":
         return shape[2:], stride, padding, dilation
@@ -262,7 +263,7 @@ def _one_each(name: str, numbers: Ints, axes: int) -> Ints:
     if len(numbers) != axes:
         raise ShapeError(
             f"expected {name} to be a single integer value or a list of {axes} values to match "
-            f"the convolution dimensions, but got {name}={list(numbers)}"
+            f"the convolution dimensions, but got {name}={short_repr(list(numbers))}"
         )
     return numbers
 
@@ -271,7 +272,9 @@ def _named_padding(name: str, stride: Ints, dilation: Ints, kernel: Shape) -> In
     if name == "valid":
         return (0,) * len(kernel)
     if name != "same":
-        raise ShapeError(f"Invalid padding string: {name!r}; known are 'valid' and 'same'")
+        raise ShapeError(
+            f"Invalid padding string: {short_repr(name)}; known are 'valid' and 'same'"
+        )
     if any(step != 1 for step in stride):
         raise ShapeError("padding='same' is not supported for strided convolutions")
     return tuple([wide * (k - 1) // 2 for wide, k in zip(dilation, kernel, strict=True)])
@@ -284,13 +287,14 @@ def _require_channels(shape: Shape, weight: Shape, bias: Shape | None, how: _Ask
     if len(shape) != len(weight):
         raise ShapeError(
             f"Expected {len(weight)}-dimensional input for {len(weight)}-dimensional weight "
-            f"{sizes}, but got {len(shape)}-dimensional input of size {list(shape)} instead"
+            f"{short_repr(sizes)}, but got {len(shape)}-dimensional input of size {list(shape)} "
+            "instead"
         )
     if weight[0] < groups or weight[0] % groups:
         least = f"at least {groups}" if weight[0] < groups else f"divisible by {groups}"
         raise ShapeError(
             f"Given groups={groups}, expected weight to be {least} at dimension 0, but got weight "
-            f"of size {sizes} instead"
+            f"of size {short_repr(sizes)} instead"
         )
     inputs, outputs = weight[1] * groups, weight[0]
     given = f"Given groups={groups}"
@@ -298,13 +302,15 @@ def _require_channels(shape: Shape, weight: Shape, bias: Shape | None, how: _Ask
         inputs, outputs, given = outputs, inputs, f"Given transposed={1}"
     if shape[1] != inputs:
         raise ShapeError(
-            f"{given}, weight of size {sizes}, expected input{list(shape)} to have {inputs} "
+            f"{given}, weight of size {short_repr(sizes)}, expected input{list(shape)} to have "
+            f"{inputs} "
             f"channels, but got {shape[1]} channels instead"
         )
     if bias is not None and bias != (outputs,):
         given = "Given transposed=1, weight" if how.transposed else "Given weight"
         raise ShapeError(
-            f"{given} of size {sizes}, expected bias to be 1-dimensional with {outputs} elements, "
+            f"{given} of size {short_repr(sizes)}, expected bias to be 1-dimensional with "
+            f"{outputs} elements, "
             f"but got bias of size {list(bias)} instead"
         )
 

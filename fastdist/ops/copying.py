@@ -11,6 +11,7 @@ from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryFormat, axes_of, contiguous_format, preserve_format
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
@@ -257,7 +258,9 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         return input if shape or input.facts.dtype.may_have_gradient else input.sum()
     lead = len(shape) - len(target)
     if lead < 0 or any(n not in (1, shape[i + lead]) for i, n in enumerate(target)):
-        raise ShapeError(f"size {{{list(target)}}} is not expandable to size {{{list(shape)}}}.")
+        raise ShapeError(
+            f"size {{{short_repr(list(target))}}} is not expandable to size {{{list(shape)}}}."
+        )
     axes = axes_to_sum(shape, target)
     result: Tensor = input.sum(axes, keepdim=not lead) if axes else input
     return result.reshape(target) if lead else result

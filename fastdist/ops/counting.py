@@ -9,6 +9,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float32, float64, from_numpy, int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
@@ -130,7 +131,7 @@ def _number(value: Any, rows: Tensor) -> Tensor:
     if array.dtype.kind not in "biuf" or array.ndim:
         raise TypeError(
             "searchsorted(): argument 'input' must be a Tensor or a number, not "
-            f"{type(value).__name__} {value!r}"
+            f"{type(value).__name__} {short_repr(value)}"
         )
     return full((), array.item(), dtype=from_numpy(array.dtype), device=rows.facts.device)
 

@@ -15,6 +15,7 @@ from ..core.dtypes import DType, dtype_of, uint64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import MemoryFormat, MemoryLayout, preserve_format, strided
 from ..core.scalar import Body, parse
+from ..core.short_repr import short_repr
 from ..devices.backend import Result, backend_of
 from ..devices.cpu import copy_of
 from ..devices.gpus import device_count
@@ -184,7 +185,7 @@ def require_ordinary(layout: Any, pin_memory: Any, device: Device) -> None:
     beside a GPU.
     """
     if layout is not None and layout is not strided:
-        raise TypeError(f"argument 'layout' must be fastdist.strided, not {layout!r}")
+        raise TypeError(f"argument 'layout' must be fastdist.strided, not {short_repr(layout)}")
     if pin_memory and device is not CPU:
         raise RuntimeError(
             f"Only dense CPU tensors can be pinned, and this one is to be on {device}: leave "
@@ -214,10 +215,11 @@ def sizes_of(size: tuple[Any, ...]) -> Shape:
     try:
         shape = tuple([n.__index__() for n in size])
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"sizes must be integers, got {size!r}") from error
+        raise TypeError(f"sizes must be integers, got {short_repr(size)}") from error
     if any(n < 0 for n in shape):
         raise ShapeError(
-            f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}"
+            f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
+            f"{short_repr(list(shape))}"
         )
     return shape
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
+from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
 from ..tensor.axes import normalize_axis
@@ -25,6 +27,9 @@ def einsum(equation: str | Tensor, *operands: Any) -> Tensor:
     given = (
         operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     )
+    for i, one in enumerate(given):
+        if not isinstance(one, Tensor):
+            raise ArgumentError(f"einsum(): operand {i} must be Tensor, not {short_repr(one)}")
     inputs, output = _parse(equation, given)
     result, letters = _single(given[0], inputs[0], 0)
     for i, (tensor, names) in enumerate(zip(given[1:], inputs[1:], strict=True), 2):
@@ -50,7 +55,7 @@ def _in_letters(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
         if any(one is not Ellipsis and not 0 <= one < len(_LETTERS) for one in numbers):
             raise ShapeError(
                 f"einsum(): subscripts are in 0 ... {len(_LETTERS) - 1} or an Ellipsis, got "
-                f"{list(numbers)}"
+                f"{short_repr(list(numbers))}"
             )
         return "".join("..." if one is Ellipsis else _LETTERS[one] for one in numbers)
 
@@ -66,7 +71,8 @@ def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
     parts = left.split(",")
     if len(parts) != len(operands):
         raise ShapeError(
-            f"einsum(): equation {equation!r} names {len(parts)} operands, {len(operands)} "
+            f"einsum(): equation {short_repr(equation)} names {len(parts)} operands, "
+            f"{len(operands)} "
             "were given"
         )
     dots = 0
@@ -86,11 +92,14 @@ def _parse(equation: str, operands: Any) -> tuple[list[list[str]], list[str]]:
 def _letters(part: str, ndim: int, dots: int) -> list[str]:
     before, has_dots, after = part.partition("...")
     if not all(letter.isalpha() for letter in before + after):
-        raise ShapeError(f"einsum(): invalid subscript {part!r}; letters and ... are allowed")
+        raise ShapeError(
+            f"einsum(): invalid subscript {short_repr(part)}; letters and ... are allowed"
+        )
     middle = dots if ndim < 0 else ndim - len(before) - len(after)
     if ndim >= 0 and (middle < 0 or (middle and not has_dots)):
         raise ShapeError(
-            f"einsum(): the subscript {part!r} has {len(before + after)} letters, its operand "
+            f"einsum(): the subscript {short_repr(part)} has {len(before + after)} letters, its "
+            "operand "
             f"{ndim} axes"
         )
     return [*before, *([str(i) for i in range(dots - middle, dots)] if has_dots else []), *after]
@@ -107,7 +116,7 @@ def _single(tensor: Any, letters: list[str], number: int) -> tuple[Any, list[str
         if size != sizes.setdefault(letter, size):
             raise ShapeError(
                 f"einsum(): subscript {letter} is repeated for operand {number} but the sizes "
-                f"don't match, {size} != {sizes[letter]}"
+                f"don't match, {short_repr(size)} != {sizes[letter]}"
             )
     for letter in sorted(set(letters)):
         while letters.count(letter) > 1:
@@ -244,17 +253,17 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     n, m = len(a.facts.shape), len(b.facts.shape)
     if hasattr(dims, "__index__"):
         if dims < 0:
-            raise ShapeError(f"tensordot expects dims >= 0, but got dims={dims}")
+            raise ShapeError(f"tensordot expects dims >= 0, but got dims={short_repr(dims)}")
         if dims > min(n, m):
             raise ShapeError(
-                f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}: a is "
+                f"tensordot expects dims < ndim_a or ndim_b, but got dims={short_repr(dims)}: a is "
                 f"{a.facts.shape} and b is {b.facts.shape}; give {min(n, m)} at most"
             )
         left, right = list(range(n - dims, n)), list(range(dims))
     elif len(dims[0]) != len(dims[1]):
         raise ShapeError(
             "both dimension lists should have same length: tensordot got "
-            f"{list(dims[0])} and {list(dims[1])}"
+            f"{short_repr(list(dims[0]))} and {short_repr(list(dims[1]))}"
         )
     else:
         left = [normalize_axis("tensordot", d, n) for d in dims[0]]

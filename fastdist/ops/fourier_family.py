@@ -20,6 +20,7 @@ from ..core.counted import require_countable
 from ..core.dtypes import WORDS, DType, complex_of
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.memory_format import MemoryLayout
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
 from ..tensor.axes import DimError, normalize_axis
@@ -238,7 +239,7 @@ def _require_real(words: str, input: Tensor) -> None:
 def _axis(dim: Any, ndim: int) -> int:
     """Return dim counted from the last axis, -1."""
     if not ndim:
-        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")
     return normalize_axis("fft", dim, ndim) - ndim
 
 
@@ -317,7 +318,7 @@ def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
         dim = _listed("dim", dim)
         axes = tuple([_axis(one, len(shape)) for one in dim])
         if len(set(axes)) != len(axes):
-            raise ShapeError(f"FFT dims must be unique: got {dim}")
+            raise ShapeError(f"FFT dims must be unique: got {short_repr(dim)}")
     if s is None:
         lengths = [shape[axis] for axis in axes]
     else:
@@ -332,7 +333,7 @@ def _axes(input: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], list[int]]:
         elif len(given) != len(axes):
             raise ShapeError(
                 "When given, dim and shape arguments must have the same length: got dim "
-                f"{dim} and s {given}"
+                f"{short_repr(dim)} and s {given}"
             )
         lengths = [shape[axis] if n == -1 else n for axis, n in zip(axes, given, strict=True)]
     for n in lengths:

@@ -13,6 +13,7 @@ from ..core.device import Device
 from ..core.dtypes import DType, dtype_of
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryLayout
+from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
 from ..tensor.constants import placed
 from ..tensor.dlpack import from_dlpack
@@ -99,11 +100,13 @@ def frombuffer(
     wanted = dtype_of(dtype)
     item = wanted.itemsize
     if not size or not count:
-        raise ValueError(f"both buffer length ({size}) and count ({count}) must not be 0")
+        raise ValueError(
+            f"both buffer length ({short_repr(size)}) and count ({count}) must not be 0"
+        )
     if not 0 <= offset < size:
         raise ValueError(
             f"offset ({offset} bytes) must be non-negative and no greater than buffer length "
-            f"({size} bytes) minus 1"
+            f"({short_repr(size)} bytes) minus 1"
         )
     if count < 0 and (size - offset) % item:
         raise ValueError(
@@ -113,7 +116,7 @@ def frombuffer(
     if count > 0 and count * item > size - offset:
         raise ValueError(
             f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must "
-            f"not be greater than actual buffer length ({size} bytes)"
+            f"not be greater than actual buffer length ({short_repr(size)} bytes)"
         )
     array = np.frombuffer(buffer, wanted.numpy, count, offset)
     if not array.flags.writeable:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.device import CPU
 from ..core.dtypes import bool_, int32, int64, uint8
+from ..core.errors import out_of_memory
 from ..core.overriding import NEVER_ASKED, is_offered
 from ..core.sequences import as_lists
 from ..tensor.axes import DimError
@@ -120,7 +121,10 @@ def _checked(one: Any) -> Any:
 
 
 def _as_index(value: Any) -> Tensor:
-    array = np.asarray(as_lists(value))
+    try:
+        array = np.asarray(as_lists(value))
+    except MemoryError as error:
+        raise out_of_memory(error) from error
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "biu":

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
@@ -217,7 +218,9 @@ def _met(input: Any, dim: int, index: Any, given: Any, reduce: str) -> Tensor:
     from .creation import number_beside
 
     if reduce not in ("add", "multiply"):
-        raise ShapeError(f"reduce argument must be either add or multiply., got {reduce!r}")
+        raise ShapeError(
+            f"reduce argument must be either add or multiply., got {short_repr(reduce)}"
+        )
     if not isinstance(given, Tensor):
         given = OPS["expand"].public(number_beside(input, given), index.facts.shape)
     return COMPOSITES["scatter_reduce"].call(  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from ..core.dtypes import float16, float64, uint8
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from . import interpolation_taps  # noqa: F401 (its makers are called by name)
@@ -85,16 +86,23 @@ def _sizes(
             raise ValueError(
                 "Input and scale_factor must have the same number of spatial dimensions, but got "
                 f"input with spatial dimensions of {list(space)} and scale_factor of shape "
-                f"{scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+                f"{short_repr(scale_factor)}. Please provide input tensor in (N, C, d1, d2, "
+                "...,dK) format and "
                 "scale_factor in (s1, s2, ...,sK) format."
             )
-        factors = tuple([float(factor) for factor in scale_factor])
+        factors = tuple(map(_factor, scale_factor))
     else:
-        factors = (float(scale_factor),) * len(space)
+        factors = (_factor(scale_factor),) * len(space)
     lengths = tuple([int(n * factor) for n, factor in zip(space, factors, strict=True)])
     if recompute or mode == "area":
         return lengths, (None,) * len(space)
     return lengths, factors
+
+
+def _factor(value: Any) -> float:
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        raise TypeError(f"interpolate(): scale_factor must be numbers, got {short_repr(value)}")
+    return float(value)
 
 
 def _given_size(space: tuple[int, ...], size: Any) -> tuple[int, ...]:
@@ -102,7 +110,8 @@ def _given_size(space: tuple[int, ...], size: Any) -> tuple[int, ...]:
     if len(several) != len(space):
         raise ValueError(
             "Input and output must have the same number of spatial dimensions, but got input with "
-            f"spatial dimensions of {list(space)} and output size of {size}. Please provide input "
+            f"spatial dimensions of {list(space)} and output size of {short_repr(size)}. Please "
+            "provide input "
             "tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format."
         )
     if not all(hasattr(n, "__index__") for n in several):

@@ -11,6 +11,8 @@ from ..core.device import CPU
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, offer
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS, PLAIN, common_device
@@ -342,7 +344,7 @@ def split(
     if (split_size_or_sections is None) == (split_size is None):
         raise TypeError(
             "split() takes a size or a list of sizes, once: got split_size_or_sections="
-            f"{split_size_or_sections!r} and split_size={split_size!r}"
+            f"{short_repr(split_size_or_sections)} and split_size={short_repr(split_size)}"
         )
     if split_size is not None:
         split_size_or_sections = split_size
@@ -354,20 +356,20 @@ def split(
         size = split_size_or_sections.__index__()
         if size < 0 or (size == 0 and n):
             raise RuntimeError(
-                f"split expects split_size be non-negative, but got split_size={size}"
+                f"split expects split_size be non-negative, but got split_size={short_repr(size)}"
             )
         sizes = [min(size, n - start) for start in range(0, n, size or 1)] or [0]
     else:
-        sizes = [size.__index__() for size in split_size_or_sections]
+        sizes = [size.__index__() for size in all_of(split_size_or_sections)]
         if min(sizes, default=0) < 0:
             raise RuntimeError(
                 "split_with_sizes expects split_sizes have only non-negative entries, but got "
-                f"split_sizes={sizes}"
+                f"split_sizes={short_repr(sizes)}"
             )
         if sum(sizes) != n:
             raise RuntimeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size "
-                f"at dimension {axis}), but got split_sizes={sizes}"
+                f"at dimension {axis}), but got split_sizes={short_repr(sizes)}"
             )
     places: list[Any] = []
     start = 0

@@ -21,6 +21,7 @@ from ..core.dtypes import (
     real_of,
 )
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -204,7 +205,8 @@ def lstsq(
     shape, right = require_matrix(name, input, "input"), b.facts.shape
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError(
-            f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got {driver!r}"
+            f"{name}: parameter `driver` should be one of ({', '.join(_DRIVERS)}), got "
+            f"{short_repr(driver)}"
         )
     if not 0 <= len(shape) - len(right) <= 1:
         raise ShapeError(

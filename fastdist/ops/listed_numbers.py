@@ -9,8 +9,9 @@ import numpy as np
 
 from ..core import dtypes
 from ..core.dtypes import DType, promote, uint64
-from ..core.errors import DTypeError
-from ..core.sequences import as_lists, items_of, reads_by_index, require_depth
+from ..core.errors import DTypeError, out_of_memory
+from ..core.sequences import as_lists, items_of, reads_by_index, require_depth, require_memory
+from ..core.short_repr import short_repr
 from ..tensor.promotion import dtype_of_number
 from ..tensor.tensor import Tensor
 
@@ -25,11 +26,12 @@ def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any],
             that no dtype holds; TypeError for what is not a number
     """
     types: set[type] = set()
-    _gather_types(data, types)
+    _gather_types(data, types, 0, {})
     if any(map(reads_by_index, types - _PLAIN)):
         data = as_lists(data)
         types.clear()
-        _gather_types(data, types)
+        _gather_types(data, types, 0, {})
+    require_memory(data)
     strange = types - _PLAIN
     named = any(issubclass(one, Tensor | np.generic | np.ndarray) for one in strange)
     if any(issubclass(one, Tensor) for one in strange):
@@ -41,6 +43,8 @@ def array_of_lists(data: Any, wanted: Any = None) -> tuple[np.ndarray[Any, Any],
             pass  # negative numbers wrap around, what is too large is told below
     try:
         array = np.array(data)
+    except MemoryError as error:
+        raise out_of_memory(error) from error
     except ValueError as error:
         raise ValueError(
             f"expected sequences of equal length at every depth, got {_short(data)}"
@@ -76,8 +80,9 @@ def require_real(array: np.ndarray[Any, Any], wanted: DType) -> None:
         )
 
 
-def _gather_types(data: Any, found: set[type], depth: int = 0) -> None:
-    """Add the types of what stands in data, at any depth of its lists, to found.
+def _gather_types(data: Any, found: set[type], depth: int, known: dict[int, Any]) -> None:
+    """Add the types of what stands in data, at any depth of its lists, to found; known are the
+    inner lists that were read, by id, which others may share.
 
     Raises  ValueError for lists nested too deep, such as one that holds itself, and for subclasses
             of list and tuple whose iterator disagrees with their length
@@ -93,8 +98,9 @@ def _gather_types(data: Any, found: set[type], depth: int = 0) -> None:
     found |= types - lists
     if lists:
         for one in items:
-            if isinstance(one, list | tuple):
-                _gather_types(one, found, depth + 1)
+            if isinstance(one, list | tuple) and id(one) not in known:
+                _gather_types(one, found, depth + 1, known)
+                known[id(one)] = one
 
 
 def _require_numbers(array: np.ndarray[Any, Any], data: Any, named: bool) -> None:
@@ -115,5 +121,5 @@ def _without_tensors(data: Any) -> Any:
 
 
 def _short(data: Any) -> str:
-    text = repr(data)
+    text = short_repr(data)
     return text if len(text) < 60 else text[:57] + "..."

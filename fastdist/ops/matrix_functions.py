@@ -8,7 +8,9 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, complex128, float64, int64
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
+from ..dispatch.kinds import ArgumentError
 from ..dispatch.op import OPS
 from ..listeners.batched_tensor import most_of_all_calls
 from ..tensor.axes import DimError
@@ -155,6 +157,8 @@ def _require_chain(tensors: Sequence[Tensor]) -> None:
     if n < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {n}")
     for i, one in enumerate(tensors):
+        if not isinstance(one, Tensor):
+            raise ArgumentError(f"multi_dot(): tensor {i} must be Tensor, not {short_repr(one)}")
         ndim = len(one.facts.shape)
         at_end = i in (0, n - 1)
         if ndim != 2 and not (at_end and ndim == 1):
@@ -216,7 +220,8 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     if x.facts.shape and y.facts.shape and x.facts.shape[dim] != y.facts.shape[dim]:
         raise ShapeError(
             "inconsistent tensor size, expected x and y to have the same number of elements along "
-            f"dim {dim}, but got {x.facts.shape[dim]} and {y.facts.shape[dim]} elements "
+            f"dim {short_repr(dim)}, but got {x.facts.shape[dim]} and {y.facts.shape[dim]} "
+            "elements "
             "respectively"
         )
     return (conjugate(x) * y).sum(dim)
@@ -232,7 +237,9 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
 def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return the cross products of vectors of three elements along dim; other axes broadcast."""
     if not input.facts.shape and not other.facts.shape:
-        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: linalg.cross")
+        raise DimError(
+            f"Dimension specified as {short_repr(dim)} but tensor has no dimensions: linalg.cross"
+        )
     return input.cross(other, dim)
 
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.axes import normalize_axis
@@ -41,7 +42,7 @@ def linalg_vector_norm(
             is recorded with create_graph
     """
     if isinstance(ord, str):
-        raise TypeError(f"linalg.vector_norm: ord is a number, got {ord!r}")
+        raise TypeError(f"linalg.vector_norm: ord is a number, got {short_repr(ord)}")
     given = sized(_floating("linalg.vector_norm", input, dtype))
     return OPS["vector_norm"].public(given, float(ord), dim, keepdim)  # type: ignore[no-any-return]
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
 from ..dispatch.op import PLAIN
 from ..dispatch.pytorch_names import node_named, recorded_as
@@ -35,20 +37,28 @@ def canonical_sizes(name: str, sizes: Any, numel: int) -> Shape:
     known = count_elements(tuple(n for n in shape if n != -1))
     free = shape.count(-1)
     if free > 1:
-        raise ShapeError(f"only one dimension can be inferred: {name} got sizes {tuple(shape)}")
+        raise ShapeError(
+            f"only one dimension can be inferred: {name} got sizes {short_repr(tuple(shape))}"
+        )
     if any(n < -1 for n in shape):
-        raise ShapeError(f"invalid shape dimension {min(shape)}: {name} got sizes {tuple(shape)}")
+        raise ShapeError(
+            f"invalid shape dimension {short_repr(min(shape))}: {name} got sizes "
+            f"{short_repr(tuple(shape))}"
+        )
     if free:
         if known == 0:
             raise ShapeError(
-                f"cannot reshape tensor of {numel} elements into shape {shape} because the "
+                f"cannot reshape tensor of {numel} elements into shape {short_repr(shape)} "
+                "because the "
                 "unspecified dimension "
                 "size -1 can be any value and is ambiguous"
             )
         if numel % known == 0:
             shape[shape.index(-1)] = numel // known
     if count_elements(tuple(shape)) != numel:
-        raise ShapeError(f"shape '{shape}' is invalid for input of size {numel}: {name}")
+        raise ShapeError(
+            f"shape '{short_repr(shape)}' is invalid for input of size {numel}: {name}"
+        )
     return tuple(shape)
 
 
@@ -58,9 +68,9 @@ def integers(name: str, sizes: Any) -> list[int]:
     Raises  TypeError if they are none
     """
     try:
-        return [size.__index__() for size in sizes]
+        return [size.__index__() for size in all_of(sizes)]
     except (AttributeError, TypeError) as error:
-        raise TypeError(f"{name}(): sizes must be integers, got {sizes!r}") from error
+        raise TypeError(f"{name}(): sizes must be integers, got {short_repr(sizes)}") from error
 
 
 def view_strides(layout: Layout, shape: Shape) -> Shape | None:
@@ -107,7 +117,7 @@ def _(input: Tensor, shape: Any) -> tuple[Any, ...]:
             "view size is not compatible with input tensor's size and stride (at least one "
             "dimension spans across two "
             f"contiguous subspaces): {input.facts.shape} with strides {input.facts.strides} as "
-            f"{sizes}. "
+            f"{short_repr(sizes)}. "
             "Use .reshape(...) instead."
         )
     return (sizes,)
@@ -452,7 +462,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     if shape is None:
         shape = sizes
     elif sizes:
-        raise TypeError(f"reshape() got the shape twice: {sizes} and shape={shape!r}")
+        raise TypeError(
+            f"reshape() got the shape twice: {short_repr(sizes)} and shape={short_repr(shape)}"
+        )
     layout = input.facts
     if len(shape) == 1 and shape[0].__class__ is list:
         shape = tuple(shape[0])

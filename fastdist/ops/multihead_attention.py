@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..core.dtypes import DType, bool_
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from .attention import scaled_dot_product_attention
@@ -180,9 +181,11 @@ def _require_sizes(
 ) -> None:
     size = query.shape[2]
     if size != expected:
-        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {size}")
+        raise AssertionError(
+            f"was expecting embedding dimension of {expected}, but got {short_repr(size)}"
+        )
     if size % num_heads:
-        raise AssertionError(f"embed_dim {size} not divisible by num_heads {num_heads}")
+        raise AssertionError(f"embed_dim {short_repr(size)} not divisible by num_heads {num_heads}")
     if separate and key.shape[:2] != value.shape[:2]:
         raise AssertionError(
             f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"

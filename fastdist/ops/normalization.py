@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import float_limits, real_of
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
 from ..graph.modes import modes, tls
@@ -258,7 +259,9 @@ def local_response_norm(
             f"Expected 3D or higher dimensionality input (got {len(shape)} dimensions)"
         )
     if size < 1:
-        raise ShapeError(f"local_response_norm: size should be greater than zero, got {size}")
+        raise ShapeError(
+            f"local_response_norm: size should be greater than zero, got {short_repr(size)}"
+        )
     if not input.facts.numel:
         return input
     squares = _neighbours(input.square(), size // 2, (size - 1) // 2)
@@ -288,7 +291,7 @@ def cross_map_lrn(input: Any, size: int, alpha: float, beta: float, k: float) ->
     if ndim != 4:
         raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {ndim}D instead.")
     if size < 1:
-        raise ValueError(f"CrossMapLRN2d: size should be greater than zero, got {size}")
+        raise ValueError(f"CrossMapLRN2d: size should be greater than zero, got {short_repr(size)}")
     reach, channels = (size - 1) // 2 + 1, input.facts.shape[1]
     squares = input.square()
     total = _neighbours(squares, reach - 1, reach - 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.op import OPS
 from ..dispatch.output import given_out
@@ -410,7 +411,7 @@ def norm(
             input, "nuc", axes, keepdim, dtype=dtype, out=out
         )
     if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {p!r}')
+        raise RuntimeError(f'norm: p is a number, "fro" or "nuc", got {short_repr(p)}')
     order = 2 if p is None or isinstance(p, str) else p
     if input.facts.dtype.is_complex:
         input, dtype = sized(input, dtype), None

@@ -9,6 +9,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import bool_, int64
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, StructuredOp, structured
@@ -166,7 +167,7 @@ def _axis_of_slices(shape: Shape, dim: int) -> int:
     Raises  IndexError if there is no such axis, RuntimeError if the slices hold nothing
     """
     if not shape:
-        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions")
+        raise DimError(f"Dimension specified as {short_repr(dim)} but tensor has no dimensions")
     axis = normalize_axis("unique", dim, len(shape))
     if 0 in shape and (shape[axis] or shape.count(0) > 1):
         raise ShapeError(

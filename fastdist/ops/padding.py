@@ -8,6 +8,8 @@ import numpy as np
 
 from ..core.counted import count_up
 from ..core.errors import ShapeError
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
@@ -46,7 +48,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     if not (1 <= len(ends) <= 3 and 1 <= len(shape) - len(ends) <= 2):
         raise NotImplementedError(
             f"Padding size {2 * len(ends)} is not supported for {len(shape)}D input tensor: mode "
-            f"{mode!r} pads the last axis of 2 or 3, the last two of 3 or 4, the last three of 4 "
+            f"{short_repr(mode)} pads the last axis of 2 or 3, the last two of 3 or 4, the last "
+            "three of 4 "
             "or 5"
         )
     _require_room(mode, shape, ends)
@@ -65,9 +68,11 @@ def _ends(pad: Any, shape: Shape) -> dict[int, tuple[int, int]]:
 
     Raises  RuntimeError
     """
-    numbers = [n.__index__() for n in pad]
+    numbers = [n.__index__() for n in all_of(pad)]
     if len(numbers) % 2:
-        raise ShapeError(f"Padding length must be divisible by 2, got {len(numbers)}: {pad!r}")
+        raise ShapeError(
+            f"Padding length must be divisible by 2, got {len(numbers)}: {short_repr(pad)}"
+        )
     if len(numbers) > 2 * len(shape):
         raise ShapeError(
             "Padding length should be less than or equal to two times the input dimension but got "
@@ -89,19 +94,20 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
             if shape[axis] + before + behind < 0:
                 raise ShapeError(
                     "Negative padding value is resulting in an empty dimension: padding "
-                    f"({before}, {behind}) at dimension {axis} of input {sizes}"
+                    f"({before}, {behind}) at dimension {axis} of input {short_repr(sizes)}"
                 )
             if max(before, behind) > kept:
                 raise ShapeError(
                     "Padding value causes wrapping around more than once: padding "
-                    f"({before}, {behind}) at dimension {axis} of input {sizes}, of which {kept} "
+                    f"({before}, {behind}) at dimension {axis} of input {short_repr(sizes)}, of "
+                    f"which {kept} "
                     "are left to go round"
                 )
         return
     if 0 in shape[-axes - 1 :]:
         raise ShapeError(
             f"Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with possibly 0 batch size "
-            f"and other non-zero dimensions for input, but got: {sizes}"
+            f"and other non-zero dimensions for input, but got: {short_repr(sizes)}"
         )
     if mode == "reflect":
         for argument, (axis, pair) in enumerate(ends.items()):
@@ -109,7 +115,7 @@ def _require_room(mode: str, shape: Shape, ends: dict[int, tuple[int, int]]) -> 
                 raise ShapeError(
                     f"Argument #{4 + 2 * argument}: Padding size should be less than the "
                     f"corresponding input dimension, but got: padding {pair} at dimension {axis} "
-                    f"of input {sizes}"
+                    f"of input {short_repr(sizes)}"
                 )
     left = [shape[axis] + sum(pair) for axis, pair in reversed(ends.items())]
     if max(left) < 1 or min(left) < 0:

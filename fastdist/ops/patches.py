@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import bool_
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
@@ -147,7 +148,7 @@ def fold(
     grid = _grid(size, kernel, stride, padding, dilation)
     if math.prod(grid) != shape[-1] or min(grid) < 1:
         raise ShapeError(
-            f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, "
+            f"Given output_size={short_repr(size)}, kernel_size={kernel}, dilation={dilation}, "
             f"padding={padding}, stride={stride}, expected size of input's dimension 2 to match "
             f"the calculated number of sliding blocks {grid[0]} * {grid[1]} = {math.prod(grid)}, "
             f"but got input.size(2)={shape[-1]}."

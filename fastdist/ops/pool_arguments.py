@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.kinds import ArgumentError
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor
@@ -132,11 +133,13 @@ def _require_positive(function: str, kernel: Any, stride: Any, dilation: Any) ->
             raise ShapeError(f"max_pool1d() {name} must be greater than zero, but got {ints[0]}")
         if name != "dilation" and 0 in ints and min(*kernel, *stride) == 0:
             raise ShapeError(
-                f"stride should not be zero: {function} got kernel_size {kernel}, stride {stride}"
+                f"stride should not be zero: {function} got kernel_size "
+                f"{short_repr(kernel)}, stride {short_repr(stride)}"
             )
         short = {"kernel_size": "k", "stride": "d", "dilation": "dilation"}[name]
         letters = _LETTERS[len(ints)]
-        shown = " ".join([f"{short}{letter}: {n}" for letter, n in zip(letters, ints, strict=True)])
+        pairs = zip(letters, map(short_repr, ints), strict=True)
+        shown = " ".join([f"{short}{letter}: {number}" for letter, number in pairs])
         word = name.removesuffix("_size") + (" size" if name == "kernel_size" else "")
         raise ShapeError(f"{word} should be greater than zero, but got {shown}")
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.dtypes import bool_
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.overriding import NOT_TAKEN, offer
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS, PLAIN
 from ..dispatch.output import given_out
@@ -115,7 +116,8 @@ def scaled(number: Any, tensor: Any) -> Any:
     dtype = tensor.facts.dtype
     if isinstance(number, complex) and not dtype.is_complex:
         raise DTypeError(
-            f"value cannot be converted to type {dtype.name} without overflow: {number!r}; make a "
+            f"value cannot be converted to type {dtype.name} without overflow: "
+            f"{short_repr(number)}; make a "
             "factor complex"
         )
     if not dtype.may_have_gradient:
@@ -188,7 +190,7 @@ def addr(
         if isinstance(number, float) and not input.facts.dtype.may_have_gradient:
             raise DTypeError(
                 f"For integral input tensors, argument {name} must not be a floating point number: "
-                f"addr got {name}={number!r} for {input.facts.dtype.name}"
+                f"addr got {name}={short_repr(number)} for {input.facts.dtype.name}"
             )
     # Not passed over where alpha is 0, as in PyTorch: no BLAS multiplies these.
     total = summed("addr", beta, input, 1, scaled(alpha, outer(vec1, vec2)))

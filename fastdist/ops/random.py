@@ -23,6 +23,7 @@ from ..core.errors import DTypeError, ShapeError
 from ..core.generator import CapturedDraws, Generator, default_generator_of
 from ..core.memory_format import MemoryFormat, MemoryLayout
 from ..core.scalar import Body, parse
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_drawn
 from ..dispatch.op import OPS
@@ -205,10 +206,10 @@ def randint(
         low, high = 0, low if high is None else high
     for name, given in (("high", high), ("size", size)):
         if given is None:
-            raise TypeError(f"randint() missing 1 required positional argument: {name!r}")
+            raise TypeError(f"randint() missing 1 required positional argument: {short_repr(name)}")
     if hasattr(size, "__index__"):
         raise TypeError(
-            f"randint(): argument 'size' must be a tuple of integers, not int {size!r}; "
+            f"randint(): argument 'size' must be a tuple of integers, not int {short_repr(size)}; "
             f"randint(high, size) and randint(low, high, size) take it last"
         )
     _require_int64(low, high)
@@ -421,7 +422,7 @@ def bernoulli(
     is_seen = not isinstance(chance, Tensor) or chance.facts.device is CPU
     given = chance.to_numpy() if isinstance(chance, Tensor) and is_seen else chance
     if is_seen and not np.all((given >= 0) & (given <= 1)):
-        raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={chance!r}")
+        raise RuntimeError(f"bernoulli expects p to be in [0, 1], but got p={short_repr(chance)}")
     where = input.facts.device
     dtype = input.facts.dtype if input.facts.dtype.is_floating_point else get_default_dtype()
     # In float32 for half types, whose uniform numbers lie too far apart for small chances.

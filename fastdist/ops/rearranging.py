@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -14,13 +16,13 @@ from ..tensor.axes import DimError, normalize_axes, normalize_axis
 from ..tensor.broadcast import broadcast_shapes as shape_of_all
 from ..tensor.layout import Layout
 from ..tensor.tensor import Size, Tensor
-from .movement import reshape
+from .movement import integers, reshape
 from .refusals import require_given
 
 
 def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(values) == 1 and not hasattr(values[0], "__index__"):
-        return tuple(values[0])
+        return tuple(all_of(values[0]))
     return values
 
 
@@ -72,7 +74,8 @@ def _whole(name: str, values: Any) -> tuple[int, ...]:
         return tuple([value.__index__() for value in _listed((values,))])
     except (AttributeError, TypeError) as error:
         raise TypeError(
-            f"roll(): argument {name!r} must be an integer or a tuple of integers, not {values!r}"
+            f"roll(): argument {short_repr(name)} must be an integer or a tuple of integers, "
+            f"not {short_repr(values)}"
         ) from error
 
 
@@ -232,7 +235,7 @@ def trace(input: Tensor) -> Tensor:
 @composite(homes="method", node="repeat")
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
     """Return input copied so many times along each axis; more numbers than axes add axes."""
-    times = [n.__index__() for n in _listed(repeats)]
+    times = integers("repeat", _listed(repeats))
     shape = input.facts.shape
     lead = len(times) - len(shape)
     if lead < 0:
@@ -288,7 +291,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     shape = input.facts.shape
     if not shape:
         raise ShapeError("unflatten: the tensor has no axis to be seen as several; reshape() it")
-    sizes = list(sizes)
+    sizes = all_of(sizes)
     if -1 in sizes:
         known = 1
         for n in sizes:
@@ -305,8 +308,10 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     to = [normalize_axis("movedim", axis, ndim) for axis in _listed((destination,))]
     if len(from_) != len(to) or len(set(from_)) != len(from_) or len(set(to)) != len(to):
         raise ShapeError(
-            f"movedim: Invalid source or destination dims: source ({source} dims) should contain "
-            f"the same number of dims as destination ({destination} dims), each of them once"
+            f"movedim: Invalid source or destination dims: source ({short_repr(source)} dims) "
+            "should contain "
+            f"the same number of dims as destination ({short_repr(destination)} dims), each of "
+            "them once"
         )
     rest = iter([axis for axis in range(ndim) if axis not in from_])
     order = [from_[to.index(i)] if i in to else next(rest) for i in range(ndim)]
@@ -344,7 +349,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 @composite(homes="function", known_as="")
 def broadcast_shapes(*shapes: Any) -> Size:
     """Return the shape in which tensors of these shapes meet."""
-    given = [(n,) if hasattr(n, "__index__") else tuple(n) for n in shapes]
+    given = [(n,) if hasattr(n, "__index__") else tuple(all_of(n)) for n in shapes]
     return Size(shape_of_all("broadcast_shapes", given))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..core.dtypes import WORDS, DType, bool_, promote
 from ..core.errors import DTypeError, NoKernelError
+from ..core.short_repr import short_repr
 from ..tensor.layout import Layout
 from ..tensor.promotion import can_cast
 from ..tensor.tensor import Tensor
@@ -95,7 +96,7 @@ def require_dtype_of_norm(layout: Layout, *parameters: Tensor | None) -> None:
         if found not in (None, dtype, dtype.computes_in):
             raise DTypeError(
                 "mixed dtype (CPU): all inputs must share same datatype.: input is "
-                f"{dtype!r}, a parameter {found!r}; cast one with .to()"
+                f"{short_repr(dtype)}, a parameter {short_repr(found)}; cast one with .to()"
             )
 
 

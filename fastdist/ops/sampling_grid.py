@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 from ..core.dtypes import WORDS, DType, int64
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
@@ -52,12 +53,12 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
     if mode not in ("bilinear", "nearest", "bicubic"):
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
-            f"but got: {mode!r}"
+            f"but got: {short_repr(mode)}"
         )
     if padding_mode not in _PADDINGS:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
-            f"'reflection', but got: {padding_mode!r}"
+            f"'reflection', but got: {short_repr(padding_mode)}"
         )
     shape, places = input.facts.shape, grid.facts.shape
     sizes = f"but got input with sizes {list(shape)} and grid with sizes {list(places)}"
@@ -65,11 +66,11 @@ def _require_fitting(input: Tensor, grid: Tensor, mode: str, padding_mode: str) 
         fits = 4 if len(shape) == 4 else 5
         raise ShapeError(
             f"grid_sampler(): expected {fits}D input and grid with same number of dimensions, "
-            f"{sizes}"
+            f"{short_repr(sizes)}"
         )
     if shape[0] != places[0]:
         raise ShapeError(
-            f"grid_sampler(): expected grid and input to have same batch size, {sizes}"
+            f"grid_sampler(): expected grid and input to have same batch size, {short_repr(sizes)}"
         )
     if places[-1] != len(shape) - 2:
         raise ShapeError(

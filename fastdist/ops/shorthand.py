@@ -13,6 +13,7 @@ from ..core.device import CPU
 from ..core.dtypes import bool_, int32, int64
 from ..core.errors import DeviceError, DTypeError, ShapeError
 from ..core.memory_format import contiguous_format
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
@@ -187,7 +188,7 @@ def _repeats(repeats: Any, length: int) -> Any:
     # A private copy: NumPy reads the numbers again after it has added them up.
     times = np.array(repeats.to_numpy() if isinstance(repeats, Tensor) else repeats)
     if times.dtype.kind not in "iu" and times.size:
-        raise DTypeError(f"repeat_interleave: repeats must be integers, got {repeats!r}")
+        raise DTypeError(f"repeat_interleave: repeats must be integers, got {short_repr(repeats)}")
     _require_repeats(times.shape, length)
     if times.size and times.min() < 0:
         raise ShapeError(f"Repeats must be non-negative, got {times.min()}")
@@ -276,7 +277,8 @@ def _require_vectors(given: list[Tensor], indexing: str) -> None:
             )
     if indexing not in ("ij", "xy"):
         raise ShapeError(
-            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing!r}'
+            'torch.meshgrid: indexing must be one of "xy" or "ij", but received: '
+            f"{short_repr(indexing)}"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.tangents import levels_of
@@ -179,7 +180,7 @@ def to_sparse(input: Tensor, sparse_dim: Any = None, *, layout: Any = None) -> T
     rows of what is left.
     """
     if layout is not None and getattr(layout, "name", None) != "sparse_coo":
-        raise NotImplementedError(f"to_sparse: {layout!r} is not there; sparse_coo is")
+        raise NotImplementedError(f"to_sparse: {short_repr(layout)} is not there; sparse_coo is")
     if input.facts.is_sparse:
         return input
     shape = input.facts.shape

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..listeners.sparse_rules import is_sparse, on_sparse, refusal
 from ..tensor.promotion import result_dtype
 from .counting import searchsorted
@@ -20,7 +21,7 @@ def part(input: Any, index: Sequence[Any]) -> Any:
     """Return what integers choose, each from one axis; slices choose whole axes alone."""
     given = [one for one in index if one is not Ellipsis]
     if any(not isinstance(one, int) and one != slice(None) for one in given):
-        raise refusal(f"index with {tuple(index)!r}", input)
+        raise refusal(f"index with {short_repr(tuple(index))}", input)
     at = index.index(Ellipsis) if Ellipsis in index else len(given)
     missing = len(input.facts.shape) - len(given)
     whole = [*given[:at], *[slice(None)] * missing, *given[at:]]
@@ -35,7 +36,8 @@ def _select(input: Any, axis: int, place: int) -> Any:
     shape, axes = input.facts.shape, input.array.indices.shape[0]
     if not -shape[axis] <= place < shape[axis]:
         raise IndexError(
-            f"index {place} is out of bounds for dimension {axis} with size {shape[axis]}"
+            f"index {short_repr(place)} is out of bounds for dimension {axis} with size "
+            f"{shape[axis]}"
         )
     place %= shape[axis]
     indices, values, is_whole = entries_of(input)
@@ -99,7 +101,7 @@ def joined_along(tensors: Sequence[Any], dim: int) -> Any:
     if not -len(first) <= dim < len(first):
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-len(first)}, "
-            f"{len(first) - 1}], but got {dim})"
+            f"{len(first) - 1}], but got {short_repr(dim)})"
         )
     dim %= len(first)
     if dim >= axes:

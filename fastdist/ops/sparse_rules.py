@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import int64
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.op import OPS
 from ..graph.modes import no_grad, tls
 from ..listeners.sparse_rules import RULES, on_sparse, refusal
@@ -394,7 +395,8 @@ def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None)
 
 def _outside(dim: int, rank: int) -> int:
     raise IndexError(
-        f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+        f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got "
+        f"{short_repr(dim)})"
     )
 
 

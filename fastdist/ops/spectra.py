@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from ..core.dtypes import int32, real_of
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.differentiated import is_differentiated
 from ..dispatch.structured import Plan, structured
@@ -297,7 +298,7 @@ def _require_no_driver(name: str, driver: Any) -> None:
     if driver is not None:
         raise RuntimeError(
             f"torch.linalg.{name}: keyword argument `driver=` is only supported on CUDA inputs "
-            f"with cuSOLVER backend; got {driver!r}, leave it out"
+            f"with cuSOLVER backend; got {short_repr(driver)}, leave it out"
         )
 
 

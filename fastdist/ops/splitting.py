@@ -6,6 +6,8 @@ import itertools
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.pytorch_names import recorded_as
 from ..tensor.axes import normalize_axis
@@ -30,13 +32,13 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     if hasattr(wanted, "__index__"):
         count = wanted.__index__()
         if count <= 0:
-            raise ShapeError(f"number of sections must be larger than 0, got {count}")
+            raise ShapeError(f"number of sections must be larger than 0, got {short_repr(count)}")
         longer = length % count
         lengths = [length // count + 1] * longer + [length // count] * (count - longer)
         views: tuple[Tensor, ...] = split(input, lengths, axis)
         recorded_as("SliceBackward0", views[:1], ())  # all are of one Node
         return views
-    ends = [0, *[slice(None, end).indices(length)[1] for end in wanted], length]
+    ends = [0, *[slice(None, end).indices(length)[1] for end in all_of(wanted)], length]
     whole = (slice(None),) * axis
     return tuple([input[(*whole, slice(a, max(a, b)))] for a, b in itertools.pairwise(ends)])
 
@@ -51,7 +53,7 @@ def _split(name: str, input: Tensor, wanted: Any, axis: int, least: int) -> tupl
     if hasattr(wanted, "__index__") and (wanted <= 0 or shape[axis] % wanted):
         raise ShapeError(
             f"torch.{name} attempted to split along dimension {axis}, but the size of the "
-            f"dimension {shape[axis]} is not divisible by the split_size {wanted}!"
+            f"dimension {shape[axis]} is not divisible by the split_size {short_repr(wanted)}!"
         )
     return tensor_split(input, wanted, axis)
 

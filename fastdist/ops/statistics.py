@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import WORDS, bool_, promote
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
@@ -112,7 +113,9 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
         raise TypeError(f"{name}(): give x or dx, not both")
     axis = normalize_axis(name, dim, len(y.facts.shape))
     if not y.facts.shape:
-        raise DimError(f"Dimension specified as {dim} but tensor has no dimensions: {name}")
+        raise DimError(
+            f"Dimension specified as {short_repr(dim)} but tensor has no dimensions: {name}"
+        )
     if bool_ in (y.facts.dtype, None if x is None else x.facts.dtype):
         raise DTypeError(
             f"{name}: received a bool input for `x` or `y`, but bool is not supported; cast it "

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GraphError, ShapeError
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.differentiated import has_tangents
 from ..dispatch.op import OPS
@@ -37,10 +39,11 @@ def _(input: Tensor, dimension: int, size: int, step: int) -> tuple[Any, ...]:
     axis = normalize_axis("unfold", dimension, len(shape))
     length = shape[axis] if shape else 1
     if size < 0:
-        raise ShapeError(f"size is {size} but must be >= 0")
+        raise ShapeError(f"size is {short_repr(size)} but must be >= 0")
     if size > length:
         raise ShapeError(
-            f"maximum size for tensor at dimension {axis} is {length} but size is {size}"
+            f"maximum size for tensor at dimension {axis} is {length} but size is "
+            f"{short_repr(size)}"
         )
     if step <= 0:
         raise ShapeError(f"step is {step} but must be > 0")
@@ -145,7 +148,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """Return the view of input's memory by size and stride; storage_offset counts elements from
     where the memory begins, and is input's own unless given.
     """
-    shape, steps = tuple(size), tuple(stride)
+    shape, steps = tuple(all_of(size)), tuple(all_of(stride))
     _require_steps(shape, steps, storage_offset or 0)
     if isinstance(input, Batched):
         own = of_all_calls(input).storage_offset()
@@ -214,10 +217,13 @@ def _require_steps(shape: Shape, steps: Shape, offset: int) -> None:
     if any(step < 0 for step in steps):
         raise ShapeError(
             "as_strided: Negative strides are not supported at the moment, got strides: "
-            f"{list(steps)}"
+            f"{short_repr(list(steps))}"
         )
     if offset < 0 or any(n < 0 for n in shape):
-        raise ShapeError(f"as_strided: sizes {list(shape)} and offset {offset} must not be below 0")
+        raise ShapeError(
+            f"as_strided: sizes {short_repr(list(shape))} and offset {short_repr(offset)} must "
+            "not be below 0"
+        )
 
 
 def _require_room(shape: Shape, steps: Shape, offset: int, room: int, item: int) -> None:

@@ -10,6 +10,7 @@ from ..core.device import CPU
 from ..core.dtypes import DType, bool_, int64
 from ..core.errors import DTypeError, ShapeError, VersionError
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, is_offered, mode_is_open, offer
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import copy_, overwrite
@@ -249,7 +250,9 @@ def _explained(input: Tensor, basic: tuple[Any, ...]) -> Exception:
             if isinstance(one, int) and not -shape[axis] <= one < shape[axis]:
                 break
             axis += 1
-    return DimError(f"index {one} is out of bounds for dimension {axis} with size {shape[axis]}")
+    return DimError(
+        f"index {short_repr(one)} is out of bounds for dimension {axis} with size {shape[axis]}"
+    )
 
 
 def subscript_assign(self: Tensor, index: Any, value: Any) -> None:

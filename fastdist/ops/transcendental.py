@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.short_repr import short_repr
 from ..dispatch.pointwise import pointwise
 from ..tensor.tensor import Tensor
 from .refusals import floating_only
@@ -276,4 +277,6 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
     order = operands[1] if len(operands) > 1 else 0
     if order < 0:
-        raise RuntimeError(f"polygamma(n, x) does not support negative n, got n={order!r}.")
+        raise RuntimeError(
+            f"polygamma(n, x) does not support negative n, got n={short_repr(order)}."
+        )

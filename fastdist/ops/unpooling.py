@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import WORDS, int64
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..dispatch.composite import composite
 from ..listeners.batched_tensor import of_all_calls
@@ -39,14 +40,15 @@ def _lengths(
         for dim, (n, m, s) in enumerate(zip(given, usual, stride, strict=True)):
             if not m - s < n < m + s:
                 raise ValueError(
-                    f'invalid output_size "{given}" (dim {dim} must be between {m - s} and {m + s})'
+                    f'invalid output_size "{given}" (dim {short_repr(dim)} must be between '
+                    f"{m - s} and {m + s})"
                 )
         usual = [n.__index__() for n in given]
     for dim, n in enumerate(usual):
         if n < 0:
             raise ValueError(
                 "max_unpooling: output_size must contain non-negative spatial dimensions, but got "
-                f"output_size[{dim}]={n}"
+                f"output_size[{short_repr(dim)}]={n}"
             )
     return tuple(usual)
 

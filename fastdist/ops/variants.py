@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.dtypes import WORDS, DType, bool_, complex128, float64, float_limits, int64
 from ..core.errors import DTypeError, NoKernelError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.copy_inplace import inplace_of
 from ..dispatch.kinds import ArgumentError
@@ -39,7 +40,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = 
     if rounding_mode != "trunc":
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
-            f"{rounding_mode!r}"
+            f"{short_repr(rounding_mode)}"
         )
     dtype = result_dtype([input, other])
     if dtype.is_floating_point:

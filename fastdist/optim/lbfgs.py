@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad, no_grad
 from ..ops.creation import zeros_like
 from ..ops.joining import cat
@@ -64,7 +65,8 @@ class LBFGS(Optimizer):
         group = self.param_groups[0]
         if group["line_search_fn"] not in (None, "strong_wolfe"):
             raise RuntimeError(
-                f"only 'strong_wolfe' is supported, not {group['line_search_fn']!r}; or None"
+                f"only 'strong_wolfe' is supported, not {short_repr(group['line_search_fn'])}; "
+                "or None"
             )
         # There is one state for all; it is the first parameter's, so that loading casts it.
         state = self.state[self._params[0]]

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from ..graph.modes import enable_grad, no_grad, set_grad_enabled
 from ..graph.unresolved import Unresolved
 from ..tensor.tensor import Tensor
@@ -120,7 +121,8 @@ class Optimizer(HasHooks):
     def _require_parameter(self, parameter: Any) -> None:
         if not isinstance(parameter, Tensor):
             raise TypeError(
-                f"optimizer can only optimize Tensors, but one of the params is {parameter!r}"
+                "optimizer can only optimize Tensors, but one of the params is "
+                f"{short_repr(parameter)}"
             )
         if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
             raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..tensor.tensor import Tensor
 
@@ -45,7 +46,7 @@ def require_not_negative(what: str, value: Any) -> None:
 def _require_betas(betas: tuple[Any, Any]) -> None:
     """Raise for a rate of forgetting outside of [0, 1), and for less than two."""
     if len(betas) < 2:
-        raise IndexError(f"betas holds two rates of forgetting, got {betas!r}")
+        raise IndexError(f"betas holds two rates of forgetting, got {short_repr(betas)}")
     for number, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..core.short_repr import short_repr
 from ..core.time_ranges import Wanted
 from .activities import ProfilerActivity
 from .schedule import ProfilerAction
@@ -16,7 +17,8 @@ def require_callable(name: str, given: object, takes: str, example: str) -> None
     """Raise TypeError for what is neither None nor called with what it takes."""
     if given is not None and not callable(given):
         raise TypeError(
-            f"profile({name}=...): expected a function of {takes}, such as {example}, got {given!r}"
+            f"profile({name}=...): expected a function of {takes}, such as {example}, got "
+            f"{short_repr(given)}"
         )
 
 
@@ -33,7 +35,8 @@ def action_at(schedule: Callable[[int], ProfilerAction] | None, step: int) -> Pr
     action = schedule(step) if schedule is not None else ProfilerAction.RECORD
     if not isinstance(action, ProfilerAction):
         raise TypeError(
-            f"profile: the schedule says {action!r} for step {step}, expected a ProfilerAction; "
+            f"profile: the schedule says {short_repr(action)} for step {step}, expected a "
+            "ProfilerAction; "
             f"{_SCHEDULE} makes one that says so"
         )
     if action is ProfilerAction.DEVICE_STOPPED:
@@ -53,7 +56,7 @@ def require_observer(given: object) -> None:
     if given is not None and lacks:
         raise TypeError(
             "profile(execution_trace_observer=...): expected an object with start(), stop() and "
-            f"cleanup(), got {given!r}, which has no {lacks[0]}()"
+            f"cleanup(), got {short_repr(given)}, which has no {lacks[0]}()"
         )
 
 
@@ -65,7 +68,9 @@ def is_asked_for(name: str, given: object) -> bool:
     try:
         return bool(given)
     except Exception as error:
-        raise TypeError(f"{name}=...: expected True or False, got {given!r} ({error})") from error
+        raise TypeError(
+            f"{name}=...: expected True or False, got {short_repr(given)} ({error})"
+        ) from error
 
 
 def wanted_in_profile(
@@ -95,7 +100,7 @@ def listed_activities(given: Any) -> Iterable[ProfilerActivity] | None:
     if isinstance(given, str | ProfilerActivity) or not hasattr(given, "__iter__"):
         raise TypeError(
             "profile(activities=...): expected a list such as [ProfilerActivity.CPU], got "
-            f"{given!r}"
+            f"{short_repr(given)}"
         )
     for one in (found := list(given)):
         if not isinstance(one, ProfilerActivity):

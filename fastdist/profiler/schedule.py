@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
+from ..core.short_repr import short_repr
+
 
 class ProfilerAction(enum.Enum):
     """What a profile does in a step; no schedule says DEVICE_STOPPED, which PyTorch's own does."""
@@ -34,7 +36,9 @@ def schedule(
     given = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     for name, number in {**given, "skip_first": skip_first}.items():
         if not isinstance(number, int):
-            raise TypeError(f"profiler.schedule: {name} is {number!r}, expected a number of steps")
+            raise TypeError(
+                f"profiler.schedule: {name} is {short_repr(number)}, expected a number of steps"
+            )
     if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
         raise ValueError(
             f"Invalid profiler schedule arguments: wait={wait}, warmup={warmup}, active={active}, "

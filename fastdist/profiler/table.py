@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from fastdist.core.foreign_text import one_line
 
+from ..core.short_repr import short_repr
 from .activities import DeviceType
 from .formatted import duration, memory
 
@@ -48,17 +49,18 @@ class Form(NamedTuple):
         if self.sort_by is not None:
             if not isinstance(self.sort_by, str):
                 raise TypeError(
-                    f"table: sort_by is {self.sort_by!r}, expected the name of a column"
+                    f"table: sort_by is {short_repr(self.sort_by)}, expected the name of a column"
                 )
             wanted = _DEVICES.sub("device", self.sort_by)
             if wanted not in _SORTED_BY:
                 near = difflib.get_close_matches(self.sort_by, _SORTED_BY, 1, 0.6)
                 meant = f"; did you mean {near[0]!r}?" if near else ""
                 known = f"expected one of {sorted(_SORTED_BY)}{meant}"
-                raise ValueError(f"table: sort_by is {self.sort_by!r}, {known}")
+                raise ValueError(f"table: sort_by is {short_repr(self.sort_by)}, {known}")
         if not isinstance(self.row_limit, int):
             raise TypeError(
-                f"table: row_limit is {self.row_limit!r}, expected how many rows, -1 for all"
+                f"table: row_limit is {short_repr(self.row_limit)}, expected how many rows, -1 "
+                "for all"
             )
         if self.sort_by is not None:
             rows.sort(key=lambda row: -float(getattr(row, wanted)))
@@ -77,7 +79,7 @@ def table_of(entries: Sequence[Any], total: float, form: Form) -> str:
     Raises  ValueError for a column, or a unit, that nobody knows
     """
     if form.time_unit not in _UNITS:
-        raise ValueError(f"table: time_unit is {form.time_unit!r}, one of {_UNITS}")
+        raise ValueError(f"table: time_unit is {short_repr(form.time_unit)}, one of {_UNITS}")
     rows = form.rows_of(entries)
     kernels = [row for row in entries if row.device_type is not DeviceType.CPU]
     device_total = float(sum(row.self_device_time_total for row in kernels))

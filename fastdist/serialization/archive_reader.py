@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from ..core.short_repr import short_repr
 from ..core.usual_pages import Bytes, usual_pages
 from .checksum import Checksum
 from .zip_format import (
@@ -82,7 +83,7 @@ class Archive:
         """Return a short record of letters."""
         entry = self._entry(record)
         if entry.size > most:
-            raise self._broken(f"its record {record!r} holds {entry.size} bytes")
+            raise self._broken(f"its record {short_repr(record)} holds {entry.size} bytes")
         return self.read(record).tobytes().decode("ascii", "replace")
 
     def size(self, record: str) -> int:
@@ -112,7 +113,8 @@ class Archive:
         checksum = sum_up.value
         if checksum != entry.checksum:
             raise self._broken(
-                f"the checksum of its record {record!r} is {checksum:#010x} and should be "
+                f"the checksum of its record {short_repr(record)} is {checksum:#010x} and "
+                "should be "
                 f"{entry.checksum:#010x}: some bits have changed since it was written"
             )
         return data
@@ -120,10 +122,11 @@ class Archive:
     def _entry(self, record: str) -> Entry:
         entry = self._entries.get(f"{self._folder}/{record}")
         if entry is None:
-            raise self._broken(f"it has no record {record!r}")
+            raise self._broken(f"it has no record {short_repr(record)}")
         if not entry.is_plain:
             raise self._broken(
-                f"its record {record!r} is compressed or encrypted; unpack it, and zip it without"
+                f"its record {short_repr(record)} is compressed or encrypted; unpack it, and "
+                "zip it without"
             )
         return entry
 
@@ -131,10 +134,10 @@ class Archive:
         header = self._bytes(entry.start, LOCAL.size)
         magic, _, _, method, _, _, _, _, _, name_length, extra_length = LOCAL.unpack(header)
         if magic != LOCAL_MAGIC or method:
-            raise self._broken(f"there is no record where {record!r} should begin")
+            raise self._broken(f"there is no record where {short_repr(record)} should begin")
         start: int = entry.start + LOCAL.size + name_length + extra_length
         if start + entry.size > self._size:
-            raise self._broken(f"its record {record!r} ends behind the end of the file")
+            raise self._broken(f"its record {short_repr(record)} ends behind the end of the file")
         return start
 
     def _read_into(self, view: memoryview) -> int:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.short_repr import short_repr
 from .archive_reader import Archive
 from .budget import Budget
 from .legacy_reader import LegacyRecords, is_legacy
@@ -73,11 +74,12 @@ def load(
     if not is_path and not (hasattr(f, "read") and hasattr(f, "seek") and hasattr(f, "tell")):
         missing = "read" if not hasattr(f, "read") else "seek"
         raise AttributeError(
-            f"{type(f).__name__!r} object has no attribute {missing!r}. You can only load from a "
+            f"{type(f).__name__!r} object has no attribute {short_repr(missing)}. You can only "
+            "load from a "
             "path or from a file that is seekable. Please pre-load the data into a buffer like "
             "io.BytesIO and try to load from it instead."
         )
-    called = f"the file {os.fspath(f)!r}" if is_path else f"the {type(f).__name__}"
+    called = f"the file {short_repr(os.fspath(f))}" if is_path else f"the {type(f).__name__}"
     restorer(map_location)  # what cannot be one is told before the file is opened
     with _opened(f) as file:
         with _said_of(called, is_safe=is_safe):
@@ -194,7 +196,7 @@ def _kind_of(head: bytes) -> str:
     if len(head) > 8 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 32:
         return "a safetensors file: fastdist.utils.safetensors.load_file reads it"
     if all(byte in b"\t\n\r\f\x1b" or byte >= 32 for byte in head[:64]):
-        return f"text that begins with {head[:24].decode('utf-8', 'replace')!r}"
+        return f"text that begins with {short_repr(head[:24].decode('utf-8', 'replace'))}"
     return f"something that begins with the bytes {head[:8].hex(' ')}"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.device import CPU, KNOWN_TYPES, Device
 from ..core.errors import DeviceError
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..tensor.typed_storage import TypedStorage, UntypedStorage
 
@@ -85,7 +86,8 @@ def restorer(map_location: Any) -> Restore:
         return by_name
     if not callable(map_location):
         raise TypeError(
-            f"map_location is {map_location!r}; expected a device, its name, a dict of names, or a "
+            f"map_location is {short_repr(map_location)}; expected a device, its name, a dict "
+            "of names, or a "
             "function of (storage, location)"
         )
     return _by_function(map_location)
@@ -97,7 +99,7 @@ def _by_function(function: Callable[..., Any]) -> Restore:
         if found is None:
             return default_restore_location(storage, location)
         if not isinstance(found, UntypedStorage | TypedStorage):
-            raise TypeError(f"map_location returned {found!r}, which is no storage")
+            raise TypeError(f"map_location returned {short_repr(found)}, which is no storage")
         return found.untyped()
 
     return by_function

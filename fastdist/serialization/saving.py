@@ -17,6 +17,7 @@ from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import MissingFolderError
 from ..core.memory_format import MemoryLayout, sparse_coo
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..graph.unresolved import resolved
 from ..tensor.layout import contiguous_strides
@@ -212,7 +213,8 @@ def reduce_tensor(tensor: Tensor, storages: _Storages) -> tuple[Any, ...]:
     state = getattr(tensor, "__dict__", None)
     if state and (hidden := rebuilding.hidden_names(tensor)):
         raise RuntimeError(
-            f"the attribute {hidden[0]!r} of a {kind.__name__} hides what its class has under that "
+            f"the attribute {short_repr(hidden[0])} of a {kind.__name__} hides what its class "
+            "has under that "
             "name, which load() refuses; give it another name"
         )
     if kind is Parameter:

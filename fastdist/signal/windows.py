@@ -22,6 +22,7 @@ from ..core.device import Device
 from ..core.dtypes import DType, float32, float64
 from ..core.errors import DTypeError, ShapeError
 from ..core.memory_format import strided
+from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
 from ..ops.creation import elsewhere, finish, full, require_ordinary
 from ..ops.ranges import arange
@@ -233,7 +234,9 @@ def _require(name: str, M: int, more: dict[str, Any]) -> None:
     if wanted not in (float32, float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {wanted!r}")
     if more.get("layout") not in (None, strided):
-        raise ValueError(f"{name} is implemented for strided tensors only, got: {more['layout']!r}")
+        raise ValueError(
+            f"{name} is implemented for strided tensors only, got: {short_repr(more['layout'])}"
+        )
 
 
 def _steps(M: int, sym: bool) -> int:
@@ -249,7 +252,9 @@ def _steps_of(name: str, length: int, periodic: bool, more: dict[str, Any]) -> i
         raise ShapeError(f"{name} requires non-negative window_length, got window_length={length}")
     require_countable(length)
     if more.get("layout") not in (None, strided):
-        raise ShapeError(f"{name} is not implemented for sparse types, got: {more['layout']!r}")
+        raise ShapeError(
+            f"{name} is not implemented for sparse types, got: {short_repr(more['layout'])}"
+        )
     return _steps(length, not periodic)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import ShapeError
+from ..core.short_repr import short_repr
 from .layout import Shape
 
 
@@ -19,13 +20,16 @@ def normalize_axis(name: str, dim: Any, ndim: int) -> int:
     Raises  IndexError if there is no such axis, TypeError if dim is no integer
     """
     if isinstance(dim, bool) or not hasattr(dim, "__index__"):
-        raise TypeError(f"{name}(): dim must be an integer, got {type(dim).__name__} {dim!r}")
+        raise TypeError(
+            f"{name}(): dim must be an integer, got {type(dim).__name__} {short_repr(dim)}"
+        )
     axis = dim.__index__()
     # A 0-d tensor may be asked about its axis 0 or -1, as in PyTorch.
     n = max(ndim, 1)
     if not -n <= axis < n:
         raise DimError(
-            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {axis}): "
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got "
+            f"{short_repr(axis)}): "
             f"{name} of a tensor "
             f"with {ndim} axes"
         )
@@ -49,7 +53,8 @@ def normalize_axes(name: str, dim: Any, shape: Shape) -> tuple[int, ...]:
         if len(set(axes)) != len(axes):
             twice = next(axis for axis in axes if list(axes).count(axis) > 1)
             raise ShapeError(
-                f"dim {twice} appears multiple times in the list of dims: {name} got {tuple(dim)}"
+                f"dim {twice} appears multiple times in the list of dims: {name} got "
+                f"{short_repr(tuple(dim))}"
             )
     return tuple(sorted(axes)) if shape else ()
 

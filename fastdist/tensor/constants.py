@@ -11,6 +11,7 @@ import numpy as np
 from ..core.device import CPU
 from ..core.dtypes import DType, bool_, float_limits
 from ..core.errors import DTypeError
+from ..core.short_repr import short_repr
 from .layout import Layout
 from .tensor import Tensor, wrap
 
@@ -185,7 +186,7 @@ def require_held(value: Any, dtype: DType) -> None:
 def not_held(value: Any, dtype: DType) -> RuntimeError:
     """Return the error for a number that dtype does not hold."""
     return RuntimeError(
-        f"value cannot be converted to type {dtype.name} without overflow: {value!r}"
+        f"value cannot be converted to type {dtype.name} without overflow: {short_repr(value)}"
     )
 
 
@@ -233,4 +234,4 @@ def _number_of(value: Any) -> Any:
         return value
     if isinstance(value, int | float | complex):
         return value
-    raise DTypeError(f"expected a number, got {type(value).__name__} {value!r}")
+    raise DTypeError(f"expected a number, got {type(value).__name__} {short_repr(value)}")

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.device import CPU, Device
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .storage import storage_of
 from .tensor import Tensor, from_array, from_users_array
@@ -67,7 +68,7 @@ def dlpack(
     array = self.array
     if device is CPU:
         if stream not in (None, -1):
-            raise RuntimeError(f"stream should be None on cpu, got {stream!r}")
+            raise RuntimeError(f"stream should be None on cpu, got {short_repr(stream)}")
         return (array.copy() if copy else array).__dlpack__(**more)
     return (array.copy() if copy else array).__dlpack__(stream=stream, **more)
 

@@ -12,6 +12,7 @@ from ..core.device import CPU, Device
 from ..core.dtypes import int64
 from ..core.errors import GraphError, ShapeError
 from ..core.shared_block import Passage, block_of
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .layout import Layout
 from .sparse import Coo, SparseLayout
@@ -77,7 +78,9 @@ def rebuild_sparse(
         raise ShapeError(f"sparse tensor of shape {shape}: the sizes must be ints")
     axes = places.shape[0] if len(places.shape) == 2 else -1
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
-        raise ShapeError(f"a sparse tensor cannot be made as {cls!r}, which is no kind of it")
+        raise ShapeError(
+            f"a sparse tensor cannot be made as {short_repr(cls)}, which is no kind of it"
+        )
     fits = axes >= 0 and own.shape == (places.shape[1], *shape[axes:]) and len(shape) >= axes
     fits = fits and places.dtype is int64
     coordinates: Any = np.array(indices.to_numpy(), order="C") if fits else None

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..core.dtypes import WIDE
+from ..core.short_repr import short_repr
 
 
 class PrintOptions(NamedTuple):
@@ -54,7 +55,9 @@ def set_printoptions(
     options = _options
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"unknown profile {profile!r}; known are {', '.join(_PROFILES)}")
+            raise ValueError(
+                f"unknown profile {short_repr(profile)}; known are {', '.join(_PROFILES)}"
+            )
         options = _PROFILES[profile]
     given = {
         "precision": precision,

@@ -8,6 +8,7 @@ from typing import Any
 from ..core import dtypes
 from ..core.dtypes import DType, bool_, complex_of, float32, float64, int64, promote
 from ..core.errors import DTypeError
+from ..core.short_repr import short_repr
 from .constants import require_64_bits
 from .layout import Layout
 from .tensor import Tensor
@@ -41,7 +42,7 @@ def set_default_dtype(dtype: DType) -> None:
     """
     if not isinstance(dtype, DType) or not dtype.is_floating_point:
         raise DTypeError(
-            f"only floating-point types are supported as the default type, got {dtype!r}"
+            f"only floating-point types are supported as the default type, got {short_repr(dtype)}"
         )
     _ = dtype.numpy  # raises for a dtype that is not there yet
     _default.dtype = dtype
@@ -65,7 +66,7 @@ def dtype_of_number(value: Any) -> DType:
     if hasattr(value, "dtype"):
         found = dtypes.from_numpy(value.dtype)
         return _default.dtype if found is float64 else found
-    raise DTypeError(f"expected a number, got {type(value).__name__} {value!r}")
+    raise DTypeError(f"expected a number, got {type(value).__name__} {short_repr(value)}")
 
 
 def result_dtype(operands: Sequence[Any]) -> DType:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core.device import CPU, Device
 from ..core.dtypes import DType, int64
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .layout import Layout, PlanTable, Shape, count_elements
 
@@ -160,7 +161,7 @@ class Coo:
         raise NotImplementedError(f"{asked}() is not there for sparse tensors: {text}")
 
     def __getitem__(self, index: Any) -> Any:
-        raise _refusal(f"indexing with {index!r}")
+        raise _refusal(f"indexing with {short_repr(index)}")
 
 
 def _refusal(what: str) -> NotImplementedError:

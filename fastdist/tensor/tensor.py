@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ..core.memory_format import (
     strided,
 )
 from ..core.overriding import NEVER_ASKED
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .layout import Layout, Shape
 from .methods import TensorMethods
@@ -126,7 +128,8 @@ def _real_number(value: Any, kind: str) -> Any:
         return value
     if value.imag:
         raise RuntimeError(
-            f"value cannot be converted to type {kind} without overflow: {value!r}; take .real"
+            f"value cannot be converted to type {kind} without overflow: {short_repr(value)}; "
+            "take .real"
         )
     return value.real
 
@@ -172,7 +175,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @property
     def shape(self) -> Size:
         """Lengths of the axes."""
-        return Size(self.facts.shape)
+        return tuple.__new__(Size, self.facts.shape)
 
     @property
     def layout(self) -> MemoryLayout:
@@ -344,7 +347,8 @@ class Tensor(TensorMethods, metaclass=TensorType):
             return format(self.item(), spec)
         if spec:
             raise TypeError(
-                f"unsupported format string passed to Tensor.__format__: {spec!r} for shape "
+                f"unsupported format string passed to Tensor.__format__: {short_repr(spec)} for "
+                "shape "
                 f"{self.facts.shape}; format its elements"
             )
         return str(self)
@@ -426,12 +430,13 @@ empty_shell: Callable[[], Tensor] = type.__call__.__get__(Tensor)
 def _axis(layout: Layout, dim: int) -> int:
     n = len(layout.shape)
     if not hasattr(dim, "__index__"):
-        raise TypeError(f"dim must be an integer, got {type(dim).__name__} {dim!r}")
+        raise TypeError(f"dim must be an integer, got {type(dim).__name__} {short_repr(dim)}")
     if n == 0:
-        raise IndexError(f"dimension specified as {dim} but tensor has no dimensions")
+        raise IndexError(f"dimension specified as {short_repr(dim)} but tensor has no dimensions")
     if not -n <= dim < n:
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got "
+            f"{short_repr(dim)})"
         )
     return dim
 
@@ -441,16 +446,23 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
+    def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
+        """Return the shape of sizes.
+
+        Raises  ValueError for an iterable that does not end
+        """
+        return tuple.__new__(cls, sizes if type(sizes) in (tuple, list) else all_of(sizes))
+
     @overload
     def __getitem__(self, index: SupportsIndex) -> int: ...
     @overload
     def __getitem__(self, index: slice) -> Size: ...
     def __getitem__(self, index: Any) -> Any:
         found = tuple.__getitem__(self, index)
-        return Size(found) if found.__class__ is tuple else found
+        return tuple.__new__(Size, found) if found.__class__ is tuple else found
 
     def __add__(self, other: Any) -> Size:
-        return Size(tuple.__add__(self, other))
+        return tuple.__new__(Size, tuple.__add__(self, other))
 
     def numel(self) -> int:
         """Return the number of elements of this shape."""

@@ -16,6 +16,7 @@ from ..autograd.function import Function
 from ..core.device import Device
 from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
+from ..core.short_repr import short_repr
 from ..engine.engine import current_graph_task, queue_callback
 from ..graph.modes import count_open, enable_grad, tls
 from ..graph.saved_tensors import open_hooks, pack_one, push_hooks
@@ -143,7 +144,8 @@ def checkpoint(
         return CheckpointFunction.apply(function, preserve, *args)
     if determinism_check not in _DETERMINISM_CHECKS:
         raise ValueError(
-            f"determinism_check should be one of {_DETERMINISM_CHECKS}, got {determinism_check!r}"
+            f"determinism_check should be one of {_DETERMINISM_CHECKS}, got "
+            f"{short_repr(determinism_check)}"
         )
     asked = _settings["debug"]
     first, second = context_fn()

@@ -6,6 +6,7 @@ from typing import Any
 
 from einops._backends import AbstractBackend
 
+from ..core.short_repr import short_repr
 from ..namespace.load import NAMES
 from ..tensor.tensor import Tensor
 
@@ -58,7 +59,7 @@ class FastdistBackend(AbstractBackend):  # type: ignore[misc]
             for axis in sorted(axes, reverse=True):
                 x = getattr(x, operation)(dim=axis)
             return x
-        raise NotImplementedError(f"einops: unknown reduction {operation!r}")
+        raise NotImplementedError(f"einops: unknown reduction {short_repr(operation)}")
 
     def stack_on_zeroth_dimension(self, tensors: Any) -> Any:
         """Return tensors along a new first axis."""

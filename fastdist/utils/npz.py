@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.atomic_file import atomic_file
 from ..core.missing import explain_missing
+from ..core.short_repr import short_repr
 from ..tensor.tensor import Tensor, from_users_array
 
 __all__ = ["load_file", "save_file"]
@@ -25,7 +26,7 @@ def save_file(
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise ValueError(
-                f"{name!r} is a {type(tensor).__name__}, and tensors alone can be saved"
+                f"{short_repr(name)} is a {type(tensor).__name__}, and tensors alone can be saved"
             )
     arrays: dict[str, Any] = {name: tensor.to_numpy() for name, tensor in tensors.items()}
     write = np.savez_compressed if compressed else np.savez
@@ -41,7 +42,9 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
     """
     found = np.load(filename, allow_pickle=False)
     if not isinstance(found, np.lib.npyio.NpzFile):
-        raise ValueError(f"{os.fspath(filename)!r} holds one array (.npy): numpy.load reads it")
+        raise ValueError(
+            f"{short_repr(os.fspath(filename))} holds one array (.npy): numpy.load reads it"
+        )
     with found:
         return {name: _on(device, found[name]) for name in found.files}
 

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.atomic_file import atomic_file
 from ..core.dtypes import ALL, FLOATING, DType, bfloat16, bool_
 from ..core.missing import explain_missing
+from ..core.short_repr import short_repr
 from ..tensor.tensor import Tensor, from_users_array
 
 __all__ = ["load", "load_file", "save", "save_file"]
@@ -70,7 +71,8 @@ def load(data: bytes) -> dict[str, Tensor]:
     for name, entry in _package("").deserialize(data):
         if entry["dtype"] not in _DTYPES:
             raise NotImplementedError(
-                f"{name!r} is of dtype {entry['dtype']}, which fastdist does not have (it has "
+                f"{short_repr(name)} is of dtype {entry['dtype']}, which fastdist does not have "
+                "(it has "
                 f"{', '.join(_DTYPES)})"
             )
         array = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]].numpy)
@@ -86,7 +88,9 @@ def _on(device: Any, array: np.ndarray[Any, Any]) -> Tensor:
 
 def _array_of(name: str, tensor: Any) -> np.ndarray[Any, Any]:
     if not isinstance(tensor, Tensor):
-        raise ValueError(f"{name!r} is a {type(tensor).__name__}, and tensors alone can be saved")
+        raise ValueError(
+            f"{short_repr(name)} is a {type(tensor).__name__}, and tensors alone can be saved"
+        )
     return np.ascontiguousarray(tensor.to_numpy()).reshape(tensor.facts.shape)
 
 
@@ -98,7 +102,7 @@ def _require_apart(arrays: dict[str, np.ndarray[Any, Any]]) -> None:
             if other != name:
                 raise RuntimeError(
                     f"Some tensors share memory, and this format cannot say so: {other!r} and "
-                    f"{name!r}; save a clone() of one, or use fastdist.save"
+                    f"{short_repr(name)}; save a clone() of one, or use fastdist.save"
                 )
 
 

@@ -15,6 +15,7 @@ from fastdist.core.future import Future, wait_all
 from fastdist.core.missing import missing
 from fastdist.tensor.tensor import Tensor
 
+from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import RpcAgent, get_current_agent
@@ -292,7 +293,7 @@ def worker_to_call(agent: RpcAgent, to: To, func: object) -> WorkerInfo:
     Raises  TypeError if func cannot be called; ValueError or RpcError for no worker
     """
     if not callable(func):
-        raise TypeError(f"function should be callable. Got {func!r}")
+        raise TypeError(f"function should be callable. Got {short_repr(func)}")
     if to.__class__ is WorkerInfo:
         return to
     if not isinstance(to, (str, int, WorkerInfo)):
@@ -377,7 +378,8 @@ def _op_of(name: str) -> Callable[..., Any]:
     found: Callable[..., Any] | None = getattr(Tensor, name.removeprefix("aten::"), None)
     if not callable(found):
         raise ValueError(
-            f"{name!r} is no op that tensors have as a method; give the function itself to "
+            f"{short_repr(name)} is no op that tensors have as a method; give the function "
+            "itself to "
             "rpc_sync, rpc_async or remote"
         )
     return found
@@ -386,7 +388,8 @@ def _op_of(name: str) -> Callable[..., Any]:
 def _invoke_rpc_torchscript(dst: To, name: str, *args: Any, **kwargs: Any) -> Future[Any]:
     """Raise NotImplementedError: there is no TorchScript, whose functions are called by name."""
     raise NotImplementedError(
-        f"{name!r} is a name of TorchScript, which is not here: jit.script returns the function "
+        f"{short_repr(name)} is a name of TorchScript, which is not here: jit.script returns "
+        "the function "
         "that it is given, and rpc_sync, rpc_async and remote take that"
     )
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, Final, TypeVar
 
+from ...core.short_repr import short_repr
+
 # What begins the words where it is not known which function was called.
 INCOMPATIBLE: Final = "incompatible function arguments: "
 
@@ -19,7 +21,7 @@ def incompatible(
 ) -> TypeError:
     """Return the error of a function, or of a constructor (__init__), that was called wrongly."""
     kind = "constructor" if function == "__init__" else "function"
-    named = ", ".join(f"{name}={value!r}" for name, value in kwargs.items())
+    named = ", ".join(f"{name}={short_repr(value)}" for name, value in kwargs.items())
     given = [", ".join(map(repr, args)), f"kwargs: {named}" if named else ""]
     return TypeError(
         f"{function}(): incompatible {kind} arguments. The following argument types are "
@@ -56,8 +58,12 @@ def seconds(name: str, value: object) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         none = f"; {name} must be a number; 0 means no timeout" if value is None else ""
-        raise TypeError(f"{INCOMPATIBLE}{name} is {value!r}; expected a number of seconds{none}")
+        raise TypeError(
+            f"{INCOMPATIBLE}{name} is {short_repr(value)}; expected a number of seconds{none}"
+        )
     given = float(value)
     if not given >= 0:
-        raise ValueError(f"{name} is {value!r}; expected seconds, 0 or more (0: without limit)")
+        raise ValueError(
+            f"{name} is {short_repr(value)}; expected seconds, 0 or more (0: without limit)"
+        )
     return 0.0 if given == math.inf else min(given, LONGEST_S)

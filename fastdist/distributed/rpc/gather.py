@@ -9,6 +9,7 @@ from typing import Any, Final
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.core.future import Future, InternalFuture
 
+from ...core.short_repr import short_repr
 from . import agent as agents
 from . import constants
 from .agent import get_current_agent
@@ -54,7 +55,7 @@ def all_gather(
     me = agent.get_worker_info().name
     names = set(worker_names or [info.name for info in agent.get_worker_infos()])
     if me not in names:
-        raise RpcError(f"worker {me!r} is not among those that gather: {sorted(names)}")
+        raise RpcError(f"worker {short_repr(me)} is not among those that gather: {sorted(names)}")
     workers = [agent.worker(name) for name in sorted(names)]
     key = tuple(worker.name for worker in workers)
     with _lock:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...core.device import CPU, Device
 from ...core.errors import ShapeError
+from ...core.short_repr import short_repr
 from ...ops.joining import cat, chunk, split
 from ...tensor.tensor import Tensor
 
@@ -24,7 +25,9 @@ def as_device(word: Any) -> Device:
 def as_devices(words: Any) -> list[Device]:
     """Return the devices of a list of them. Raises TypeError for what is no list."""
     if isinstance(words, str | int | Device):
-        raise TypeError(f"expected a list of devices, such as [0, 1] or ['sim:0'], got {words!r}")
+        raise TypeError(
+            f"expected a list of devices, such as [0, 1] or ['sim:0'], got {short_repr(words)}"
+        )
     return [as_device(one) for one in words]
 
 
@@ -137,7 +140,7 @@ def gather(
         if destination is not None:
             raise RuntimeError(
                 "'destination' must not be specified when 'out' is specified, but got "
-                f"destination={destination}"
+                f"destination={short_repr(destination)}"
             )
         out.copy_(cat([_on(one, out.facts.device) for one in tensors], dim))
         return out

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from ...core.device import Device
+from ...core.short_repr import short_repr
 from ...devices.gpus import device_count
 from ..module import Module
 from .comm import as_device, as_devices
@@ -37,7 +38,7 @@ class DataParallel(Module):
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
-            raise TypeError(f"DataParallel: expected a Module to copy, got {module!r}")
+            raise TypeError(f"DataParallel: expected a Module to copy, got {short_repr(module)}")
         count = device_count()
         places = as_devices(range(count) if device_ids is None else device_ids)
         if not count and all(one.type == "cuda" for one in places):
@@ -71,7 +72,7 @@ class DataParallel(Module):
             if one.facts.device != source:
                 raise RuntimeError(
                     "module must have its parameters and buffers on device "
-                    f"{source} (device_ids[0]) but found one of them on device: "
+                    f"{short_repr(source)} (device_ids[0]) but found one of them on device: "
                     f"{one.facts.device}; call module.to({str(source)!r}) first"
                 )
 

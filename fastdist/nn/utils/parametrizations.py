@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.errors import ShapeError
+from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
 from ...ops.creation import zeros
 from ...ops.joining import cat
@@ -64,7 +65,7 @@ class _SpectralNorm(Module):
         if not -axes <= dim < axes:
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [-{axes}, {axes - 1}] but got "
-                f"{dim})"
+                f"{short_repr(dim)})"
             )
         if n_power_iterations <= 0:
             raise ValueError(
@@ -128,7 +129,7 @@ def spectral_norm(
         is_transposed = type(module).__name__.startswith("ConvTranspose")
         dim = 1 if is_transposed else 0
     if not weight.dim():
-        raise ShapeError(f"spectral_norm: {name!r} has no axes")
+        raise ShapeError(f"spectral_norm: {short_repr(name)} has no axes")
     made = _SpectralNorm(weight, n_power_iterations, dim, eps)
     register_parametrization(module, name, made)
     return module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ...core.short_repr import short_repr
 from ...graph.modes import no_grad
 from ...ops.random import randn
 from ...tensor.parameter import Parameter
@@ -102,7 +103,8 @@ class SpectralNorm:
         version = local_metadata.get("spectral_norm", {}).get(f"{self.name}.version")
         if version is None and prefix + self.name in state_dict:
             raise NotImplementedError(
-                f"spectral_norm: {prefix + self.name!r} is in a state dict of before PyTorch 1.0, "
+                f"spectral_norm: {short_repr(prefix + self.name)} is in a state dict of before "
+                "PyTorch 1.0, "
                 "whose second vector would have to be solved for; load it into PyTorch and save it "
                 "from there"
             )

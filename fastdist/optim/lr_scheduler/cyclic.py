@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ...core.short_repr import short_repr
 from ..optimizer import Optimizer
 from . import momentum
 from .scheduler import LRScheduler, Rate, one_for_each, require_optimizer, set_in
@@ -47,7 +48,8 @@ class CyclicLR(LRScheduler):
         self.step_ratio = up / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError(
-                f"mode is invalid and scale_fn is None: mode {mode!r}; known: triangular, "
+                f"mode is invalid and scale_fn is None: mode {short_repr(mode)}; known: "
+                "triangular, "
                 "triangular2, exp_range"
             )
         self.mode, self.gamma = mode, gamma

@@ -20,6 +20,7 @@ from fastdist.nn.module import Module
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor
 
+from ....core.short_repr import short_repr
 from ... import rpc
 from ...remote_device import _remote_device
 from ...rpc.agent import get_current_agent
@@ -75,8 +76,8 @@ class _RemoteModule(Module):
         owner = module_rref.owner()
         if get_current_agent().get_worker_info(made.on) != owner:
             raise ValueError(
-                f"RemoteModule: the module lives on {owner.name!r}, and remote_device is "
-                f"{remote_device!r}; say '{owner.name}/{made.device}'"
+                f"RemoteModule: the module lives on {short_repr(owner.name)}, and remote_device is "
+                f"{short_repr(remote_device)}; say '{owner.name}/{made.device}'"
             )
         made.module_rref = module_rref
         return made
@@ -298,7 +299,9 @@ def _remote_module_reducer(module: RemoteModule) -> tuple[Any, ...]:
 
 def _remote_module_receiver(remote_device: str, module_rref: rpc.RRef[Any]) -> RemoteModule:
     if not (isinstance(remote_device, str) and isinstance(module_rref, rpc.RRef)):
-        raise MessageError(f"a RemoteModule at {remote_device!r} of {type(module_rref).__name__}")
+        raise MessageError(
+            f"a RemoteModule at {short_repr(remote_device)} of {type(module_rref).__name__}"
+        )
     return RemoteModule.init_from_module_rref(remote_device, module_rref)
 
 

@@ -1,0 +1,167 @@
+"""A repr for error messages: short, made in bounded time, and never an error itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from types import MethodType
+from typing import Any, Final
+
+import numpy as np
+
+# Values of at most so many parts and characters are shown in full.
+_MOST_PARTS: Final = 100
+_MOST_CHARACTERS: Final = 1000
+# Larger values show so many items of each container, levels of nesting and characters of each leaf.
+_ITEMS: Final = 4
+_LEVELS: Final = 3
+_CHARACTERS: Final = 60
+
+_BRACKETS: Final[dict[Any, tuple[str, str]]] = {
+    list: ("[", "]"),
+    tuple: ("(", ")"),
+    dict: ("{", "}"),
+    set: ("{", "}"),
+    frozenset: ("frozenset({", "})"),
+    deque: ("deque([", "])"),
+}
+# The repr of these reads no other value. A class written in C whose repr does, such as repeat, is
+# named alone.
+_LEAVES: Final = (int, float, complex, str, bytes, bytearray, range, type(None), type(...), type)
+
+
+def short_repr(value: Any) -> str:
+    """Return repr(value), or an abridged one where that is long, nested deeply or raises.
+
+    The time is bounded for lists that share their parts or contain themselves, for a million items,
+    and for huge strings and integers.
+    """
+    try:
+        if _is_small(value):
+            return _cut(repr(value), _MOST_CHARACTERS)
+        return _abridged(value, _LEVELS)
+    except Exception:
+        # A user's class may raise anything where it is shown.
+        return object.__repr__(value)
+
+
+def _is_small(value: Any) -> bool:
+    parts, characters = 0, 0
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        parts += 1
+        characters += _length(one)
+        if parts + len(waiting) > _MOST_PARTS or characters > _MOST_CHARACTERS:
+            return False
+        held = _held(one)
+        if held is None:
+            if not _has_safe_repr(one):
+                return False
+        else:
+            waiting.extend(islice(held, _MOST_PARTS + 1))
+    return True
+
+
+def _length(value: Any) -> int:
+    """Return about how many characters a value itself has, before what it holds."""
+    if isinstance(value, int):
+        return value.bit_length() // 3
+    return len(value) if isinstance(value, str | bytes | bytearray) else 2
+
+
+def _held(value: Any) -> Iterable[Any] | None:
+    """Return the values that the repr of a value shows; None for a value that holds none."""
+    if isinstance(value, dict):
+        return (one for item in dict.items(value) for one in item)
+    for kind in _BRACKETS:
+        # The class's own iterator: that of a user's subclass may have no end.
+        if isinstance(value, kind):
+            held: Iterable[Any] = kind.__iter__(value)
+            return held
+    if isinstance(value, slice):
+        return (value.start, value.stop, value.step)
+    if isinstance(value, MethodType):
+        return (value.__self__,)
+    if isinstance(value, partial):
+        return (value.func, *value.args, *value.keywords.values())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in dataclasses.fields(value) if field.repr]
+    return None
+
+
+def _has_safe_repr(value: Any) -> bool:
+    """Return whether a value's repr is bounded, or is its author's to bound."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.kind not in "OV"
+    kind = type(value)
+    own: Any = kind.__repr__
+    if own is object.__repr__ or hasattr(own, "__code__") or issubclass(kind, _LEAVES):
+        return True
+    return kind.__name__ in _NAMED_LEAVES
+
+
+_NAMED_LEAVES: Final = frozenset(
+    {
+        "Decimal",
+        "NotImplementedType",
+        "builtin_function_or_method",
+        "code",
+        "function",
+        "memoryview",
+        "method-wrapper",
+        "method_descriptor",
+        "module",
+        "wrapper_descriptor",
+    }
+)
+
+
+def _abridged(value: Any, levels: int) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _abridged_integer(value)
+    for kind, (left, right) in _BRACKETS.items():
+        if isinstance(value, kind):
+            length = kind.__len__(value)
+            if levels == 0 and length:
+                return f"{left}...{right}"
+            held = dict.items(value) if kind is dict else kind.__iter__(value)
+            shown = [_item(one, levels - 1, kind is dict) for one in islice(held, _ITEMS)]
+            if (left_out := length - len(shown)) > 0:
+                shown.append(f"... ({left_out} more)")
+            comma = "," if kind is tuple and len(shown) == 1 else ""
+            return f"{left}{', '.join(shown)}{comma}{right}"
+    if isinstance(value, str | bytes | bytearray):
+        return _abridged_text(value)
+    if isinstance(value, slice):
+        ends = (value.start, value.stop, value.step)
+        return f"slice({', '.join([_abridged(one, levels - 1) for one in ends])})"
+    if _held(value) is None and _has_safe_repr(value):
+        return _cut(repr(value), _CHARACTERS)
+    return f"<{type(value).__name__} object>"
+
+
+def _item(item: Any, levels: int, is_pair: bool) -> str:
+    if is_pair:
+        return f"{_abridged(item[0], levels)}: {_abridged(item[1], levels)}"
+    return _abridged(item, levels)
+
+
+def _abridged_text(value: Any) -> str:
+    if len(value) <= _CHARACTERS:
+        return repr(value)
+    return f"{value[:_CHARACTERS]!r}... ({len(value)} long)"
+
+
+def _abridged_integer(value: int) -> str:
+    if value.bit_length() <= 3 * _CHARACTERS:
+        return repr(value)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{hex(abs(value) >> value.bit_length() - 32)}... ({value.bit_length()} bits)"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
