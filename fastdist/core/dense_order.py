@@ -1,4 +1,4 @@
-"""The order of axes in memory without gaps, such as channels_last, which copies keep."""
+"""The order of axes in memory, such as channels_last, which copies keep."""
 
 from __future__ import annotations
 
@@ -16,9 +16,25 @@ def dense_order(
     axes = range(len(shape))
     if _is_packed(axes, shape, strides, unit):
         return None
+    order = _walked(shape, strides)
+    return order if _is_packed(order, shape, strides, unit) else None
+
+
+def walk_order(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the axes from the slowest to the fastest of memory with or without gaps, the order
+    that copies keep; None for C order, and for memory that is walked twice or backwards.
+    """
+    axes = range(len(shape))
+    if any(strides[axis] <= 0 and shape[axis] > 1 for axis in axes):
+        return None
+    order = _walked(shape, strides)
+    moving = [axis for axis in order if shape[axis] != 1]
+    return None if moving == sorted(moving) else order
+
+
+def _walked(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     # An axis of one element has the stride of the axis before it, where its own is C order's.
-    order = sorted(axes, key=lambda axis: (-strides[axis], shape[axis] == 1))
-    return tuple(order) if _is_packed(order, shape, strides, unit) else None
+    return tuple(sorted(range(len(shape)), key=lambda axis: (-strides[axis], shape[axis] == 1)))
 
 
 def _is_packed(

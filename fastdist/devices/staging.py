@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol, cast
 
 import numpy as np
 
-from fastdist.core.dense_order import dense_order, undone
+from fastdist.core.dense_order import undone, walk_order
 from fastdist.core.device import Device
 
 from .backend import Backend, Event, Stream, backend_of, loaded_backends
@@ -159,11 +159,11 @@ def _lend(backend: Away, arrays: Sequence[Any]) -> tuple[Loan, list[np.ndarray[A
 
 
 def _order_of(array: Any) -> tuple[int, ...] | None:
-    return dense_order(array.shape, array.strides, array.dtype.itemsize)
+    return walk_order(array.shape, array.strides)
 
 
 def _in_order(array: Any) -> Any:
-    """Return an array without gaps with its axes as they follow one another in memory."""
+    """Return an array with its axes as they follow one another in memory."""
     order = _order_of(array)
     return array if order is None else array.transpose(order)
 

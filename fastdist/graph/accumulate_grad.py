@@ -10,6 +10,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..core.dense_order import dense_order, undone
 from ..core.forked_locks import renew_in_children
 from ..devices.backend import backend_of
 from ..tensor.layout import Layout
@@ -88,16 +89,11 @@ class AccumulateGrad(Node):
                 self._follow(stream)
             grad = self.grad
             if grad is None:
-                backend = backend_of(self.facts.device.type)
                 layout = self.facts
                 if g.__class__ is Coo:
                     layout = g.facts
                 elif not (fresh and is_dense(g, layout)):
-                    kept = backend.empty(layout.shape, layout.dtype.numpy, layout.device.index)
-                    backend.copy_into(kept, g)
-                    g = kept
-                    if not layout.contiguous:
-                        layout = Layout.of(layout.dtype, layout.device, layout.shape)
+                    g, layout = self._kept(g)
                 self.grad = wrap(g, layout)
             elif g.__class__ is Coo or grad.array.__class__ is Coo:
                 added = wrap(g, layout_of(g, self.facts.device))
@@ -113,6 +109,21 @@ class AccumulateGrad(Node):
                 self.grad = _add(grad, wrap(g, layout_of(g, self.facts.device)))
         if self.post_accumulate:
             self._run_post_accumulate()
+
+    def _kept(self, g: Any) -> tuple[Any, Layout]:
+        """Return a copy of a raw array, and its layout: that of the leaf, if this has no gaps, as
+        in PyTorch; else C order.
+        """
+        layout = self.facts
+        backend = backend_of(layout.device.type)
+        order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+        if order is not None:
+            g = g.transpose(order)
+        kept = backend.empty(g.shape, layout.dtype.numpy, layout.device.index)
+        backend.copy_into(kept, g)
+        if order is not None:
+            return kept.transpose(undone(order)), layout
+        return kept, Layout.of(layout.dtype, layout.device, layout.shape)
 
     def accumulate_recorded(self, g: Tensor, stream: Any = None) -> None:
         """Add a Tensor that has a history of its own, out of place (create_graph)."""

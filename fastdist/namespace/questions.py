@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dense_order import dense_order, undone
+from ..core.dense_order import undone, walk_order
 from ..core.device import CPU, Device, no_such_device
 from ..core.dtypes import WORDS, DType
 from ..core.errors import DeviceError, ShapeError
@@ -15,7 +15,7 @@ from ..listeners.sparse_rules import refusal
 from ..ops import sparse
 from ..ops.creation import empty
 from ..tensor.layout import memory_order
-from ..tensor.tensor import Tensor, wrap
+from ..tensor.tensor import Tensor, layout_of, wrap
 from ..tensor.typed_storage import TYPED_STORAGES
 from .typed_tensors import handle_to, new_of_dtype
 
@@ -52,11 +52,12 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     if is_pinned(self):
         return self
     layout = self.facts
-    order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+    order = walk_order(layout.shape, layout.strides)
     shape = layout.shape if order is None else tuple([layout.shape[axis] for axis in order])
     made: Tensor = empty(shape, dtype=layout.dtype, pin_memory=True)
     if order is not None:
-        made = wrap(made.array.transpose(undone(order)), layout)
+        array = made.array.transpose(undone(order))
+        made = wrap(array, layout_of(array))
     return copy_(made, self)
 
 

@@ -15,6 +15,7 @@ from ..dispatch.pytorch_names import recorded_as
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .channels_last import in_format_of
 from .kept_tables import on_device
 from .max_pooling import max_pool
 from .pool_arguments import Window, adaptive_lengths, require_dtype, windows_of
@@ -55,7 +56,8 @@ def _average(
     recipes = [("windows", n, w.outputs, *w[:3]) for n, w in zip(lengths, found, strict=True)]
     sums = weighed(input, recipes)
     by = divisor or _beside(sums, _counts, found, lengths, count_include_pad)
-    return cast(Tensor, _divided(sums, by))
+    made = _divided(sums, by)
+    return cast(Tensor, made if input.facts.contiguous else in_format_of(input, made))
 
 
 def _beside(sums: Tensor, sizes: Any, *given: Any) -> Any:
@@ -227,6 +229,8 @@ def adaptive_average(function: str, input: Tensor, output_size: Any, axes: int) 
     recipes = [("parts", n, m) for n, m in zip(before, lengths, strict=True)]
     sums = weighed(input, recipes)
     found = cast(Tensor, _divided(sums, _beside(sums, _part_sizes, before, lengths)))
+    if not input.facts.contiguous:
+        in_format_of(input, found)
     return recorded_as(_NODES[axes], found, ())  # type: ignore[no-any-return]
 
 

@@ -13,6 +13,7 @@ from ..graph.modes import modes, no_grad, tls
 from ..listeners.batched_tensor import batched, levels, value_at
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
+from .channels_last import copied_in_format, in_format_of
 from .refusals import require_dtype_of_norm
 
 
@@ -185,7 +186,7 @@ def batch_norm(
         out, mean, variance = normalize_channels.public(input, weight, bias, eps)
         if running_mean is not None and input.facts.numel:
             _follow(running_mean, running_var, mean, variance, shape, momentum)
-        return out  # type: ignore[no-any-return]
+        return out if input.facts.contiguous else in_format_of(input, out)  # type: ignore[no-any-return]
     for name, one in (("running_mean", running_mean), ("running_var", running_var)):
         if one is None:
             raise RuntimeError(
@@ -315,4 +316,4 @@ def group_norm(
     length = input.facts.numel // max(n * num_groups, 1)
     rows = input.reshape(1, n * num_groups, length)
     found = normalize_channels.public(rows, None, None, eps)[0]
-    return _scaled(found.reshape(shape), weight, bias)
+    return copied_in_format(input, _scaled(found.reshape(shape), weight, bias))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ..core.dtypes import WORDS
 from ..core.errors import DTypeError, ShapeError
@@ -11,6 +11,7 @@ from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..tensor.layout import Layout, Shape
 from ..tensor.tensor import Tensor
+from .channels_last import channels_last_order, in_format_of
 from .convolution_family import convolve, convolve_back
 
 Ints = tuple[int, ...]
@@ -184,13 +185,22 @@ def _transposed(
 def _of_batch(axes: int, input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:
     found = len(input.facts.shape)
     if found == axes + 2:
-        return _convolved(input, weight, bias, how)
+        found_in_c_order = _convolved(input, weight, bias, how)
+        if input.facts.contiguous and weight.facts.contiguous:
+            return found_in_c_order
+        return _in_format(input, weight, found_in_c_order)
     if found != axes + 1:
         raise ShapeError(
             f"Expected {axes + 1}D (unbatched) or {axes + 2}D (batched) input to {how.name}, but "
             f"got input of size: {list(input.facts.shape)}"
         )
     return _convolved(input.unsqueeze(0), weight, bias, how).squeeze(0)
+
+
+def _in_format(input: Tensor, weight: Tensor, result: Tensor) -> Tensor:
+    """Return the result in channels_last if the input or the weight lies in that."""
+    like = input if channels_last_order(input.facts) is not None else weight
+    return cast(Tensor, in_format_of(like, result))
 
 
 def _convolved(input: Tensor, weight: Tensor, bias: Any, how: _Asked) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.caller_warning import warn_caller
-from ..core.dense_order import dense_order, undone
+from ..core.dense_order import undone, walk_order
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import ShapeError
@@ -120,7 +120,7 @@ class MoveOp(StructuredOp):
             return meet_sparse(self.name, operands, attributes, out)
         source, target = backend_of(input.facts.device.type), backend_of(device.type)
         layout, given = input.facts, input.array
-        order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+        order = walk_order(layout.shape, layout.strides)
         if order is not None:
             given = given.transpose(order)
         if source is target and source.type != "cpu":

@@ -12,6 +12,7 @@ from ..dispatch.composite import composite
 from ..tensor.tensor import Tensor
 from . import interpolation_taps  # noqa: F401 (its makers are called by name)
 from .average_pooling import adaptive_average
+from .channels_last import in_format_of
 from .pool_arguments import require_dtype
 from .weighing import weighed
 
@@ -65,7 +66,8 @@ def interpolate(
         axes = len(shape) - 2
         return adaptive_average(f"adaptive_avg_pool{axes}d", input, lengths, axes)
     _require_space(input, lengths)
-    return cast(Tensor, _resampled(input, lengths, factors, mode, bool(align_corners), antialias))
+    made = _resampled(input, lengths, factors, mode, bool(align_corners), antialias)
+    return cast(Tensor, made if input.facts.contiguous else in_format_of(input, made))
 
 
 def _sizes(

@@ -13,7 +13,7 @@ from ..core.errors import ShapeError
 from ..core.overriding import NOT_TAKEN, offer
 from ..core.sequences import all_of
 from ..core.short_repr import short_repr
-from ..devices.backend import backend_of
+from ..devices.backend import Result, backend_of
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS, PLAIN, common_device
 from ..dispatch.output import given_out
@@ -33,6 +33,7 @@ from ..tensor.layout import Layout
 from ..tensor.promotion import result_dtype
 from ..tensor.tensor import Tensor, layout_of, wrap
 from .basic_index import basic_index
+from .channels_last import common_order
 
 
 class CatBackward0(CallNode):
@@ -115,7 +116,10 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
     device = common_device(_NAMED, given)
     dtype: DType = result_dtype(given)
     backend = backend_of(device.type)
-    array = backend.empty(shape, dtype.numpy, device.index)
+    order = None if given[0].facts.contiguous else common_order([one.facts for one in given])
+    array = Result(shape, dtype.numpy, shape, order).made_by(
+        lambda sizes, kind: backend.empty(sizes, kind, device.index)
+    )
     kernel = backend.kernel("copying.cat")  # casts: half types need no other
     start = 0
     for tensor in given:
@@ -214,6 +218,14 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Tensor:
                 f"entry {i}"
             )
     axis = _new_axis(given[0], dim)
+    if (
+        not given[0].facts.contiguous
+        and axis < len(given[0].facts.shape)
+        and common_order([tensor.facts for tensor in given]) is not None
+        and out is None
+    ):
+        # Joined along the old axis, all lie in channels_last; the view takes the new axis apart.
+        return cat(given, axis).unflatten(axis, (len(given), given[0].facts.shape[axis]))
     return cat([tensor.unsqueeze(axis) for tensor in given], axis, out=out)
 
 

@@ -9,6 +9,7 @@ from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
 from ..tensor.layout import Layout
 from ..tensor.tensor import Tensor
+from .channels_last import in_format_of
 from .pool_arguments import adaptive_lengths, require_dtype, windows_of
 
 # What stands for the windows of an axis that is cut into even parts.
@@ -118,7 +119,8 @@ def max_pool(
         fits=lambda one: one.is_floating_point or (takes_whole and _is_whole(one)),
     )
     windows = tuple([window[:4] for window in found])
-    return largest.public(input, windows, tuple([window.outputs for window in found]))
+    made = largest.public(input, windows, tuple([window.outputs for window in found]))
+    return made if input.facts.contiguous else in_format_of(input, made)
 
 
 def _is_whole(dtype: DType) -> bool:
@@ -131,7 +133,8 @@ def adaptive_max_pool(input: Tensor, output_size: Any, axes: int) -> Any:
     counts = adaptive_lengths(function, input, output_size, axes, channels=True)
     kernel = "adaptive_max_pool3d_cpu" if axes == 3 else "adaptive_max_pool2d"
     require_dtype(kernel, input.facts.dtype, fits=lambda dtype: dtype.is_floating_point)
-    return largest.public(input, (_ADAPTIVE,) * axes, counts)
+    made = largest.public(input, (_ADAPTIVE,) * axes, counts)
+    return made if input.facts.contiguous else in_format_of(input, made)
 
 
 def _declare(axes: int) -> None:

@@ -17,6 +17,7 @@ from ..listeners.batched_tensor import level_of
 from ..tensor.constants import not_held, require_held
 from ..tensor.layout import Shape
 from ..tensor.tensor import Tensor, from_array
+from .channels_last import in_format_of
 from .creation import full
 from .indexing import select_slices
 from .joining import narrow
@@ -40,7 +41,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
     if mode == "constant":
         if value.__class__ is int and value.bit_length() > 63:
             value = float(value)
-        return constant_pad(input, ends, 0.0 if value is None else value)
+        made = constant_pad(input, ends, 0.0 if value is None else value)
+        return made if input.facts.contiguous else in_format_of(input, made)
     if mode not in _MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}; known: {', '.join(_MODES)}")
     if value is not None and value != 0:
@@ -53,6 +55,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
             "or 5"
         )
     _require_room(mode, shape, ends)
+    given = input
     word = {"reflect": "reflection_pad", "replicate": "replication_pad"}.get(mode)
     for axis, (before, behind) in ends.items():
         places = _places(mode, shape[axis], before, behind)
@@ -60,6 +63,8 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
         input = (select_slices if word is None else _taken).public(input, index, axis)
     # PyTorch copies each part of what it pads in circles into its place.
     node = "CopySlices" if word is None else node_named(f"{word}{len(ends)}d")
+    if word is not None and not given.facts.contiguous:
+        in_format_of(given, input)
     return recorded_as(node, input, ())  # type: ignore[no-any-return]
 
 

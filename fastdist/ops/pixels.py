@@ -8,6 +8,7 @@ from ..core.errors import ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
 from ..tensor.tensor import Tensor
+from .channels_last import copied_in_format
 
 
 def _factor(function: str, name: str, given: Any, shape: tuple[int, ...]) -> int:
@@ -41,7 +42,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     lead, c, n = lead[3:], channels // r**2, len(lead) - 3
     split: Any = input.reshape((*lead, c, r, r, height, width))
     moved = split.permute((*range(n + 1), n + 3, n + 1, n + 4, n + 2))
-    return moved.reshape((*lead, c, height * r, width * r))  # type: ignore[no-any-return]
+    return copied_in_format(input, moved.reshape((*lead, c, height * r, width * r)))
 
 
 @composite(homes="function functional", node="pixel_unshuffle")
@@ -62,9 +63,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     lead, n = lead[3:], len(lead) - 3
     split: Any = input.reshape((*lead, channels, height // r, r, width // r, r))
     moved = split.permute((*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return moved.reshape(  # type: ignore[no-any-return]
-        (*lead, channels * r**2, height // r, width // r)
-    )
+    return copied_in_format(input, moved.reshape((*lead, channels * r**2, height // r, width // r)))
 
 
 @composite(homes="function functional", node="channel_shuffle")
@@ -88,7 +87,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             "groups."
         )
     split: Any = input.reshape((batch, groups, channels // groups, *rest))
-    return split.transpose(1, 2).reshape(shape)  # type: ignore[no-any-return]
+    return copied_in_format(input, split.transpose(1, 2).reshape(shape))
 
 
 @composite(homes="functional")

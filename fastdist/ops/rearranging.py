@@ -31,6 +31,9 @@ def flip(input: Tensor, *dims: Any) -> Tensor:
     """Return a copy with the order along dims turned round."""
 
 
+flip.keeps_order = True
+
+
 @flip.plan
 def _(input: Tensor, dims: Any) -> Plan:
     require_given("flip", "dims", dims)

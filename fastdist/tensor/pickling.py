@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dense_order import dense_order, undone
+from ..core.dense_order import undone, walk_order
 from ..core.device import CPU, Device
 from ..core.dtypes import int64
 from ..core.errors import GraphError, ShapeError
@@ -38,7 +38,7 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         array = Passage(array)
     elif not self.facts.contiguous:
         # NumPy keeps C order and Fortran's when it pickles, and no other.
-        order = dense_order(self.facts.shape, self.facts.strides)
+        order = walk_order(self.facts.shape, self.facts.strides)
         if order is not None:
             array, axes = array.transpose(order), (undone(order),)
     arguments = (type(self), array, self.facts.device, self.edge is not None, *axes)
@@ -185,7 +185,7 @@ def _copy_array(tensor: Tensor, memo: dict[int, Any]) -> Any:
         if owner is array and array.flags.forc:
             return _twin_of(array, memo)
     backend = backend_of(layout.device.type)
-    order = None if layout.contiguous else dense_order(layout.shape, layout.strides)
+    order = walk_order(layout.shape, layout.strides)
     given = array if order is None else array.transpose(order)
     room = backend.empty(given.shape, layout.dtype.numpy, layout.device.index)
     backend.copy_into(room, given)

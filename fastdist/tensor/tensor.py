@@ -447,10 +447,7 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
-        """Return the shape of sizes.
-
-        Raises  ValueError for an iterable that does not end
-        """
+        """Return the shape of sizes. Raises ValueError for an iterable that does not end."""
         return tuple.__new__(cls, sizes if type(sizes) in (tuple, list) else all_of(sizes))
 
     @overload

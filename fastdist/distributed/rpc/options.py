@@ -13,7 +13,6 @@ from fastdist.distributed.restarts import may_workers_return
 from fastdist.distributed.sockets import patience
 from fastdist.distributed.store.environment import init_timeout_s
 
-from ...core.short_repr import short_repr
 from . import constants
 from .bindings import INCOMPATIBLE, LONGEST_S, constructor, incompatible, seconds
 from .message.limits import DEFAULT, Limits
@@ -97,8 +96,7 @@ class RpcBackendOptions:
     def init_method(self, url: str) -> None:
         if not isinstance(url, str):
             raise TypeError(
-                f"{INCOMPATIBLE}init_method is {short_repr(url)}; expected env://, "
-                "tcp://HOST:PORT or "
+                f"{INCOMPATIBLE}init_method is {url!r}; expected env://, tcp://HOST:PORT or "
                 "file:///PATH"
             )
         self._init_method = url
@@ -173,15 +171,11 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
     ) -> None:
         super().__init__(rpc_timeout=rpc_timeout, init_method=init_method)
         if isinstance(num_worker_threads, bool) or not isinstance(num_worker_threads, int):
-            raise TypeError(
-                f"num_worker_threads must be a number, got {short_repr(num_worker_threads)}"
-            )
+            raise TypeError(f"num_worker_threads must be a number, got {num_worker_threads!r}")
         if num_worker_threads <= 0:
             raise RuntimeError(f"num_worker_threads must be positive, got {num_worker_threads}")
         if security not in (None, "curve", "certs", "none"):
-            raise ValueError(
-                f"security is {short_repr(security)}; expected None, 'curve', 'certs' or 'none'"
-            )
+            raise ValueError(f"security is {security!r}; expected None, 'curve', 'certs' or 'none'")
         self.num_worker_threads = num_worker_threads
         _require_kinds(device_maps, devices, _transports, _channels)
         self.device_maps = {name: _to_device_map(m) for name, m in (device_maps or {}).items()}
@@ -197,9 +191,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
         self.max_outstanding_bytes = self.limits.outstanding_bytes
         self.switch_interval = switch_interval
         if not isinstance(local_address, str | None):
-            raise TypeError(
-                f"local_address is {short_repr(local_address)}; expected text such as '10.0.0.7'"
-            )
+            raise TypeError(f"local_address is {local_address!r}; expected text such as '10.0.0.7'")
         self.local_address = local_address
         self.frozen_s, self.grace_s = patience.frozen_s(frozen_s), patience.grace_s(grace_s)
         self._is_frozen_s_default = not patience.is_chosen(frozen_s)
@@ -259,7 +251,7 @@ class TensorPipeRpcBackendOptions(RpcBackendOptions):
 
 def _restarts(chosen: object) -> bool:
     if not isinstance(chosen, bool | None):
-        raise TypeError(f"restarts is {short_repr(chosen)}; expected True, False or None")
+        raise TypeError(f"restarts is {chosen!r}; expected True, False or None")
     return may_workers_return() if chosen is None else chosen
 
 
@@ -273,17 +265,15 @@ def _limits(limits: Limits | None, max_outstanding_bytes: int | None) -> Limits:
 
 def _require_kinds(device_maps: object, devices: object, *lists_of_names: object) -> None:
     if not isinstance(device_maps, Mapping | None):
-        raise TypeError(
-            f"device_maps is {short_repr(device_maps)}; expected worker name -> device map"
-        )
+        raise TypeError(f"device_maps is {device_maps!r}; expected worker name -> device map")
     if isinstance(devices, str) or not isinstance(devices, Sequence | None):
-        raise TypeError(f"devices is {short_repr(devices)}; expected a list of devices")
+        raise TypeError(f"devices is {devices!r}; expected a list of devices")
     for names in lists_of_names:
         if names is None:
             continue
         is_list = isinstance(names, Sequence) and not isinstance(names, str)
         if not is_list or not all(isinstance(name, str) for name in names):  # type: ignore[attr-defined]
-            raise TypeError(f"{short_repr(names)} is no list of names of transports or channels")
+            raise TypeError(f"{names!r} is no list of names of transports or channels")
 
 
 ZmqRpcBackendOptions = TensorPipeRpcBackendOptions

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdist.core.dense_order import dense_order
+from fastdist.core.dense_order import dense_order, undone, walk_order
 from fastdist.distributed.pipe.frames import Buffer
 
 # Where one array lies: its buffer, the offset in bytes, and its strides in elements if they differ
@@ -42,8 +42,11 @@ def place_alone(array: np.ndarray[Any, Any], buffers: list[Buffer]) -> Place:
     if order is not None:
         buffers.append(_memory_of(array.transpose(order)))
         return len(buffers) - 1, 0, None
-    copied = np.ascontiguousarray(array)
+    walked = walk_order(array.shape, array.strides)
+    copied = np.ascontiguousarray(array if walked is None else array.transpose(walked))
     buffers.append(_memory_of(copied))
+    if walked is not None:
+        copied = copied.transpose(undone(walked))
     return len(buffers) - 1, 0, tuple(step // array.itemsize for step in copied.strides)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from fastdist.core.dense_order import dense_order, undone
+from fastdist.core.dense_order import dense_order, undone, walk_order
 from fastdist.core.device import CPU, Device
 from fastdist.core.dtypes import from_code
 from fastdist.core.errors import DeviceError, DTypeError, MessageError
@@ -17,7 +17,7 @@ from fastdist.devices.staging import HostCopies, copy_to_devices
 from fastdist.distributed.arena.borrower import GONE
 from fastdist.distributed.arena.lender import Lender
 from fastdist.distributed.pipe.frames import Buffer
-from fastdist.tensor.layout import Layout, contiguous_strides
+from fastdist.tensor.layout import Layout, contiguous_strides, strides_of
 from fastdist.tensor.parameter import Parameter
 from fastdist.tensor.tensor import Tensor, layout_of, wrap
 
@@ -162,7 +162,7 @@ def _lend(
 
 def _in_memory_order(tensor: Tensor) -> Any:
     """Return the array of a tensor with its axes in the order in which they lie in memory."""
-    order = _order_of(tensor.facts)
+    order = walk_order(tensor.facts.shape, tensor.facts.strides)
     return tensor.array if order is None else tensor.array.transpose(order)
 
 
@@ -172,8 +172,8 @@ def _order_of(layout: Layout) -> tuple[int, ...] | None:
 
 def _packed_strides(layout: Layout) -> tuple[int, ...]:
     """Return the strides of a tensor that is sent without gaps."""
-    is_dense = layout.contiguous or _order_of(layout) is not None
-    return layout.strides if is_dense else contiguous_strides(layout.shape)
+    strides = strides_of(layout.shape, walk_order(layout.shape, layout.strides))
+    return contiguous_strides(layout.shape) if strides is None else strides
 
 
 def _flags_of(tensor: Tensor) -> int:

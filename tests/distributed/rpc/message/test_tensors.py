@@ -74,10 +74,10 @@ def test_coordinates_of_a_sparse_tensor_share_no_memory_with_another() -> None:
 
 
 @pytest.mark.parametrize("name", GAPS)
-def test_layouts_with_gaps_come_packed(name: str) -> None:
+def test_layouts_with_gaps_come_packed_in_the_order_of_their_axes(name: str) -> None:
     sent = GAPS[name](fastdist.arange(120.0))
     came = round_trip(sent)
-    assert came.is_contiguous() and came.tolist() == sent.tolist()
+    assert came.stride() == sent.clone().stride() and came.tolist() == sent.tolist()
 
 
 def test_tangents_come_with_their_strides() -> None:

@@ -1,0 +1,74 @@
+"""Results in channels_last memory where the input lies so, as PyTorch's image ops give them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.dense_order import undone
+from ..core.memory_format import channels_last, channels_last_3d
+from ..devices.backend import backend_of
+from ..tensor.layout import Layout
+from ..tensor.tensor import Tensor, layout_of
+
+_FORMATS = {4: channels_last, 5: channels_last_3d}
+
+
+def channels_last_order(layout: Layout) -> tuple[int, ...] | None:
+    """Return the order of axes of channels_last if memory, with or without gaps, lies in that; None
+    for C order and any other.
+    """
+    known = _FORMATS.get(len(layout.shape))
+    if layout.contiguous or known is None or not layout.numel:
+        return None
+    order = known.axes
+    assert order is not None
+    # A channel's neighbour is another channel, so that the stride of channels is the smallest.
+    step = 0
+    for axis in reversed(order):
+        if layout.strides[axis] < step or not layout.strides[axis]:
+            return None
+        step = layout.strides[axis] * layout.shape[axis]
+    return order
+
+
+def in_format_of(input: Tensor, result: Any) -> Any:
+    """Let a fresh result, or each of a tuple, lie in channels_last if input does; return it.
+
+    Kernels write C order, which one pass over the result brings into the other. Callers look at
+    `input.facts.contiguous` first: most inputs cost no call.
+    """
+    order = channels_last_order(input.facts)
+    if order is not None:
+        for one in result if isinstance(result, tuple) else (result,):
+            if one.__class__ is Tensor and one is not input:
+                lay_in_order(one, order)
+    return result
+
+
+def copied_in_format(input: Tensor, result: Any) -> Tensor:
+    """Return result, which may be a view, in channels_last if input lies so."""
+    order = None if input.facts.contiguous else channels_last_order(input.facts)
+    if order is None:
+        return result  # type: ignore[no-any-return]
+    return result.contiguous(memory_format=_FORMATS[len(order)])  # type: ignore[no-any-return]
+
+
+def lay_in_order(result: Tensor, order: Sequence[int]) -> None:
+    """Bring the memory of a fresh result into an order of axes; its Node stays as it is."""
+    layout = result.facts
+    is_view = result.extra is not None and result.extra.base is not None
+    if is_view or len(layout.shape) != len(order) or layout.lies_in(tuple(order)):
+        return
+    backend = backend_of(layout.device.type)
+    given = result.array.transpose(order)
+    room = backend.empty(given.shape, layout.dtype.numpy, layout.device.index)
+    backend.copy_into(room, given)
+    result.array = room.transpose(undone(order))
+    result.facts = layout_of(result.array, layout.device)
+
+
+def common_order(layouts: Sequence[Layout]) -> tuple[int, ...] | None:
+    """Return the order of channels_last if all tensors lie in it; None otherwise."""
+    orders = {channels_last_order(one) for one in layouts}
+    return orders.pop() if len(orders) == 1 else None
