@@ -181,3 +181,31 @@ def test_chances_whose_sum_overflows_float32_are_drawn_from() -> None:
     chances[[3, 19999]] = 3e38
     found = chances.multinomial(5, True, generator=fd.Generator().manual_seed(1))
     assert set(found.tolist()) <= {3, 19999}
+
+
+@pytest.mark.parametrize(
+    ("shape", "draws"), [((5,), 9), ((1, 5000), 9), ((7, 999), 1), ((64, 40), 10), ((3, 4100), 30)]
+)
+def test_multinomial_finds_places_as_a_running_sum_of_all_chances_does(
+    shape: tuple[int, ...], draws: int
+) -> None:
+    random = np.random.default_rng(0)
+    chances = random.integers(0, 5, shape).astype(np.float64)
+    found = fd.multinomial(fd.tensor(chances), draws, True, generator=fd.Generator().manual_seed(7))
+    source = fd.Generator().manual_seed(7)
+    drawn = source.open_uniform((*shape[:-1], draws), np.dtype(np.float64))
+    for row, numbers, places in zip(
+        chances.reshape(-1, shape[-1]),
+        drawn.reshape(-1, draws),
+        found.numpy().reshape(-1, draws),
+        strict=True,
+    ):
+        running = row.cumsum()
+        np.testing.assert_array_equal(places, running.searchsorted(numbers * running[-1], "right"))
+
+
+@pytest.mark.parametrize("scale", [1e308, 3e-320, 1.0])
+def test_multinomial_takes_chances_whose_sum_is_too_large_or_too_small(scale: float) -> None:
+    chances = fd.tensor([scale, 0.0, scale, scale], dtype=fd.float64)
+    counts = np.bincount(fd.multinomial(chances, 3000, True).numpy(), minlength=4)
+    assert counts[1] == 0 and counts[[0, 2, 3]].min() > 850
