@@ -41,7 +41,8 @@ def vjp(
         given, single_in = _many(inputs, "inputs")
         xs = _fresh(given, create_graph)
         with differentiating(xs):
-            ys, single_out = _many(func(*xs), "outputs")
+            ys, single_out = _many(func(*xs), "outputs", "vjp")
+        _require_differentiable(ys, strict)
         vs = _vector(v, ys, "outputs")
         found = _grad(ys, xs, vs, create_graph, strict)
     return _finish(ys, single_out, create_graph), _finish(found, single_in, create_graph)
@@ -64,11 +65,13 @@ def jvp(
         xs = _fresh(given, create_graph)
         vs = _vector(v, xs, "inputs")
         duals = tuple([make_dual(x, t) for x, t in zip(xs, vs)])
-        ys, single_out = _many(func(*duals), "outputs")
+        ys, single_out = _many(func(*duals), "outputs", "jvp")
         pairs = [unpack_dual(y) for y in ys]
-    for i, (primal, tangent) in enumerate(pairs):
-        if strict and tangent is None:
-            raise _not_differentiable(i) if not primal.requires_grad else _independent(None, 0)
+        if strict:
+            _require_dependent([primal for primal, _ in pairs], xs)
+    for i, (_, tangent) in enumerate(pairs):
+        if strict and create_graph and (tangent is None or not tangent.requires_grad):
+            raise _constant("jacobian", i)
     tangents = [zeros_like(y) if t is None else t for y, t in pairs]
     primals = [primal for primal, _ in pairs]
     return _finish(primals, single_out, create_graph), _finish(tangents, single_out, create_graph)
@@ -127,8 +130,10 @@ def hessian(
 
     def first(*xs: Tensor) -> Any:
         with differentiating(xs):
-            y = _scalar(func(*xs))
-        found = _grad((y,), xs, (None,), True, strict)
+            y = _scalar("hessian", func(*xs), strict)
+        found = _grad((y,), xs, (None,), True, False)
+        if strict:
+            _require_varying(found)
         return found[0] if single_in else tuple(found)
 
     return jacobian(first, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
@@ -151,10 +156,13 @@ def hvp(
         vs = _vector(v, xs, "inputs")
         duals = tuple([make_dual(x, t) for x, t in zip(xs, vs)])
         with differentiating(duals):
-            y = _scalar(func(*duals))
-        first = _grad((y,), duals, (None,), create_graph, strict)
+            y = _scalar("hvp", func(*duals), strict)
+        first = _grad((y,), duals, (None,), create_graph or strict, strict, is_inner=True)
         value = unpack_dual(y).primal
         found = [unpack_dual(g).tangent for g in first]
+    for i, g in enumerate(found):
+        if strict and create_graph and (g is None or not g.requires_grad):
+            raise _constant("hessian", i)
     products = [zeros_like(x) if t is None else t for x, t in zip(xs, found)]
     return _finish((value,), True, create_graph), _finish(products, single_in, create_graph)
 
@@ -174,9 +182,9 @@ def vhp(
         xs = _fresh(given, create_graph)
         vs = _vector(v, xs, "inputs")
         with differentiating(xs):
-            y = _scalar(func(*xs))
-        first = _grad((y,), xs, (None,), True, strict)
-        found = _grad(first, xs, vs, create_graph, strict)
+            y = _scalar("vhp", func(*xs), strict)
+        first = _grad((y,), xs, (None,), True, strict, is_inner=True)
+        found = _grad(first, xs, vs, create_graph, strict, of="hessian")
     return _finish((y,), True, create_graph), _finish(found, single_in, create_graph)
 
 
@@ -189,7 +197,7 @@ def _reverse_jacobian(
 ) -> tuple[list[list[Any]], bool]:
     xs = _fresh(given, create_graph)
     with differentiating(xs):
-        ys, single = _many(func(*xs), "outputs")
+        ys, single = _many(func(*xs), "outputs", "jacobian")
     blocks = []
     for y in ys:
         if vectorize and y.requires_grad and y.numel():
@@ -258,16 +266,23 @@ def _unit(like: Tensor, i: int) -> Tensor:
     return unit.reshape(like.shape)
 
 
-def _many(value: Any, what: str) -> tuple[tuple[Tensor, ...], bool]:
+def _many(value: Any, what: str, function: str = "") -> tuple[tuple[Tensor, ...], bool]:
     if isinstance(value, Tensor):
         return (value,), True
-    if not isinstance(value, tuple) or not all(isinstance(one, Tensor) for one in value):
-        raise TypeError(
-            f"The {what} given to, or by, the user-provided function must be either a Tensor or a "
-            "tuple of Tensors, "
-            f"not {type(value).__name__}"
-        )
-    return value, False
+    if isinstance(value, tuple) and all(isinstance(one, Tensor) for one in value):
+        return value, False
+    if function:
+        subject = f"The {what} of the user-provided function given to {function}"
+        given = "given outputs of the user-provided function"
+    else:
+        subject, given = f"The {what} given to the user-provided function", f"given {what}"
+    if isinstance(value, tuple):
+        i, value = next((i, one) for i, one in enumerate(value) if not isinstance(one, Tensor))
+        given = f"value at index {i}"
+    raise TypeError(
+        f"{subject} must be either a Tensor or a tuple of Tensors but the {given} has type "
+        f"{type(value)}."
+    )
 
 
 def _fresh(given: Sequence[Tensor], create_graph: bool) -> tuple[Tensor, ...]:
@@ -285,8 +300,12 @@ def _vector(v: Result | None, like: Sequence[Tensor], what: str) -> tuple[Tensor
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise GraphError(
-                "The vector v can only be None if the user-provided function has a single "
-                f"element among its {what}."
+                "The vector v can only be None if the user-provided function "
+                + (
+                    "returns a single Tensor with a single element."
+                    if what == "outputs"
+                    else "has a single element among its inputs."
+                )
             )
         return ((like[0] * 0.0 + 1.0).detach(),)
     vs, _ = _many(v, "v")
@@ -303,12 +322,43 @@ def _vector(v: Result | None, like: Sequence[Tensor], what: str) -> tuple[Tensor
     return vs
 
 
-def _scalar(y: Any) -> Tensor:
-    if not isinstance(y, Tensor) or y.numel() != 1:
+def _scalar(function: str, value: Any, strict: bool) -> Tensor:
+    ys, is_single = _many(value, "outputs", function)
+    _require_differentiable(ys, strict)
+    if not is_single:
+        raise GraphError(f"The function given to {function} should return a single Tensor")
+    if ys[0].numel() != 1:
         raise GraphError(
-            "The Tensor returned by the given function should contain a single element"
+            f"The Tensor returned by the function given to {function} should contain a single "
+            "element"
         )
-    return y
+    return ys[0]
+
+
+def _require_differentiable(ys: Sequence[Tensor], strict: bool) -> None:
+    for i, y in enumerate(ys):
+        if strict and not y.requires_grad:
+            raise _not_differentiable(i)
+
+
+def _require_dependent(ys: Sequence[Tensor], xs: Sequence[Tensor]) -> None:
+    """Raise RuntimeError if no output depends on some input, which tangents do not show."""
+    _require_differentiable(ys, True)
+    ones = [zeros_like(y) for y in ys]
+    for i, g in enumerate(grad(ys, xs, ones, retain_graph=True, allow_unused=True)):
+        if g is None:
+            raise _independent(None, i)
+
+
+def _require_varying(first: Sequence[Tensor]) -> None:
+    """Raise RuntimeError if a first derivative is a constant, so that it has no Hessian."""
+    for i, g in enumerate(first):
+        if not g.requires_grad:
+            raise GraphError(
+                "While computing the hessian, found that the jacobian of the user-provided "
+                f"function with respect to input {i} is independent of the input. This is not "
+                "allowed in strict mode."
+            )
 
 
 def _grad(
@@ -319,9 +369,13 @@ def _grad(
     strict: bool,
     keep: bool | None = None,
     first: int | None = None,
+    *,
+    is_inner: bool = False,
+    of: str = "jacobian",
 ) -> tuple[Tensor, ...]:
     """Return the products of vs with the derivatives of ys; `first` is the number that errors give
-    to the first of ys, where they are a part of the outputs.
+    to the first of ys, where they are a part of the outputs. With is_inner they are differentiated
+    again; `of` is the word for them in errors.
     """
     pairs = [(y, v) for y, v in zip(ys, vs) if y.requires_grad]
     for i, y in enumerate(ys, first or 0):
@@ -340,13 +394,24 @@ def _grad(
     for i, g in enumerate(found):
         if strict and g is None:
             raise _independent(first, i)
+        if strict and not is_inner and create_graph and not g.requires_grad:
+            raise _constant(of, i)
+    if strict and is_inner:
+        _require_varying(found)
     return tuple([zeros_like(x) if g is None else g for g, x in zip(found, xs)])
 
 
 def _not_differentiable(output: int) -> GraphError:
     return GraphError(
-        f"Output {output} of the user-provided function does not require gradients; strict mode "
+        f"Output {output} of the user-provided function does not require gradients. Strict mode "
         "wants each output computed from the inputs by operations with derivatives"
+    )
+
+
+def _constant(what: str, input: int) -> GraphError:
+    return GraphError(
+        f"The {what} of the user-provided function is independent of input {input}. This is not "
+        "allowed in strict mode when create_graph=True."
     )
 
 

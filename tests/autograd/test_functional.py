@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,38 @@ def test_strict_names_the_input_that_is_ignored() -> None:
 def test_vector_of_another_shape_is_refused() -> None:
     with pytest.raises(RuntimeError, match=r"^Entry 0 in v has invalid size: should be \(3,\)"):
         functional.vjp(lambda x: x * 2.0, vector(), fd.ones(2))
+
+
+BOTH = (vector(), vector())
+STRICT = [
+    ("jvp", lambda x, y: x.sum(), {"v": BOTH}, "The output .* is independent of input 1"),
+    ("jvp", lambda x, y: (x.detach() * y).sum(), {"v": BOTH}, "is independent of input 0"),
+    ("jvp", lambda x, y: (x + y).sum(), {"v": BOTH, "create_graph": True}, "The jacobian of"),
+    ("vjp", lambda x, y: (x + y**2).sum(), {"create_graph": True}, "The jacobian of .* input 0"),
+    ("jacobian", lambda x, y: (x + y).sum(), {"create_graph": True}, "The jacobian of .* input 0"),
+    ("hessian", lambda x, y: (x + y).sum(), {}, "While computing the hessian, .* input 0"),
+    ("vhp", lambda x, y: (x + y**2).sum(), {"v": BOTH}, "While computing the hessian, .* input 0"),
+    ("hvp", lambda x, y: (x**2 + y).sum(), {"v": BOTH}, "While computing the hessian, .* input 1"),
+    ("vhp", lambda x, y: (x * y).sum(), {"v": BOTH, "create_graph": True}, "The hessian of"),
+    ("hvp", lambda x, y: (x * y).sum(), {"v": BOTH, "create_graph": True}, "The hessian of"),
+    ("hvp", lambda x, y: (x.sum(), y.sum()), {"v": BOTH}, "given to hvp should return a single"),
+    ("vhp", lambda x, y: x * y, {"v": BOTH}, "given to vhp should contain a single element"),
+]
+
+
+@pytest.mark.parametrize(("name", "function", "more", "words"), STRICT)
+def test_strict_refuses_what_does_not_depend_on_an_input(
+    name: str, function: Any, more: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(RuntimeError, match=words):
+        getattr(functional, name)(function, BOTH, strict=True, **more)
+
+
+@pytest.mark.parametrize("name", ["jvp", "vhp", "hvp"])
+def test_strict_gives_the_same_numbers_where_all_depends_on_each_input(name: str) -> None:
+    def function(x: Any, y: Any) -> Any:
+        return (x**3 * y**2).sum()
+
+    loose = getattr(functional, name)(function, BOTH, BOTH)
+    strict = getattr(functional, name)(function, BOTH, BOTH, strict=True)
+    assert str(strict) == str(loose)

@@ -165,17 +165,6 @@ def test_draws_of_all_dtypes_are_those_of_float32(
     assert drawn(dtype) == drawn(fd.float32)
 
 
-@pytest.mark.parametrize("block", [8, 64, 1024])
-@pytest.mark.parametrize("some", [1.0, 0.3, 0.001])
-def test_places_by_blocks_are_those_of_the_running_sum(block: int, some: float) -> None:
-    rng = np.random.default_rng(block)
-    chances = rng.random(4100) * (rng.random(4100) < some)
-    drawn = np.append(rng.random(500), [1e-300, np.nextafter(1.0, 0.0)])
-    found = draws._places_in_blocks(chances, drawn, block)
-    assert (chances[found] > 0).all()
-    assert (found != draws._places(chances, drawn)).sum() <= 1  # a number on a border
-
-
 def test_chances_whose_sum_overflows_float32_are_drawn_from() -> None:
     chances = fd.zeros(20000)
     chances[[3, 19999]] = 3e38
@@ -209,3 +198,16 @@ def test_multinomial_takes_chances_whose_sum_is_too_large_or_too_small(scale: fl
     chances = fd.tensor([scale, 0.0, scale, scale], dtype=fd.float64)
     counts = np.bincount(fd.multinomial(chances, 3000, True).numpy(), minlength=4)
     assert counts[1] == 0 and counts[[0, 2, 3]].min() > 850
+
+
+@pytest.mark.parametrize(("rows", "draws_of_a_row"), [(1, 2), (1, 600), (5, 2), (5, 600)])
+def test_numbers_at_both_ends_find_places_that_have_a_chance(
+    rows: int, draws_of_a_row: int
+) -> None:
+    random = np.random.default_rng(3)
+    chances = random.random((rows, 4100)) * (random.random((rows, 4100)) < 0.3)
+    chances[:, [0, -1]] = 0.0
+    drawn = random.random((rows, draws_of_a_row))
+    drawn[:, 0], drawn[:, 1] = 1e-300, np.nextafter(1.0, 0.0)
+    found = draws._places(chances, drawn)
+    assert (np.take_along_axis(chances, found, 1) > 0).all()
