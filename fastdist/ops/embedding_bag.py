@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.dtypes import WORDS, int32, int64
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..listeners.batched_tensor import Batched, most_of_all_calls, of_all_calls
 from ..tensor.tensor import Tensor
@@ -140,8 +141,10 @@ def _require_rising(starts: np.ndarray[Any, Any], n: int, include_last: bool) ->
         raise ShapeError(
             f"offsets[-1] can not be greater than input's length {n} but got offsets[-1] of {last}"
         )
-    if (np.diff(starts) < 0).any():
-        raise ShapeError(f"offsets has to rise: bags would overlap in {starts.tolist()}")
+    if (starts[..., 1:] < starts[..., :-1]).any():
+        raise ShapeError(
+            f"offsets has to rise: bags would overlap in {short_repr(starts.tolist())}"
+        )
 
 
 def _sums(rows: Any, bags: _Bags) -> Any:

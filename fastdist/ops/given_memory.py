@@ -13,6 +13,7 @@ from ..core.device import Device
 from ..core.dtypes import DType, dtype_of
 from ..core.errors import ShapeError
 from ..core.memory_format import MemoryLayout
+from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..dispatch.arguments import checked
 from ..tensor.constants import placed
@@ -189,7 +190,7 @@ def empty_strided(
 
     Raises  RuntimeError for strides that are negative, or not as many as sizes
     """
-    shape, steps = sizes_of((size,)), tuple(stride)
+    shape, steps = sizes_of((size,)), tuple(all_of(stride))
     if len(shape) != len(steps):
         raise ShapeError(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
@@ -197,8 +198,8 @@ def empty_strided(
         )
     if any(step < 0 for step in steps):
         raise ShapeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} and "
-            f"strides={list(steps)}: no stride may be negative"
+            f"Storage size calculation overflowed with sizes={short_repr(list(shape))} and "
+            f"strides={short_repr(list(steps))}: no stride may be negative"
         )
     last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     wanted = dtype_or_default(dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.caller_warning import warn_caller
 from ..core.dtypes import WORDS, bool_, promote
 from ..core.errors import DTypeError, ShapeError
 from ..core.short_repr import short_repr
@@ -63,6 +64,11 @@ def cov(
         norm = real_part(norm).clamp(min=0)
     if isinstance(norm, int):
         norm = max(norm, 0)
+    if norm == 0 if isinstance(norm, int) else most_of_all_calls((norm.detach() == 0).long()):
+        warn_caller(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
+            "of observations."
+        )
     product = left.matmul(conjugate(right.t()))
     found = product / norm if not isinstance(norm, int) or norm else product / 0.0
     return found.squeeze()  # type: ignore[no-any-return]

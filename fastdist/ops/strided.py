@@ -143,6 +143,9 @@ def _(g: Any, input_layout: Layout, size: Shape, stride: Shape, start: int) -> A
     return found
 
 
+_FAR = 1 << 58  # elements, of at most 16 bytes
+
+
 @composite()
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Return the view of input's memory by size and stride; storage_offset counts elements from
@@ -150,6 +153,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """
     shape, steps = tuple(all_of(size)), tuple(all_of(stride))
     _require_steps(shape, steps, storage_offset or 0)
+    if any(n < 2 for n in shape):
+        # Along such axes nothing is walked, and NumPy counts bytes, which int64 may not hold.
+        pairs = zip(shape, steps, strict=True)
+        steps = tuple([min(step, _FAR) if n < 2 or 0 in shape else step for n, step in pairs])
     if isinstance(input, Batched):
         own = of_all_calls(input).storage_offset()
         offset = own if storage_offset is None else storage_offset
@@ -218,6 +225,11 @@ def _require_steps(shape: Shape, steps: Shape, offset: int) -> None:
         raise ShapeError(
             "as_strided: Negative strides are not supported at the moment, got strides: "
             f"{short_repr(list(steps))}"
+        )
+    if any(step >> 63 for step in (*steps, offset) if step >= 0):
+        raise ShapeError(
+            f"as_strided: strides {short_repr(list(steps))} or offset {short_repr(offset)} out of "
+            "range: int64 does not hold them"
         )
     if offset < 0 or any(n < 0 for n in shape):
         raise ShapeError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..core.dtypes import int32, int64
 from ..core.errors import DTypeError, NoDerivativeError, ShapeError
 from ..dispatch.composite import composite
@@ -88,6 +90,19 @@ _NO_SOLUTION = (
 )
 
 
+_NOT_A_NUMBER = (
+    "D[{0},{0}] is not a number: the input contains NaN or infinities, and has no such factors. "
+    "linalg.ldl_factor_ex(A) returns what there is"
+)
+
+
+def _words_for(A: Tensor) -> str:
+    """Return the words for a pivot that cannot be divided by. Looks at CPU tensors alone."""
+    array = A.array
+    is_finite = not isinstance(array, np.ndarray) or bool(np.isfinite(array).all())
+    return _NO_SOLUTION if is_finite else _NOT_A_NUMBER
+
+
 def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
     require_square("torch.linalg.ldl_factor_ex", A)
     return ldl_parts.public(A, bool(hermitian))  # type: ignore[no-any-return]
@@ -104,7 +119,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
     Note    it has no derivative, as in PyTorch
     """
     found, pivots, info = _factor(A, hermitian)
-    require_computed("torch.linalg.ldl_factor", info, _NO_SOLUTION)
+    require_computed("torch.linalg.ldl_factor", info, _words_for(A))
     return return_types.linalg_ldl_factor(found, pivots)
 
 
@@ -117,7 +132,7 @@ def ldl_factor_ex(
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:
-        require_computed("torch.linalg.ldl_factor_ex", info, _NO_SOLUTION)
+        require_computed("torch.linalg.ldl_factor_ex", info, _words_for(A))
     return return_types.linalg_ldl_factor_ex(found, pivots, info)
 
 

@@ -48,8 +48,18 @@ def reduce_ex(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     """Return what rebuild_sparse makes a sparse tensor of: coordinates and values are Tensors, so
     that they travel, and are copied, as Tensors do. Coordinates may have come to the CPU before.
+
+    Raises  RuntimeError for coordinates that were changed to places outside of the tensor: nothing
+            could load what is saved then
     """
     coo: Coo = tensor.array
+    lengths = tensor.facts.shape[: coo.indices.shape[0]]
+    if isinstance(coo.indices, np.ndarray) and not _are_inside(coo.indices, lengths):
+        raise ShapeError(
+            f"sparse tensor of shape {tensor.facts.shape}: its coordinates lie outside of it, from "
+            f"{coo.indices.min()} to {coo.indices.max()}; they were changed after it was made, and "
+            "cannot be saved, sent or copied"
+        )
     device = tensor.facts.device
     where = CPU if isinstance(coo.indices, np.ndarray) else device
     indices = wrap(coo.indices, layout_of(coo.indices, where))

@@ -161,3 +161,13 @@ def test_bilinear_says_which_size_does_not_fit() -> None:
             F.bilinear(fd.ones(*x), fd.ones(*y), w)
     with pytest.raises(RuntimeError, match=r"^bilinear\(\): bias size does not match weight size"):
         F.bilinear(fd.ones(3), fd.ones(4), w, fd.ones(4))
+
+
+@pytest.mark.parametrize("least", [-1, -(2**62), -(2**63)])
+@pytest.mark.parametrize("include_last_offset", [False, True])
+def test_offsets_that_fall_by_any_number_are_refused(least: int, include_last_offset: bool) -> None:
+    offsets = fd.tensor([0, 1, least])
+    with pytest.raises(RuntimeError, match="offsets has to rise"):
+        F.embedding_bag(
+            fd.tensor([0, 1]), fd.ones(3, 2), offsets, include_last_offset=include_last_offset
+        )

@@ -334,3 +334,19 @@ def test_sizes_may_be_none_but_must_be_given(name: str) -> None:
         getattr(one, name)()
     assert getattr(one, name)(()).shape == ()
     assert getattr(one, name)(**{"dims" if name in ("flip", "tile") else "size": ()}).shape == ()
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda: fd.cov(fd.tensor([[1.0], [2.0]])),
+        lambda: fd.cov(fd.ones(2, 0)),
+        lambda: fd.cov(fd.ones(2, 3), correction=3),
+        lambda: fd.cov(fd.ones(2, 3), fweights=fd.tensor([1, 0, 0])),
+        lambda: fd.corrcoef(fd.tensor([[1.0], [2.0]])),
+    ],
+)
+def test_cov_warns_where_there_are_too_few_observations(of: Any) -> None:
+    with pytest.warns(UserWarning, match="degrees of freedom is <= 0"):
+        found = of()
+    assert fd.isnan(found).all()

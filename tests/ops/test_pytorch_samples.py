@@ -118,7 +118,7 @@ def covariances() -> Any:
                         yield x, correction, fweights, aweights
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:cov:UserWarning")
 def test_covariances_are_numpy_s() -> None:
     for x, correction, fweights, aweights in covariances():
         weights = {"fweights": fweights, "aweights": aweights}

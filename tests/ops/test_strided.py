@@ -135,3 +135,26 @@ def test_a_part_of_repeated_places_in_which_none_repeats_may_be_changed() -> Non
     x.as_strided((2, 3), (0, 1))[1].mul_(2)
     x.as_strided((2, 3), (1, 0))[:, 0].add_(1)
     assert x.tolist() == [1, 3, 4, 3, 4, 5]
+
+
+@pytest.mark.parametrize("step", [2**40, 2**62, 2**63 - 1])
+def test_strides_of_axes_that_nobody_walks_may_be_any_number(step: int) -> None:
+    x = fd.arange(4.0)
+    assert x.as_strided((1,), (step,)).tolist() == [0.0]
+    assert x.as_strided((0, 2), (step, 1)).tolist() == []
+    assert fd.empty_strided((1, 2), (step, 1)).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        *[((2,), (2**63 - 1,), 0), ((3,), (2**62,), 2**62), ((2, 2), (2**62, 2**62), 0)],
+        *[((1,), (2**63,), 0), ((1,), (1,), 2**63), ((1,), (1,), -(2**63)), ((2,), (-(2**63),), 0)],
+        *[((2**63 - 1,), (1,), 0), ((1,), (10**30,), 0)],
+    ],
+)
+def test_strides_and_offsets_near_the_ends_of_int64_are_refused(
+    size: tuple[int, ...], stride: tuple[int, ...], offset: int
+) -> None:
+    with pytest.raises(RuntimeError, match=r"as_strided|out of (bounds|range)"):
+        fd.arange(4.0).as_strided(size, stride, offset)

@@ -115,3 +115,11 @@ def test_ldl_has_no_derivative_and_says_so() -> None:
     right = fd.ones(3, 1, dtype=fd.float64, requires_grad=True)
     with pytest.raises(RuntimeError, match="linalg_ldl_solve is not implemented"):
         LA.ldl_solve(factors.detach(), pivots, right).sum().backward()
+
+
+@pytest.mark.parametrize("place", [(0, 0), (1, 1)])
+def test_ldl_factor_says_that_the_input_has_a_nan(place: tuple[int, int]) -> None:
+    A = fd.tensor([[1.0, 1.0], [1.0, 2.0]])
+    A[place] = float("nan")
+    with pytest.raises(RuntimeError, match=r"D\[\d,\d\] is not a number"):
+        fd.linalg.ldl_factor(A)

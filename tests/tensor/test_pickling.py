@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import io
 import pickle
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
+from typing import Any
 
 import numpy as np
 import pytest
@@ -194,3 +196,14 @@ def test_deepcopy_on_a_device_stays_there() -> None:
     x = fd.ones(3, device="sim:0", requires_grad=True)
     twin = copy.deepcopy(x)
     assert twin.device is x.device and twin.to("cpu").tolist() == [1.0] * 3
+
+
+@pytest.mark.parametrize("place", [3, -1, 10**12, -(2**63)])
+@pytest.mark.parametrize("way", [pickle.dumps, copy.deepcopy, lambda x: fd.save(x, io.BytesIO())])
+def test_sparse_tensors_whose_coordinates_were_spoilt_are_refused_as_they_are_saved(
+    way: Any, place: int
+) -> None:
+    x = fd.sparse_coo_tensor(fd.tensor([[0, 1, 2]]), fd.ones(3, 4), (3, 4)).coalesce()
+    x._indices()[0, 1] = place
+    with pytest.raises(RuntimeError, match="its coordinates lie outside of it"):
+        way(x)
