@@ -20,6 +20,8 @@ from .autograd.batches_back import ONE_BY_ONE, pulled_together
 from .autograd.differentiate import grad as _gradients
 from .autograd.forward_ad import dual_level, make_dual, unpack_dual
 from .core.missing import explain_missing
+from .core.sequences import all_of
+from .core.short_repr import short_repr
 from .graph.differentiated import differentiating
 from .graph.forward_grad import ForwardADLevel
 from .graph.modes import enable_grad, is_grad_enabled
@@ -338,10 +340,12 @@ def _require_tensors(tree: Any, kind: type[Exception], expected: str) -> None:
 
 
 def _numbers(args: tuple[Any, ...], argnums: Argnums) -> list[int]:
-    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    numbers = [argnums] if isinstance(argnums, int) else all_of(argnums)
     for i in numbers:
         if not -len(args) <= i < len(args):
-            raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
+            raise RuntimeError(
+                f"Got argnum={short_repr(i)}, but only {len(args)} positional inputs"
+            )
     return [i % len(args) for i in numbers]
 
 

@@ -48,6 +48,11 @@ def short_repr(value: Any) -> str:
         return object.__repr__(value)
 
 
+def short_text(value: Any) -> str:
+    """Return str(value) of a short string, and short_repr of any other value."""
+    return value if isinstance(value, str) and len(value) <= _CHARACTERS else short_repr(value)
+
+
 def _is_small(value: Any) -> bool:
     parts, characters = 0, 0
     waiting = [value]

@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from ..core.errors import ShapeError
 from ..core.generator import Generator, default_generator
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..ops.creation import tensor
 from ..tensor.tensor import Tensor
 
@@ -203,11 +205,11 @@ def random_split(
     Raises  ValueError unless lengths sum up to the dataset's, or fractions to 1
     """
     count = len(dataset)  # type: ignore[arg-type]
-    sizes = _whole(lengths, count)
+    sizes = _whole(all_of(lengths), count)
     if sum(sizes) != count:
         raise ValueError(
             "Sum of input lengths does not equal the length of the input dataset: "
-            f"{sum(sizes)}, not {count}"
+            f"{short_repr(sum(sizes))}, not {count}"
         )
     order = (generator or default_generator).permutation(count).tolist()
     ends = accumulate(sizes)

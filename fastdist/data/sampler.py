@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.generator import Generator, default_generator
 from ..core.sequences import as_lists
-from ..core.short_repr import short_repr
+from ..core.short_repr import short_repr, short_text
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -233,7 +233,8 @@ class BatchSampler(Sampler[list[Any]]):
     def __init__(self, sampler: Iterable[Any], batch_size: int, drop_last: bool) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+                f"batch_size should be a positive integer value, but got batch_size="
+                f"{short_text(batch_size)}"
             )
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")

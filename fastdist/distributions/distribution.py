@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
 from ..tensor.tensor import Size, Tensor
@@ -194,7 +195,7 @@ class Distribution:
         return self.entropy().exp()
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size((*all_of(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
         """Raise ValueError unless value is a tensor of fitting shape inside the support."""

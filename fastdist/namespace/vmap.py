@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.short_repr import short_text
 from ..dispatch.composite import COMPOSITES
 from ..listeners.batched_tensor import batched, value_at
 from ..listeners.batching import open_level
@@ -96,7 +97,7 @@ def _sliced(
     Raises  ValueError
     """
     name = _name(func)
-    told = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): "
+    told = f"vmap({name}, in_dims={short_text(in_dims)}, ...)(<inputs>): "
     if not isinstance(in_dims, int | tuple):
         raise ValueError(
             f"{told}expected `in_dims` to be int or a (potentially nested) tuple matching the "
@@ -109,7 +110,8 @@ def _sliced(
         )
     leaves, spec = tree_flatten(args)
     fault = ValueError(
-        f"{told}in_dims is not compatible with the structure of `inputs`: in_dims is {in_dims}, "
+        f"{told}in_dims is not compatible with the structure of `inputs`: in_dims is "
+        f"{short_text(in_dims)}, "
         f"inputs are {spec}."
     )
     dims = _spread(in_dims, args, fault)
@@ -117,17 +119,19 @@ def _sliced(
     for arg, dim in zip(leaves, dims, strict=True):
         if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
             raise ValueError(
-                f"{told}Got in_dim={dim} for an input but in_dim must be either an integer "
+                f"{told}Got in_dim={short_text(dim)} for an input but in_dim must be either an "
+                "integer "
                 "dimension or None."
             )
         if dim is not None and not isinstance(arg, Tensor):
             raise ValueError(
-                f"{told}Got in_dim={dim} for an input but the input is of type {type(arg)}. We "
+                f"{told}Got in_dim={short_text(dim)} for an input but the input is of type "
+                f"{type(arg)}. We "
                 "cannot vmap over non-Tensor arguments, please use None as the respective in_dim"
             )
         if dim is not None and not -arg.dim() <= dim < arg.dim():
             raise ValueError(
-                f"{told}Got in_dim={dim} for some input, but that input is a Tensor of "
+                f"{told}Got in_dim={short_text(dim)} for some input, but that input is a Tensor of "
                 f"dimensionality {arg.dim()} so expected in_dim to satisfy -{arg.dim()} <= in_dim "
                 f"< {arg.dim()}."
             )

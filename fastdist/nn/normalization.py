@@ -7,6 +7,7 @@ from numbers import Integral
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.sequences import all_of
 from ..ops.creation import empty
 from ..ops.normalization import cross_map_lrn
 from ..tensor.parameter import Parameter
@@ -36,7 +37,9 @@ class LayerNorm(Module):
     ) -> None:
         super().__init__()
         shape = normalized_shape
-        self.normalized_shape = (int(shape),) if isinstance(shape, int | Integral) else tuple(shape)
+        self.normalized_shape = (
+            (int(shape),) if isinstance(shape, int | Integral) else tuple(all_of(shape))
+        )
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, is_wanted in (("weight", True), ("bias", bias)):
@@ -84,7 +87,9 @@ class RMSNorm(Module):
     ) -> None:
         super().__init__()
         shape = normalized_shape
-        self.normalized_shape = (int(shape),) if isinstance(shape, int | Integral) else tuple(shape)
+        self.normalized_shape = (
+            (int(shape),) if isinstance(shape, int | Integral) else tuple(all_of(shape))
+        )
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         weight = None

@@ -20,6 +20,7 @@ from ..core.counted import require_countable
 from ..core.dtypes import WORDS, DType, complex_of
 from ..core.errors import DTypeError, NoKernelError, ShapeError
 from ..core.memory_format import MemoryLayout
+from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.kinds import ArgumentError
@@ -246,7 +247,7 @@ def _axis(dim: Any, ndim: int) -> int:
 def _require_points(n: int) -> None:
     if n < 1:
         raise ShapeError(
-            f"Invalid number of data points ({n}) specified: there must be one or more"
+            f"Invalid number of data points ({short_repr(n)}) specified: there must be one or more"
         )
 
 
@@ -301,7 +302,8 @@ def _listed(name: str, values: Any) -> tuple[int, ...]:
         (values,) if hasattr(values, "__index__") and values.__class__ is not bool else values
     )
     found = f"not {type(values).__name__}"
-    if isinstance(given, Sequence) and not isinstance(given, str):
+    if isinstance(given, Sequence) and not isinstance(given, str | bytes):
+        given = all_of(given)
         wrong = [place for place, one in enumerate(given) if not hasattr(one, "__index__")]
         if not wrong:
             return tuple([one.__index__() for one in given])

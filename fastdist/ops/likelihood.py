@@ -8,6 +8,7 @@ from typing import Any
 from ..core.device import CPU
 from ..core.dtypes import WORDS, float64, int64, uint8
 from ..core.errors import DTypeError, ShapeError
+from ..core.short_repr import short_text
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -29,7 +30,7 @@ def reduction_code(reduction: str) -> int:
     Raises  ValueError for an unknown one
     """
     if reduction not in REDUCTIONS:
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+        raise ValueError(f"{short_text(reduction)} is not a valid value for reduction")
     return REDUCTIONS[reduction]
 
 

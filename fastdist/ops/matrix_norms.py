@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.errors import ShapeError
-from ..core.short_repr import short_repr
+from ..core.short_repr import short_repr, short_text
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..tensor.axes import normalize_axis
@@ -150,7 +150,7 @@ def cond(input: Tensor, p: Any = None) -> Tensor:
     if len(shape) < 2:
         raise ShapeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p is not None and p not in _SIZES:
-        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {short_text(p)}")
     if p in (None, 2, -2):
         values = values_of(input)
         if not values.facts.shape[-1]:

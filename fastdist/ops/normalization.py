@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.dtypes import float_limits, real_of
 from ..core.errors import ShapeError
+from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..dispatch.composite import COMPOSITES, composite
 from ..dispatch.structured import Plan, structured
@@ -137,7 +138,7 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
     Raises  ShapeError, NotImplementedError where they have not, or hold no floating numbers
     """
-    layout, last = input.facts, tuple(normalized_shape)
+    layout, last = input.facts, tuple(all_of(normalized_shape))
     if not last:
         raise ShapeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
@@ -145,14 +146,14 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
         )
     if layout.shape[-len(last) :] != last:
         raise ShapeError(
-            f"Given normalized_shape={list(last)}, expected input with shape [*, "
-            f"{', '.join(map(str, last))}], but got input of size{list(layout.shape)}"
+            f"Given normalized_shape={short_repr(list(last))}, expected input with shape [*, "
+            f"{short_repr(list(last))[1:]}, but got input of size{list(layout.shape)}"
         )
     for parameter, one in given.items():
         if one is not None and one.facts.shape != last:
             raise ShapeError(
                 f"Expected {parameter} to be of same shape as normalized_shape, but got {parameter}"
-                f" of shape {list(one.facts.shape)} and normalized_shape = {list(last)}"
+                f" of shape {list(one.facts.shape)} and normalized_shape = {short_repr(list(last))}"
             )
     takes_complex = name == "rms_norm"
     if not layout.dtype.is_floating_point and not (takes_complex and layout.dtype.is_complex):

@@ -9,7 +9,7 @@ import numpy as np
 from ..core.counted import count_up
 from ..core.errors import ShapeError
 from ..core.sequences import all_of
-from ..core.short_repr import short_repr
+from ..core.short_repr import short_repr, short_text
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
 from ..dispatch.pytorch_names import node_named, recorded_as
@@ -44,7 +44,9 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: complex | None =
         made = constant_pad(input, ends, 0.0 if value is None else value)
         return made if input.facts.contiguous else in_format_of(input, made)
     if mode not in _MODES:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}; known: {', '.join(_MODES)}")
+        raise NotImplementedError(
+            f"Unrecognised padding mode {short_text(mode)}; known: {', '.join(_MODES)}"
+        )
     if value is not None and value != 0:
         raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
     if not (1 <= len(ends) <= 3 and 1 <= len(shape) - len(ends) <= 2):

@@ -7,6 +7,8 @@ from typing import Any
 from ..core.caller_warning import warn_caller
 from ..core.errors import DTypeError, GraphError, ShapeError
 from ..core.memory_format import FORMATS, MemoryFormat, axes_of, preserve_format
+from ..core.sequences import all_of
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from ..dispatch.inplace import require_may_change
 from ..graph.modes import tls
@@ -82,7 +84,13 @@ def _require_kind(given: Any, wanted: Any, device: Any, here: Any) -> None:
 
 
 def _sizes(given: Any) -> Shape:
-    return (given,) if isinstance(given, int) else tuple([n.__index__() for n in given])
+    if isinstance(given, int):
+        return (given,)
+    numbers = all_of(given)
+    for n in numbers:
+        if not hasattr(n, "__index__"):
+            raise TypeError(f"sizes and strides must be integers, got {short_repr(given)}")
+    return tuple([n.__index__() for n in numbers])
 
 
 def require_inside(shape: Shape, strides: Shape, offset: int, itemsize: int, nbytes: int) -> None:
@@ -134,7 +142,10 @@ def resize_(self: Tensor, *sizes: Any, memory_format: MemoryFormat | None = None
     given = sizes[0] if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else sizes
     shape = _sizes(given)
     if min(shape, default=0) < 0:
-        raise ShapeError(f"Trying to create tensor with negative dimension {min(shape)}: {shape}")
+        raise ShapeError(
+            f"Trying to create tensor with negative dimension {short_repr(min(shape))}: "
+            f"{short_repr(shape)}"
+        )
     strides = _strides(shape, memory_format)
     if shape == self.facts.shape and (memory_format is None or strides == self.facts.strides):
         return self

@@ -9,6 +9,7 @@ from typing import Any
 from ..core.device import Device
 from ..core.dtypes import DType, dtype_of, int64
 from ..core.errors import ShapeError
+from ..core.sequences import all_of
 from ..core.short_repr import short_repr
 from ..dispatch.composite import composite
 from ..dispatch.op import OPS
@@ -94,7 +95,7 @@ def sparse_coo_tensor(
     if values is None:
         size, indices = indices if size is None else size, None
     if size is not None:
-        size = tuple([int(length) for length in size])
+        size = tuple([int(length) for length in all_of(size)])
     if indices is None:
         made: Any = _empty(size, dtype, device)
         return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
@@ -169,7 +170,8 @@ def _require_inside(places: Any, size: Sequence[int]) -> None:
             raise ShapeError(f"found negative index {low} for dim {axis}")
         if high >= size[axis]:
             raise ShapeError(
-                f"size is inconsistent with indices: for dim {axis}, size is {size[axis]} but "
+                f"size is inconsistent with indices: for dim {axis}, size is "
+                f"{short_repr(size[axis])} but "
                 f"found index {high}"
             )
 

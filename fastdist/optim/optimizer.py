@@ -61,7 +61,7 @@ class Optimizer(HasHooks):
         self._start_hooks()
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Group] = []
-        given = list(params)
+        given = _read(params)
         if not given:
             raise ValueError(
                 "optimizer got an empty parameter list: give it model.parameters() of a model with "
@@ -91,7 +91,7 @@ class Optimizer(HasHooks):
                 "optimizer parameters need to be organized in ordered collections, but the "
                 "ordering of tensors in sets will change between runs. Please use a list instead."
             )
-        entries = _without_names(group, [params] if isinstance(params, Tensor) else list(params))
+        entries = _without_names(group, [params] if isinstance(params, Tensor) else _read(params))
         known = {id(p) for p in self._parameters()}
         for parameter in entries:
             self._require_parameter(parameter)
@@ -337,6 +337,18 @@ def _depth_within(optimizer: Optimizer) -> int:
     while frame.f_locals.get("self") is optimizer and frame.f_back is not None:
         frame, depth = frame.f_back, depth + 1
     return depth
+
+
+def _read(params: Iterable[Any]) -> list[Any]:
+    """Return the entries of params, up to the first that cannot be one: an iterable may not end."""
+    found = []
+    for one in params:
+        if not isinstance(one, Tensor | dict | tuple):
+            raise TypeError(
+                f"optimizer can only optimize Tensors, but one of the params is {short_repr(one)}"
+            )
+        found.append(one)
+    return found
 
 
 def _without_names(group: Group, entries: list[Any]) -> list[Any]:

@@ -13,10 +13,22 @@ import numpy as np
 from ..core import dtypes
 from ..core.device import CPU, Device
 from ..core.dtypes import WORDS, DType
+from ..core.errors import out_of_memory
 from ..core.sequences import as_lists
+from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
 from .memory import flat_of
 from .tensor import Tensor
+
+
+def _listed(given: Any) -> list[Any]:
+    """Return the numbers of a sequence that says how long it is."""
+    if not hasattr(given, "__len__"):
+        raise TypeError(f"a storage takes a size or a sequence, got {short_repr(given)}")
+    try:
+        return list(as_lists(given))
+    except MemoryError as error:
+        raise out_of_memory(error) from error
 
 
 class UntypedStorage:
@@ -35,7 +47,7 @@ class UntypedStorage:
         values = (
             np.zeros(given.__index__(), np.uint8)
             if hasattr(given, "__index__")
-            else np.array(list(as_lists(given)), np.uint8)
+            else np.array(_listed(given), np.uint8)
         )
         self._device = CPU if device is None else Device.parse(device)
         backend = backend_of(self._device.type)
@@ -264,7 +276,7 @@ class TypedStorage(metaclass=_StorageType):
         if hasattr(given, "__index__"):
             values: np.ndarray[Any, Any] = np.zeros(given.__index__(), self.dtype.numpy)
         else:
-            values = np.array(list(as_lists(given)), self.dtype.numpy)
+            values = np.array(_listed(given), self.dtype.numpy)
         storage = UntypedStorage.around(values.view(np.uint8), CPU)
         storage._is_own = True
         self._untyped_storage = storage.to(device=CPU if device is None else device)

@@ -32,6 +32,7 @@ import numpy as np
 from numpy._core import multiarray
 
 from fastdist.core.errors import ShapeError, out_of_memory
+from fastdist.core.short_repr import short_repr
 
 if TYPE_CHECKING:
     from .kept_blocks import Keeper
@@ -88,7 +89,7 @@ def _block(shape: Sequence[int], dtype: Any) -> Array:
         raise out_of_memory(error) from error
     except ValueError as error:
         raise ShapeError(
-            f"Storage size calculation overflowed with sizes={list(shape)} of {dtype}"
+            f"Storage size calculation overflowed with sizes={short_repr(list(shape))} of {dtype}"
         ) from error
 
 

@@ -26,7 +26,7 @@ def sharing() -> list[Any]:
 
 def deep() -> list[Any]:
     found: list[Any] = []
-    for _ in range(100_000):
+    for _ in range(20_000):
         found = [found]
     return found
 
@@ -38,7 +38,7 @@ def holding_itself() -> list[Any]:
 
 
 def shared_rows() -> list[Any]:
-    return [[[0] * 3000] * 3000] * 3000
+    return [[[0] * 2000] * 2000] * 2000
 
 
 class Broken:
@@ -64,9 +64,9 @@ VALUES: dict[str, Callable[[], Any]] = {
     "rows": shared_rows,
     "deep": deep,
     "holding itself": holding_itself,
-    "long text": lambda: "x" * 10_000_000,
-    "long bytes": lambda: b"x" * 10_000_000,
-    "long list": lambda: ["a"] * 1_000_000,
+    "long text": lambda: "x" * 1_000_000,
+    "long bytes": lambda: b"x" * 1_000_000,
+    "long list": lambda: ["a"] * 200_000,
     "huge integer": lambda: 10**10_000,
     "huge negative integer": lambda: [-(10**10_000)],
     "endless": count,
@@ -144,6 +144,21 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "Linear": lambda v: fd.nn.Linear(v, 2),
     "device": fd.device,
     "to": lambda v: fd.ones(2, 3).to(v),
+    "resize_": lambda v: fd.ones(2, 3).resize_(v),
+    "layer_norm": lambda v: F.layer_norm(fd.ones(2, 3), v),
+    "LayerNorm": fd.nn.LayerNorm,
+    "fftn": lambda v: fd.fft.fftn(fd.ones(2, 3), s=v),
+    "sparse sizes": lambda v: fd.sparse_coo_tensor([[0]], [1.0], v),
+    "sample": lambda v: fd.distributions.Normal(0.0, 1.0).sample(v),
+    "random_split": lambda v: fd.utils.data.random_split([1, 2], v),
+    "storage": fd.UntypedStorage,
+    "cond": lambda v: fd.linalg.cond(fd.eye(2), v),
+    "batch_size": lambda v: fd.utils.data.DataLoader([1, 2], batch_size=v),
+    "padding mode": lambda v: F.pad(fd.ones(2, 3), (1, 1), mode=v),
+    "reduction": lambda v: F.mse_loss(fd.ones(2), fd.ones(2), reduction=v),
+    "in_dims": lambda v: fd.vmap(fd.sin, in_dims=v)(fd.ones(2)),
+    "argnums": lambda v: fd.func.jacrev(fd.sin, argnums=v)(fd.ones(2)),
+    "params": lambda v: fd.optim.SGD(v, lr=0.1),
     "SGD": lambda v: fd.optim.SGD([fd.ones(1)], lr=v),
 }
 
