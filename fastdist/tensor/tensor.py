@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 OWN_TANGENT: tuple[Any, ...] = ()
+_tuple_of: Any = tuple.__new__
 
 
 class Extra:
@@ -175,7 +176,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @property
     def shape(self) -> Size:
         """Lengths of the axes."""
-        return tuple.__new__(Size, self.facts.shape)
+        return _tuple_of(Size, self.facts.shape)
 
     @property
     def layout(self) -> MemoryLayout:
