@@ -11,6 +11,7 @@ from .caller_warning import is_ours
 # The files of generated code: the public functions of ops, and what runs a Node in a backward pass.
 _GENERATED: Final = "<fastdist "
 _NODE: Final = "<fastdist Node of "
+_DERIVATIVE: Final = "<fastdist derivative "
 _GRADIENT: Final = "the gradient of "
 # Composites and factories have no generated function: their caller has them as `function`.
 _CALLS: Final = ("fastdist.dispatch.arguments", "fastdist.listeners.offering")
@@ -34,8 +35,11 @@ def running_op() -> str:
 def _op_of(frame: FrameType) -> str:
     code = frame.f_code
     if code.co_filename.startswith(_NODE):
-        name = code.co_filename.removeprefix(_NODE).rstrip("0123456789> ")
+        # Another text of the same name has a number behind it.
+        name = code.co_filename.removeprefix(_NODE).rstrip(">").partition(" ")[0]
         return f"{_GRADIENT}{name}"
+    if code.co_filename.startswith(_DERIVATIVE):
+        return ""  # runs inside the call or the backward pass of its op
     if code.co_filename.startswith(_GENERATED):
         return code.co_name
     if code.co_name == "call" and frame.f_globals.get("__name__") in _CALLS:

@@ -18,6 +18,7 @@ import numpy as np
 from ..core import scalar
 from ..core.dtypes import bool_
 from ..core.errors import NoDerivativeError
+from ..core.generated_code import compile_text
 from ..core.scalar import Body, Call, Literal, Name
 from ..tensor.constants import NUMBERS, as_operand, constant
 from ..tensor.tensor import Tensor, from_array
@@ -112,7 +113,7 @@ def tensor_expression(body: Body) -> Callable[..., Any]:
     )
     # inf and nan are how Python writes these numbers, and no words of its own.
     names: dict[str, Any] = {"_call": _call, "inf": math.inf, "nan": math.nan}
-    exec(compile(source, f"<derivative {body.text}>", "exec"), names)
+    exec(compile_text(f"derivative {body.text}", source), names)
     expression: Callable[..., Any] = names["expression"]
     return expression
 

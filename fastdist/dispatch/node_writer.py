@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from ..core.generated_code import compile_text
 from ..graph.call_node import PLACES, CallNode
 from ..graph.fit_gradients import cast_array, reduce_recorded
 from ..graph.modes import modes
@@ -89,7 +90,7 @@ class RecordedOp(Op):
             f"    __slots__, kept, of = (), {(*writer.place,)!r}, _of\n"
             f"{writer.save()}{writer.apply()}{writer.apply_recorded()}{writer.release()}"
         )
-        exec(compile(source, f"<fastdist Node of {self.name}>", "exec"), names)
+        exec(compile_text(f"Node of {self.name}", source), names)
         made: type[OpNode] = names[self.node_name]
         # A gradient that is g itself is also held by whoever gave it.
         made.fresh = self.fresh and not any(one and one.may_be_g for one in self.gradients)

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError
+from ..core.generated_code import register_text
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
 from ..listeners.offering import nobody_takes, offer_op
@@ -295,9 +296,7 @@ def define(op: Op, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     names["__name__"] = None  # see fastdist/kernels/cpu/silence.py
     exec(_compiled(source), names)
     public: Any = names["public"]
-    # A copy of its own: code learns from its calls which globals it meets, and tracebacks show its
-    # name.
-    public.__code__ = public.__code__.replace(co_name=op.name, co_qualname=op.name)
+    public.__code__ = _code_of(names, source, op.name)
     public.__name__ = public.__qualname__ = op.name
     public.__doc__, public.__module__ = op.doc, "fastdist"
     return public  # type: ignore[no-any-return]
@@ -309,8 +308,18 @@ def recoded(function: Any, source: str, name: str) -> None:
     """
     names = dict(function.__globals__)
     exec(_compiled(source), names)
+    function.__code__ = _code_of(names, source, name)
+
+
+def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
+    """Return the code of `public` in names, which source has defined, as that of the op `name`.
+
+    A copy for each op: code caches which globals its calls meet, and tracebacks show its name and
+    lines.
+    """
     code: CodeType = names["public"].__code__
-    function.__code__ = code.replace(co_name=name, co_qualname=name)
+    file = register_text(name, source.replace("def public(", f"def {name}(", 1))
+    return code.replace(co_name=name, co_qualname=name, co_filename=file)
 
 
 @functools.cache

@@ -22,6 +22,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from fastdist.core.generated_code import compile_text
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -48,6 +50,6 @@ def silent(function: F) -> F:
 def define_silent(source: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
     """Return the function `name` that source defines over names, silent as above."""
     scope: dict[str, Any] = {**names, "__name__": None}
-    exec(compile(source, f"<fastdist {name}>", "exec"), scope)
+    exec(compile_text(name, source), scope)
     defined: Callable[..., Any] = scope[name]
     return defined

@@ -1,0 +1,74 @@
+"""Generated code has a file name of its own, at which its lines are found."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import fastdist as fd
+from fastdist.core.generated_code import compile_text
+from fastdist.core.running_op import running_op
+
+MODULES = (
+    fd, fd.Tensor, fd.nn.functional, fd.linalg, fd.fft, fd.special, fd.autograd, fd.optim, fd.utils,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_source_of_each_public_function_is_found(module: object) -> None:
+    public = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    functions = {
+        name: one
+        for name, one in public.items()
+        if callable(one) and not isinstance(one, type) and inspect.isroutine(one)
+    }
+    assert functions
+    for name, function in functions.items():
+        assert inspect.getsource(function).strip(), name
+
+
+def test_the_source_of_an_op_is_what_runs() -> None:
+    x = fd.ones(3, requires_grad=True)
+    before = inspect.getsource(fd.hypot)
+    node = fd.hypot(x, x).grad_fn
+    written = inspect.getsource(fd.hypot)
+    assert before.startswith("def hypot(") and written.startswith("def hypot(input, other")
+    assert len(written) > len(before)  # from its first call on it has a short path
+    assert "def apply(" in inspect.getsource(type(node).apply)
+
+
+def test_a_traceback_shows_the_line_of_generated_code() -> None:
+    scope: dict[str, object] = {}
+    exec(compile_text("halves", "def halve(x):\n    return 1 / (x - x)\n"), scope)
+    with pytest.raises(ZeroDivisionError) as caught:
+        scope["halve"](1)  # type: ignore[operator]
+    linecache.checkcache()
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    assert (last.filename, last.lineno, last.line) == ("<fastdist halves>", 2, "return 1 / (x - x)")
+
+
+def test_each_text_has_a_file_name_of_its_own_from_any_thread() -> None:
+    sources = [f"value = {number % 3}\n" for number in range(30)]
+    with ThreadPoolExecutor(8) as pool:
+        files = list(pool.map(lambda s: compile_text("numbered", s).co_filename, sources))
+    assert len(set(files)) == 3
+    for source, file in zip(sources, files, strict=True):
+        assert "".join(linecache.getlines(file)) == source
+
+
+@pytest.mark.parametrize("name", ["log2", "exp2", "mul"])
+def test_the_running_op_is_named_by_its_whole_name(name: str) -> None:
+    seen: list[str] = []
+    x = fd.ones(2, requires_grad=True)
+    y = getattr(fd, name)(x, *[x] * (name == "mul"))
+    node = y.grad_fn
+    scope = {"note": lambda: seen.append(running_op())}
+    exec(compile_text(f"Node of {name}", "def apply():\n    note()\n"), scope)
+    exec(compile_text(f"Node of {name}", "def apply():\n    return note()\n"), scope)
+    scope["apply"]()
+    assert node is not None
+    assert seen == [f"the gradient of {name}"]
