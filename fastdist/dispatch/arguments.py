@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from ..core.errors import FastdistError, ShapeError, out_of_memory
+from ..core.folded_frames import fold, was_folded
 from ..core.overriding import NOT_TAKEN, mode_is_open, offer
 from ..graph.modes import modes
 from ..graph.node import Edge
@@ -52,42 +53,46 @@ def checked(
     many = not MANY.isdisjoint(function.__code__.co_varnames) and function.__name__ not in LOOKING
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        is_alone = of_one is not None and len(args) == 1 and not kwargs
-        if is_alone and args[0].__class__ is Tensor and not modes.tracers:
-            return of_one(args[0])  # type: ignore[misc]
-        if modes.tracers:
-            found, args, kwargs = _while_traced(call, function, event, cast, args, kwargs)
-            if found is not NOT_TAKEN:
-                return found
-        if early:
-            classes: tuple[Any, ...] = (*map(type, args),)
-            if kwargs:
-                classes += (*kwargs, *map(type, kwargs.values()))
-            if many:
-                classes += (*held_classes((*args, *kwargs.values())),)
-            if classes not in fitted:
-                known = fitted
-                if anyone_takes(classes) and function.__name__ not in IGNORED:
-                    found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
-                    if found is not NOT_TAKEN:
-                        return found
-                args, kwargs = require_kinds(function, args, kwargs, known, classes)
         try:
-            if not node:
-                return function(*args, **kwargs)
-            found = function(*args, **kwargs)
-            if found.__class__ is not Tensor:
-                return recorded_as(node, found, args)
-            if (edge := found.edge) is not None and not (args and args[0] is found):
-                (edge.node if edge.__class__ is Edge else edge)._called = node  # calls are felt
-            return found
-        except UNCLEAR as error:
-            ours = _in_our_names(function, args, kwargs) if kwargs else None
-            if ours is None:
-                explain(error, lambda: _fault_of_call(function, args, kwargs))
-                raise
-        # Python refused the names, so the function has not begun to run.
-        return call(*ours[0], **ours[1])
+            is_alone = of_one is not None and len(args) == 1 and not kwargs
+            if is_alone and args[0].__class__ is Tensor and not modes.tracers:
+                return of_one(args[0])  # type: ignore[misc]
+            if modes.tracers:
+                found, args, kwargs = _while_traced(call, function, event, cast, args, kwargs)
+                if found is not NOT_TAKEN:
+                    return found
+            if early:
+                classes: tuple[Any, ...] = (*map(type, args),)
+                if kwargs:
+                    classes += (*kwargs, *map(type, kwargs.values()))
+                if many:
+                    classes += (*held_classes((*args, *kwargs.values())),)
+                if classes not in fitted:
+                    known = fitted
+                    if anyone_takes(classes) and function.__name__ not in IGNORED:
+                        found, known = offer(getattr(call, "offered_as", call), args, kwargs), set()
+                        if found is not NOT_TAKEN:
+                            return found
+                    args, kwargs = require_kinds(function, args, kwargs, known, classes)
+            try:
+                if not node:
+                    return function(*args, **kwargs)
+                found = function(*args, **kwargs)
+                if found.__class__ is not Tensor:
+                    return recorded_as(node, found, args)
+                if (edge := found.edge) is not None and not (args and args[0] is found):
+                    (edge.node if edge.__class__ is Edge else edge)._called = node  # calls are felt
+                return found
+            except UNCLEAR as error:
+                ours = _in_our_names(function, args, kwargs) if kwargs else None
+                if ours is None:
+                    explain(error, lambda: _fault_of_call(function, args, kwargs))
+                    raise
+            # Python refused the names, so the function has not begun to run.
+            return call(*ours[0], **ours[1])
+        except Exception as error:
+            fold(error)
+            raise
 
     return wraps(function)(call)  # type: ignore[return-value]
 
@@ -173,7 +178,7 @@ def explain(error: Exception, find_fault: Callable[[], str | None]) -> None:
 
 def _is_clear(error: BaseException) -> bool:
     """Return whether a `raise` of fastdist's own made the error, with words for the user."""
-    if isinstance(error, FastdistError):
+    if isinstance(error, FastdistError) or was_folded(error):
         return True
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
 from ..core.errors import DeviceError
+from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
 from ..graph.modes import modes
@@ -157,21 +158,25 @@ class Op:
         """
 
         def general(operands: tuple[Any, ...], attributes: tuple[Any, ...], out: Any) -> Any:
-            if (
-                (modes.tracers and mode_is_open())
-                or not nobody_takes(operands)
-                or type(out) not in NEVER_ASKED
-            ):
-                found = offer_op(self, operands, attributes, out)
-                if found is not NOT_TAKEN:
-                    return found
-            attributes = self.fitting(attributes)
             try:
-                return finish(self, self.general(operands, attributes, out), operands)
-            except UNCLEAR as error:
-                names, values = (*self.tensors, *self.attributes), (*operands, *attributes)
-                given = dict(zip(names, values, strict=True))
-                explain(error, lambda: find_fault(self.called, self.parameters, given))
+                if (
+                    (modes.tracers and mode_is_open())
+                    or not nobody_takes(operands)
+                    or type(out) not in NEVER_ASKED
+                ):
+                    found = offer_op(self, operands, attributes, out)
+                    if found is not NOT_TAKEN:
+                        return found
+                attributes = self.fitting(attributes)
+                try:
+                    return finish(self, self.general(operands, attributes, out), operands)
+                except UNCLEAR as error:
+                    names, values = (*self.tensors, *self.attributes), (*operands, *attributes)
+                    given = dict(zip(names, values, strict=True))
+                    explain(error, lambda: find_fault(self.called, self.parameters, given))
+                    raise
+            except Exception as error:
+                fold(error)
                 raise
 
         return general

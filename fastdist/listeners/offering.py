@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import out_of_memory
+from ..core.folded_frames import fold
 from ..core.overriding import (
     NEVER_ASKED,
     NOT_TAKEN,
@@ -70,13 +71,17 @@ def offering_to_modes(function: F) -> F:
 def _offered(function: F, are_usual: Callable[[Iterable[type]], bool] | None) -> F:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if (modes.tracers and mode_is_open()) or (
-            are_usual is not None and (kwargs or not are_usual(map(type, args)))
-        ):
-            found = offer(call, args, kwargs)
-            if found is not NOT_TAKEN:
-                return found
-        return function(*args, **kwargs)
+        try:
+            if (modes.tracers and mode_is_open()) or (
+                are_usual is not None and (kwargs or not are_usual(map(type, args)))
+            ):
+                found = offer(call, args, kwargs)
+                if found is not NOT_TAKEN:
+                    return found
+            return function(*args, **kwargs)
+        except Exception as error:
+            fold(error)
+            raise
 
     return call  # type: ignore[return-value]
 
@@ -117,15 +122,18 @@ def operator_of(op: Any, name: str, *, swapped: bool = False) -> Callable[..., A
     """
 
     def general(operands: tuple[Any, ...], numbers: tuple[Any, ...] = (), out: Any = None) -> Any:
-        if (modes.tracers and mode_is_open()) or not nobody_takes(operands):
-            args = operands[::-1] if swapped else operands
-            found = offer_operator(getattr(Tensor, offered_as(name)), args, {})
-            if found is not NOT_TAKEN:
-                return found
         try:
+            if (modes.tracers and mode_is_open()) or not nobody_takes(operands):
+                args = operands[::-1] if swapped else operands
+                found = offer_operator(getattr(Tensor, offered_as(name)), args, {})
+                if found is not NOT_TAKEN:
+                    return found
             return op.general(operands, numbers, out)
         except MemoryError as error:
             raise out_of_memory(error) from error
+        except Exception as error:
+            fold(error)
+            raise
 
     return general
 

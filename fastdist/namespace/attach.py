@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import promote
+from ..core.folded_frames import fold
 from ..core.missing import MissingMethod
 from ..core.overriding import NOT_TAKEN, offer_operator
 from ..dispatch.calls import operator_call
@@ -84,7 +85,11 @@ def _attach_operator(name: str, make: Callable[[], Any]) -> None:
         return made
 
     def first(*operands: Any) -> Any:
-        return settle()(*operands)
+        try:
+            return settle()(*operands)
+        except Exception as error:
+            fold(error)
+            raise
 
     first.settle = settle  # type: ignore[attr-defined]
     setattr(TensorMethods, name, first)

@@ -9,6 +9,7 @@ from ..compiler import runs_as_it_is
 from ..core.device import Device, no_such_device
 from ..core.dtypes import DType, bfloat16, float16, float32, float64
 from ..core.errors import DeviceError
+from ..core.folded_frames import fold
 from ..core.memory_format import MemoryFormat, preserve_format
 from ..core.short_repr import short_repr
 from ..graph.modes import no_grad
@@ -58,9 +59,13 @@ class Module(StateDict):
             super(ModuleTree, self).__init__(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_hooks or self._forward_pre_hooks:
-            return call_with_hooks(self, args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if self._forward_hooks or self._forward_pre_hooks:
+                return call_with_hooks(self, args, kwargs)
+            return self.forward(*args, **kwargs)
+        except Exception as error:
+            fold(error)
+            raise
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False

@@ -6,6 +6,7 @@ alone, since it brings a package of its own.
 
 from __future__ import annotations
 
+from ..core.folded_frames import fold_tracebacks
 from ..core.missing import explain_missing, instead
 from . import _pytree, benchmark, checkpoint, data, dlpack, hooks, model_zoo, npz, safetensors
 
@@ -15,6 +16,7 @@ __all__ = [
     "checkpoint",
     "data",
     "dlpack",
+    "fold_tracebacks",
     "hooks",
     "model_zoo",
     "npz",

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from fastdist.core.errors import RpcError
+from fastdist.core.folded_frames import folds
 from fastdist.core.future import Future, wait_all
 from fastdist.core.missing import missing
 from fastdist.tensor.tensor import Tensor
@@ -122,6 +123,7 @@ def get_worker_info(worker_name: To | None = None) -> WorkerInfo:
     return get_current_agent().get_worker_info(worker_name)
 
 
+@folds
 def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_TIMEOUT) -> None:
     """Leave the group; if graceful, after all workers have come here and no call is under way.
 

@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from fastdist.core.errors import RpcError
+from fastdist.core.folded_frames import folds
 from fastdist.core.foreign_text import one_line
 from fastdist.devices.cpu import share_freed_memory
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
@@ -36,6 +37,7 @@ _store: Store | None = None
 _exit_hook_is_set = False
 
 
+@folds
 def init_rpc(
     name: str,
     backend: Any = None,

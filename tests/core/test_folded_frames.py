@@ -1,0 +1,96 @@
+"""Tracebacks of errors end where a user's code called fastdist, unless all frames are wanted."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import fastdist as fd
+from fastdist.utils import fold_tracebacks
+
+
+@pytest.fixture(autouse=True)
+def folding() -> Iterator[None]:
+    before = fold_tracebacks(True)
+    yield
+    fold_tracebacks(before)
+
+
+def frames_of(call: Callable[[], object]) -> list[str]:
+    """Return the files of the frames behind that of call."""
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    names = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    return names[names.index(__file__, 1) + 1 :]
+
+
+x = fd.ones(3, requires_grad=True)
+CALLS: dict[str, Callable[[], object]] = {
+    "a composite": lambda: fd.cat([1, 2]),
+    "a structured op": lambda: fd.softmax(fd.ones(3), 7),
+    "a layer": lambda: fd.nn.Sequential(fd.nn.Linear(3, 4))(fd.ones(2)),
+    "backward": lambda: fd.autograd.backward((x * 2,)),
+    "grad": lambda: fd.autograd.grad(fd.ones(2), x),
+    "init_rpc": lambda: fd.distributed.rpc.init_rpc("", rank=-3),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_error_shows_no_frame_of_ours(name: str) -> None:
+    assert [file for file in frames_of(CALLS[name]) if not file.startswith("<fastdist ")] == []
+
+
+@pytest.mark.parametrize("call", [lambda: fd.add(x, fd.ones(2)), lambda: x - fd.ones(2)])
+def test_an_error_of_an_op_shows_its_generated_line_at_most(call: Callable[[], object]) -> None:
+    for _ in range(2):  # the first call of an operator makes it
+        shown = frames_of(call)
+        assert len(shown) <= 1
+        assert all(file.startswith("<fastdist ") for file in shown)
+
+
+def test_frames_of_a_users_code_stay_where_they_are_called_from_ours() -> None:
+    class Failing(fd.nn.Module):
+        def forward(self, x: fd.Tensor) -> fd.Tensor:
+            return x + fd.ones(7)
+
+    with pytest.raises(RuntimeError, match="must match") as caught:
+        fd.nn.Sequential(fd.nn.Identity(), Failing())(fd.ones(3))
+    trace = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.name for frame in trace if frame.filename == __file__][-1] == "forward"
+    assert not [frame for frame in trace if "/fastdist/" in frame.filename and frame.line]
+
+
+def test_an_error_that_was_folded_is_explained_once() -> None:
+    with pytest.raises(ValueError, match="^what a user says$"):
+        fd.func.vmap(_refuse)(fd.ones(2))
+
+
+def _refuse(x: fd.Tensor) -> fd.Tensor:
+    raise ValueError("what a user says")
+
+
+def test_all_frames_stay_when_they_are_wanted() -> None:
+    assert fold_tracebacks(False) is True
+    assert len(frames_of(CALLS["a composite"])) >= 2
+    assert fold_tracebacks(True) is False
+
+
+def test_the_environment_turns_folding_off() -> None:
+    script = "import fastdist as fd\nfd.cat([1, 2])"
+    lines = []
+    for value in ("folded", "full"):
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={"FASTDIST_TRACEBACKS": value},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "ArgumentError: cat()" in done.stderr
+        lines.append(done.stderr.count("\n"))
+    assert lines[0] < 10 < lines[1]
