@@ -65,7 +65,7 @@ def test_frames_of_a_users_code_stay_where_they_are_called_from_ours() -> None:
 
 
 def test_an_error_that_was_folded_is_explained_once() -> None:
-    with pytest.raises(ValueError, match="^what a user says$"):
+    with pytest.raises(ValueError, match=r"^what a user says$"):
         fd.func.vmap(_refuse)(fd.ones(2))
 
 
