@@ -6,7 +6,7 @@ import errno
 import math
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from selectors import EVENT_READ, BaseSelector
 
@@ -35,6 +35,7 @@ SPARED_S = 2.0
 # Within this time a signal that comes twice is one request.
 _TWICE_S = 1.0
 _HURRIED_OUTPUT_S = 0.5
+_LAST_OF_JOB = "it is not started again, for all other workers have finished"
 
 
 # Starts a worker that has been started so often before.
@@ -45,9 +46,9 @@ def _do_nothing(*said: object) -> None:
     """Be told, and leave it at that."""
 
 
-def _have_ended(rank: int) -> bool:
-    """Say that no other node has workers."""
-    return True
+def _others_run(rank: int, ended: Collection[int]) -> bool:
+    """Say that some workers still run."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ class Comebacks:
     most: int = 0
     # Told of each failure, how often the worker has been back then, and how often it may be.
     tell: Callable[[Failure, int, int], None] = _do_nothing
-    # Whether all workers but that of a rank have ended, on all nodes.
-    others_have_ended: Callable[[int], bool] = _have_ended
+    # Whether all workers but that of a rank have ended with status 0, given those of this node
+    # that have.
+    others_have_ended: Callable[[int, Collection[int]], bool] = _others_run
     counts: dict[int, int] = field(default_factory=dict)
 
 
@@ -113,8 +115,6 @@ class Job:
         self._hangs = Hangs()
         # Why a worker was killed that was frozen, by its pid.
         self._given_up: dict[int, Failure] = {}
-        # Those among them that are not started again: no other worker is left.
-        self._barred: set[int] = set()
         self._endings = Endings() if endings is None else endings
         self._ending = Ending(self._endings.say)
         self._interrupted_at = -math.inf
@@ -312,8 +312,12 @@ class Job:
     def _starts_again(self, lost: WorkerProcess, failure: Failure) -> bool:
         """Start a lost worker anew while the others live on; return False where it may not be."""
         counts = self._comebacks.counts
-        if lost.pid in self._barred or counts.get(lost.rank, 0) >= self._comebacks.most:
+        if counts.get(lost.rank, 0) >= self._comebacks.most:
             return False
+        if self._is_last_of_job(lost):
+            sentence = f"{failure.sentence}; {_LAST_OF_JOB}"
+            self.stop_because(replace(failure, sentence=sentence))
+            return True
         counts[lost.rank] = count = counts.get(lost.rank, 0) + 1
         self._comebacks.tell(failure, count, self._comebacks.most)
         self._output.forget(lost)
@@ -321,6 +325,14 @@ class Job:
         if worker is not None:
             self._workers[self._workers.index(lost)] = worker
         return True
+
+    def _is_last_of_job(self, lost: WorkerProcess) -> bool:
+        """Say whether all other workers have ended well: started again, it would find nobody."""
+        here = [worker for worker in self._workers if worker is not lost]
+        ended = {worker.rank for worker in here if worker.status == 0}
+        if len(ended) < len(self._starts.keys() - {lost.rank}):
+            return False
+        return self._comebacks.others_have_ended(lost.rank, ended)
 
     def end_lost(self, lost: LostWorker) -> None:
         """Kill a worker that another has declared lost, unless it has ended, and the job does."""
@@ -337,12 +349,7 @@ class Job:
         self._give_up(worker, Failure(sentence, 1, rank=worker.rank))
 
     def _give_up(self, worker: WorkerProcess, frozen: Failure) -> None:
-        """Kill a frozen worker, which comes back if it may; but not where all others have ended."""
-        others = [other for other in self._workers if other is not worker]
-        if all(other.status is not None for other in others) and (
-            self._comebacks.others_have_ended(worker.rank)
-        ):
-            self._barred.add(worker.pid)
+        """Kill a frozen worker, which comes back if it may."""
         self._given_up[worker.pid] = frozen
         worker.send(signal.SIGKILL)
 

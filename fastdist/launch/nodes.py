@@ -173,13 +173,17 @@ class Meeting:
                 store.set(f"{ENDED}{self._ended_ranks[0]}", b"")
             self._ended_ranks.popleft()
 
-    def others_have_ended(self, rank: int) -> bool:
-        """Say whether the workers of all other ranks have ended well, as far as the store tells."""
+    def others_have_ended(self, rank: int, ended: Collection[int]) -> bool:
+        """Say whether there are other ranks, and the workers of all have ended well.
+
+        `ended` are ranks of this node known to have; the store tells of the others.
+        """
         store, place = self._store, self.place
         assert store is not None and place is not None
-        others = [f"{ENDED}{other}" for other in range(place.world_size) if other != rank]
+        others = set(range(place.world_size)) - {rank}
+        asked = [f"{ENDED}{other}" for other in sorted(others.difference(ended))]
         try:
-            return store.check(others)
+            return bool(others) and (not asked or store.check(asked))
         except StoreError:
             return False
 

@@ -79,7 +79,13 @@ def test_each_worker_may_come_back_so_often_and_the_next_failure_ends_the_job(
 
 
 def test_a_worker_that_ended_well_does_not_come_back(start_run: Any) -> None:
-    text = "    rank or count or os.kill(os.getpid(), signal.SIGSEGV)\n"
+    text = """
+    from fastdist.distributed.rendezvous import rendezvous
+    with rendezvous("env://").store as store:
+        if rank == 0 and count == 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        store.wait(["back"], 60) if rank else store.set("back", "")
+    """
     run = start_run(WORKER + text, "-n", "2", "--max-restarts=1", "--restart=worker")
     assert run.end() == 0
     assert run.out.count(b"start") == 3
@@ -258,3 +264,43 @@ def test_a_restart_that_makes_no_sense_is_an_error_before_anything_starts(
     assert run.end() == 2
     assert message.encode() in run.err
     assert run.out == b""
+
+
+def test_a_worker_is_not_started_again_once_all_others_have_finished(start_run: Any) -> None:
+    text = """
+    from fastdist.distributed.rendezvous import rendezvous
+    from fastdist.distributed.rpc.workers.group import root_of
+    from fastdist.distributed.restarts import ENDED
+    with rendezvous("env://").store as store:
+        rank or root_of(store).wait([f"{ENDED}1", f"{ENDED}2"], 60)
+    rank or sys.exit(7)
+    """
+    run = start_run(WORKER + text, "-n", "3", "--max-restarts=3", "--restart=worker")
+    assert run.end() == 7
+    assert b"start 1 of" not in run.out
+    (told,) = run.err.decode().splitlines()
+    assert told.startswith("python -m fastdist.run: rank 0 failed with exit status 7 (pid ")
+    assert told.endswith("; it is not started again, for all other workers have finished")
+
+
+def test_who_came_back_does_not_wait_for_others_that_have_finished(start_run: Any) -> None:
+    text = """
+    import time
+    from fastdist.distributed import rpc
+    from fastdist.distributed.rendezvous import rendezvous
+    with rendezvous("env://").store as store:
+        rpc.init_rpc(f"worker{rank}")
+        if rank == 0:
+            store.wait(["the other is back"], 60)
+            os._exit(0)
+        if count == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        store.set("the other is back", "")
+    began = time.monotonic()
+    rpc.shutdown()
+    print(f"waited {time.monotonic() - began:.0f}", flush=True)
+    """
+    run = start_run(WORKER + text, "-n", "2", "--max-restarts=1", "--restart=worker")
+    assert run.end(20.0) == 0
+    assert run.number_after("waited") < 10
+    assert b"shuts down without worker 'worker0' (rank 0)" in run.err

@@ -96,8 +96,10 @@ class ShutdownBarrier:
         # How long one that was lost has to come back; none any more once all have been here.
         self._return_s = constants.INIT_TIMEOUT_S
         self._num_returned = 0
-        # Whether the store is polled for the launcher's notice that it restarts nobody.
+        # Whether the store is polled for the launcher's notices of whom it will not restart, and
+        # the ranks that these name.
         self._is_looking = False
+        self._never_return: set[int] = set()
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
         # The lives whose reasons were looked up in the store.
@@ -267,7 +269,9 @@ class ShutdownBarrier:
 
     def awaits(self, worker: Worker) -> bool:
         """Return whether a member that is dead is waited for, because it may come back yet."""
-        return self._workers.may_return(worker) and self._has_left_s(worker) > 0.0
+        if worker.id in self._never_return or not self._workers.may_return(worker):
+            return False
+        return self._has_left_s(worker) > 0.0
 
     def _has_left_s(self, worker: Worker) -> float:
         now = time.monotonic()
@@ -338,11 +342,13 @@ class ShutdownBarrier:
             self._workers.call_after(_ASK_WHO_S, self._look_whether_any_returns)
 
     def _look_whether_any_returns(self) -> None:
-        if not self._workers.group.may_start_again():
-            # The launcher ends the job.
-            self._return_s = 0.0
-        with self._lock:
-            self._is_looking = False
+        lost = [worker.id for worker in self._workers.all() if self.awaits(worker)]
+        try:
+            if lost:
+                self._never_return.update(self._workers.group.never_start_again(lost))
+        finally:
+            with self._lock:
+                self._is_looking = False
         self._answer_full_rounds()
 
     def _reports_of(self, members: list[Worker]) -> dict[str, _Report]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
-from fastdist.distributed.restarts import DECLARED_LOST, NO_RESTARTS
+from fastdist.distributed.restarts import DECLARED_LOST, ENDED, NO_RESTARTS
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.environment import store_is_hosted
 
@@ -138,12 +138,24 @@ class Group:
         except StoreError as error:
             _logger.info("the launcher could not be told of %r: %s", gone.name, error)
 
-    def may_start_again(self) -> bool:
-        """Return whether who starts workers may still start a lost one again, as far as known."""
+    def never_start_again(self, ranks: Sequence[int]) -> set[int]:
+        """Return those of these ranks that the launcher will not start again, as far as known.
+
+        That is all once the job ends, else those whose workers have ended with status 0.
+        """
+        if not store_is_hosted():
+            return set()
+        root = root_of(self._store)
         try:
-            return not (store_is_hosted() and root_of(self._store).check([NO_RESTARTS]))
+            if root.check([NO_RESTARTS]):
+                return set(ranks)
+            root.wait([f"{ENDED}{rank}" for rank in ranks], 0)
+            return set(ranks)
+        except StoreTimeoutError as error:
+            running = {key.rpartition("/")[2] for key in error.missing}
+            return {rank for rank in ranks if str(rank) not in running}
         except StoreError:
-            return True
+            return set()
 
     def tell_ended(self, why: str) -> None:
         """Note in the store why this worker ends without rpc.shutdown(); no matter if it
