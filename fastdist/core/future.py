@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from .errors import FutureError
 from .short_repr import short_repr
 from .thread_pool import hand_on_lead, lend_slot, take_slot_back
-from .unread_errors import Unread
+from .unread_errors import Unread, UnreadTogether
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -129,13 +129,13 @@ class Future(Generic[T]):
         """Take note that somebody knows of the error, if there is one: it is not logged then."""
         unread, self._unread = self._unread, None
         if unread is not None:
-            unread.error = None
+            unread.read()
 
     def describe_failure(self, what: str) -> None:
         """Say what has failed, for the case that nobody reads the error."""
         unread = self._unread
         if unread is not None:
-            unread.what = what
+            unread.describe(what)
 
     def then(self, callback: Callable[[Future[T]], S]) -> Future[S]:
         """Return a Future of callback(self), which is called once this Future is done.
@@ -291,7 +291,7 @@ class Future(Generic[T]):
             while callbacks:
                 callback = callbacks[0]
                 del callbacks[0]
-                if self._unread is not None and callback.__class__ is not _AtOnce:
+                if self._unread is not None and callback.__class__ not in _NO_READERS:
                     self.was_read()
                 if executor is None or callback.__class__ is _AtOnce:
                     try:
@@ -334,6 +334,46 @@ class _AtOnce:
 
     def __call__(self, future: Future[Any]) -> None:
         self._callback(future)
+
+
+class _Collector:
+    """The callback of collect_all: it hands errors on, and does not count as a reader of them."""
+
+    __slots__ = ("_all_done", "_left", "_lock", "_members", "_together")
+
+    def __init__(self, members: list[Future[Any]], all_done: Future[list[Future[Any]]]) -> None:
+        self._members, self._all_done = members, all_done
+        self._lock = threading.Lock()
+        self._left = len(members)
+        self._together = UnreadTogether()
+
+    def __call__(self, member: Future[Any]) -> None:
+        error = member.peek_error()
+        if error is not None:
+            self._failed(member, error)
+            return
+        with self._lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._all_done.try_complete(self._members)
+
+    def _failed(self, member: Future[Any], error: BaseException) -> None:
+        """Let the first error be the outcome; log those that nobody reads together."""
+        unread, is_first = member._unread, self._all_done.try_complete(error=error)
+        if unread is None:
+            return
+        if is_first:
+            # Its reader, if there is one, reads this error.
+            member.was_read()
+            self._all_done.describe_failure(unread.what)
+            unread = self._all_done._unread
+        if unread is not None:
+            unread.join(self._together)
+
+
+# Classes of callbacks that do not read an error.
+_NO_READERS = (_AtOnce, _Collector)
 
 
 def _require_indices(devices: Iterable[object]) -> None:
@@ -381,7 +421,7 @@ def _name_of(function: object) -> str:
 
 
 def _call(callback: Callable[[Future[Any]], object], future: Future[Any]) -> None:
-    if future._unread is not None and callback.__class__ is not _AtOnce:
+    if future._unread is not None and callback.__class__ not in _NO_READERS:
         future.was_read()
     try:
         callback(future)
@@ -405,23 +445,9 @@ def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
     if not members:
         all_done.set_result(members)
         return all_done
-    lock = threading.Lock()
-    left = len(members)
-
-    def count(member: Future[Any]) -> None:
-        nonlocal left
-        error = member.exception()
-        if error is not None:
-            all_done.try_complete(error=error)
-            return
-        with lock:
-            left -= 1
-            last = left == 0
-        if last:
-            all_done.try_complete(members)
-
+    collect = _Collector(members, all_done)
     for member in members:
-        member.add_done_callback(count)
+        member.add_done_callback(collect)
     return all_done
 
 

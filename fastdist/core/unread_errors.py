@@ -20,6 +20,8 @@ from .foreign_text import many_lines, one_line
 # A separate logger, so that users can silence these warnings alone.
 _logger = logging.getLogger("fastdist.unread_errors")
 _VARIABLE = "FASTDIST_UNREAD_ERRORS"
+# How many kinds of work one warning names.
+_MOST_NAMED = 8
 
 
 def _escape_trace(record: logging.LogRecord) -> bool:
@@ -39,16 +41,76 @@ class Unread:
     Thread  any
     """
 
+    __slots__ = ("_entry", "_together", "error", "what")
+
+    def __init__(self, error: BaseException, what: str) -> None:
+        self.error: BaseException | None = error
+        self.what = what
+        # What logs the error with others, and its place there, if it is not logged alone.
+        self._together: UnreadTogether | None = None
+        self._entry: _Entry | None = None
+
+    def read(self) -> None:
+        """Take note that somebody knows of the error."""
+        self.error = None
+        if self._entry is not None:
+            self._entry.error = None
+
+    def describe(self, what: str) -> None:
+        """Say what has failed."""
+        self.what = what
+        if self._entry is not None:
+            self._entry.what = what
+
+    def join(self, together: UnreadTogether) -> None:
+        """Have the error logged with others, unless it is read."""
+        if (error := self.error) is None:
+            return
+        entry = _Entry(error, self.what)
+        self._together, self._entry = together, entry
+        if self.error is None:  # a reader may have come before it could find the entry
+            entry.error = None
+        together.entries.append(entry)
+
+    def __del__(self) -> None:
+        error, self.error = self.error, None
+        if error is not None and self._together is None:
+            log_unread(error, self.what)
+
+
+class _Entry:
+    """One error of several, None once it was read."""
+
     __slots__ = ("error", "what")
 
     def __init__(self, error: BaseException, what: str) -> None:
         self.error: BaseException | None = error
         self.what = what
 
+
+class UnreadTogether:
+    """The errors of Futures that were collected: one warning for all that nobody has read.
+
+    It comes when the last of these Futures is dropped: each Unread refers to this object.
+
+    Thread  any
+    """
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+
     def __del__(self) -> None:
-        error, self.error = self.error, None
-        if error is not None:
-            log_unread(error, self.what)
+        unread = [(one.error, one.what) for one in self.entries if one.error is not None]
+        if len(unread) == 1:
+            log_unread(*unread[0])
+        elif unread:
+            names = sorted({what for _, what in unread})
+            more = ", ..." if len(names) > _MOST_NAMED else ""
+            what = f"each of {len(unread)} Futures ({', '.join(names[:_MOST_NAMED])}{more})"
+            errors = [error for error, _ in unread]
+            log_unread(BaseExceptionGroup("errors that nobody has read", errors), what)
 
 
 def log_unread(error: BaseException, what: str) -> None:

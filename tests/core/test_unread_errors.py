@@ -135,13 +135,6 @@ def test_the_child_of_then_is_freed_at_once_though_it_failed(caplog: Log) -> Non
         gc.enable()
 
 
-def test_of_several_that_fail_together_one_is_logged(caplog: Log) -> None:
-    collect_all([failed("first"), failed("second"), Future[int]()])
-    gc.collect()
-    (one,) = warnings_of(caplog)
-    assert one.exc_info is not None and str(one.exc_info[1]) == "first"
-
-
 def test_an_error_that_came_too_late_to_complete_it_is_not_logged(caplog: Log) -> None:
     future = Future[int]()
     future.set_result(1)
@@ -197,3 +190,43 @@ def test_nothing_is_logged_while_the_interpreter_ends() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_errors_of_collected_futures_that_nobody_reads_are_one_warning_with_all(
+    caplog: Log,
+) -> None:
+    members = [failed(raised(text)) for text in ("first", "second", "third")]
+    members[1].describe_failure("the call of the second")
+    collect_all(members)
+    del members
+    gc.collect()
+    (one,) = warnings_of(caplog)
+    assert "each of 3 Futures (the call of the second, the work of a Future) failed" in (
+        one.getMessage()
+    )
+    assert all(f"ValueError: {text}" in caplog.text for text in ("first", "second", "third"))
+
+
+def test_later_errors_are_logged_where_only_the_first_was_read(caplog: Log) -> None:
+    members = [failed("mine"), failed("second"), Future[int](), Future[int]()]
+    with pytest.raises(ValueError, match="mine"):
+        wait_all(members)
+    members[2].set_result(5)
+    members[3].set_exception(ValueError("last"))
+    del members
+    gc.collect()
+    (one,) = warnings_of(caplog)
+    assert one.exc_info is not None and isinstance(one.exc_info[1], ExceptionGroup)
+    assert [str(error) for error in one.exc_info[1].exceptions] == ["second", "last"]
+
+
+def test_an_error_that_is_read_from_its_own_future_is_not_logged_with_the_collected(
+    caplog: Log,
+) -> None:
+    members = [failed("mine"), failed("second"), failed("third")]
+    together = collect_all(members)
+    assert together.exception() is not None and members[1].exception() is not None
+    del members, together
+    gc.collect()
+    (one,) = warnings_of(caplog)
+    assert one.exc_info is not None and str(one.exc_info[1]) == "third"
