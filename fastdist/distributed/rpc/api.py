@@ -132,13 +132,13 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     references up, and goes when the callers have read their answers. A later call to it ends with a
     WorkerLostError, and has not run.
 
-    A worker that was lost is not waited for: whoever called it has got a WorkerLostError. That this
-    worker shuts down without it is no error, but logged as a warning with its name and how it was
-    lost, since a worker that only serves hears of it nowhere else. One whose process ended by an
-    exception or sys.exit() before its own shutdown is an error of the others' shutdown as well,
-    unless it may come back, a launcher watches it, or the group has no world size. Where lives are
-    taken back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and then after
-    twice the time each time, a line says for whom it waits.
+    A worker that was lost is not waited for: its process was killed, or has ended by an exception,
+    sys.exit() or os._exit() before its own shutdown, or gives no sign of life. It is logged as a
+    warning with its name and how it was lost, and an error of the shutdown of all others: its work
+    may not be done, and a worker that only serves learns it nowhere else. Where it may come back, a
+    launcher watches the workers, or the group has no world size, it is the warning alone. Where
+    lives are taken back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and
+    then after twice the time each time, a line says for whom this worker waits.
 
     A function under async_execution whose Future has no value is waited for as long as its caller
     waits; one whose caller has given up is named in a warning.
@@ -146,7 +146,7 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
             here as long as they live, and 15 s for what is under way then
     Raises  ShutdownIncomplete naming the workers that did not come, the calls that did not end, or
-            the workers that ended without a shutdown; RPC is shut down all the same
+            the workers that were lost; RPC is shut down all the same
     Source  PyTorch, torch/distributed/rpc/api.py, shutdown: its groups without a world size have no
             barrier either
     """

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
-import sys
 import threading
 import time
-import traceback
 from typing import Any
 
 from fastdist.core.errors import RpcError
 from fastdist.core.folded_frames import folds
-from fastdist.core.foreign_text import one_line
 from fastdist.devices.cpu import share_freed_memory
 from fastdist.distributed.rendezvous import rendezvous, worker_address, worker_security
 from fastdist.distributed.restarts import note_restarts, restart_count, run_restart_hooks
@@ -24,17 +20,16 @@ from . import api, backend_registry
 from . import hang_reports as hang_reports
 from .devices import require_own_devices
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
+from .process_end import watch_end, why_it_ends
 from .workers.group_log import find_number, keys_of_group
 from .workers.joining import count_former_lives
-from .workers.notices import CAUSE, ENDED, MOST_LETTERS
 from .workers.record import require_name
 from .zmq_agent import ZmqAgent
 
-# Guards the three below it: two threads must not initialise at once.
+# Guards the two below it: two threads must not initialise at once.
 _init_lock = threading.RLock()
 _init_counter = 0
 _store: Store | None = None
-_exit_hook_is_set = False
 
 
 @folds
@@ -95,7 +90,7 @@ def _choose_backend(backend: Any, options: Any) -> tuple[Any, Any]:
 
 
 def _start(name: str, backend: Any, rank: int, world_size: int | None, options: Any) -> None:
-    global _init_counter, _store, _exit_hook_is_set
+    global _init_counter, _store
     share_freed_memory()  # before there are threads that have heaps
     meeting_s = options.meeting_s()
     deadline = time.monotonic() + meeting_s
@@ -141,9 +136,7 @@ def _start(name: str, backend: Any, rank: int, world_size: int | None, options: 
     _init_counter = number + 1
     _store = met.store
     agents.set_current_agent(agent)
-    if not _exit_hook_is_set:
-        _exit_hook_is_set = True
-        atexit.register(_leave_at_exit)
+    watch_end(_leave_at_exit)
 
 
 def _run_own_restart_hooks() -> None:
@@ -167,17 +160,8 @@ def close_store() -> None:
 def _leave_at_exit() -> None:
     # A process that ends without shutdown: its peers shall hear it at once, not after a grace.
     if agents.is_current_agent_set():
-        agents.get_current_agent().ends_at_exit(_why_it_ends())
+        agents.get_current_agent().ends_at_exit(why_it_ends())
         api.shutdown(graceful=False)
-
-
-def _why_it_ends() -> str:
-    # Python keeps the exception that ended the main thread, but not the SystemExit of sys.exit.
-    error: BaseException | None = getattr(sys, "last_exc", getattr(sys, "last_value", None))
-    if error is None or hasattr(sys, "ps1"):  # an error of an interactive session ends nothing
-        return ENDED
-    shown = "".join(traceback.format_exception_only(error)).strip()
-    return one_line(f"{CAUSE}{shown}", MOST_LETTERS)
 
 
 def make_agent(

@@ -45,7 +45,6 @@ from .agent import RpcAgent
 from .calls.outgoing import waited_for_below
 from .lost_workers import merge_lost
 from .shutdown_barrier import ShutdownBarrier, told_without_value
-from .workers.notices import ENDED
 from .workers.worker import Worker
 
 # Set by `fastdist run` and torchrun, which end a job when a worker fails, and blame the first.
@@ -100,7 +99,7 @@ class Leaving:
 
         Units   timeout_s for all of the waiting; 0 waits in COMING as long as the others live
         Raises  ShutdownIncomplete, also where all is done, but a worker of a group in which nobody
-                comes back has ended without its shutdown; GivenUpError
+                comes back was lost, or has ended without its shutdown; GivenUpError
         """
         began = time.monotonic()
         for call in waited_for_below():
@@ -114,11 +113,10 @@ class Leaving:
         self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
         self.stage = Stage.PARTING
         self._workers.part(LINGER_S)
-        ended = [line for line in self._lost if ENDED in line]
-        if ended and not self._group.may_change and _LAUNCHED not in os.environ:
+        if self._lost and not self._group.may_change and _LAUNCHED not in os.environ:
             raise ShutdownIncomplete(
-                f"worker {self._group.me.name!r} has shut down without {'; '.join(ended)}; its "
-                "work may not be done"
+                f"worker {self._group.me.name!r} has shut down without {'; '.join(self._lost)}; "
+                f"{'its' if len(self._lost) == 1 else 'their'} work may not be done"
             )
 
     def _wait_for_all(self, stage: Stage, timeout_s: float) -> None:

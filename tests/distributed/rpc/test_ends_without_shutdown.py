@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 
 from fastdist.core.errors import ShutdownIncomplete
 from fastdist.distributed import rpc
-from fastdist.distributed.rpc import init as init_module
+from fastdist.distributed.rpc import process_end
+from fastdist.distributed.rpc.process_end import why_it_ends
 from tests.distributed.members import init
 from tests.distributed.workers import Group
 
@@ -119,26 +123,110 @@ def test_in_a_group_that_takes_workers_back_an_end_is_named_and_no_error(cause: 
         group.kill()
 
 
-def test_one_that_was_killed_is_named_to_all_and_is_no_error_of_their_shutdown() -> None:
+def leave_at_once() -> None:
+    os._exit(0)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_one_that_was_killed_or_has_left_by_exit_is_an_error_of_all_others(is_killed: bool) -> None:
     group = Group(__file__, 3)
     try:
         group.run_all(join)
-        group[2].kill(signal.SIGKILL)
+        if is_killed:
+            group[2].kill(signal.SIGKILL)
+        else:
+            group[2].start(leave_at_once)
         for worker in group.workers[:2]:
             worker.start(leave)
         for worker in group.workers[:2]:
             error, lines = worker.result()
-            assert error == ""
-            assert "shuts down without worker 'w2' (rank 2): its process has ended" in lines[-1]
+            lost = "without worker 'w2' (rank 2): its process has ended"
+            assert f"shuts down {lost}" in lines[-1]
+            assert lost.replace("worker ", "") in error and "its work may not be done" in error
             assert worker.end() == 0
     finally:
         group.kill()
 
 
+CHILD_ENDS = {
+    "raise": "ValueError: mine",
+    "exit": "sys.exit(3)",
+    "raise SystemExit": "sys.exit('text')",
+    "handle": "sys.exit(1) while it handled ValueError: mine",
+}
+
+
+def child(how: str) -> None:
+    """Be a child of multiprocessing that joins, and leaves without a shutdown."""
+    join()
+    meet()
+    if how == "raise":
+        raise ValueError("mine")
+    if how == "exit":
+        sys.exit(3)
+    if how == "raise SystemExit":
+        raise SystemExit("text")
+    try:
+        raise ValueError("mine")
+    except ValueError:
+        sys.exit(1)
+
+
+def run_child(method: str, how: str) -> int | None:
+    # Under a name by which a spawned child can import it.
+    here = importlib.import_module("tests.distributed.rpc.test_ends_without_shutdown")
+    process = multiprocessing.get_context(method).Process(target=here.child, args=(how,))
+    process.start()
+    process.join(30)
+    return process.exitcode
+
+
+@pytest.mark.parametrize("how", CHILD_ENDS)
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_children_of_multiprocessing_are_named_with_what_ended_them(method: str, how: str) -> None:
+    group = Group(__file__, 2)
+    try:
+        group[1].start(run_child, method, how)
+        group[0].run(join)
+        assert group[1].result() == (3 if how == "exit" else 1)
+        error, _ = group[0].run(leave)
+        lost = f"'w1' (rank 1): it ended without rpc.shutdown(), by {CHILD_ENDS[how]}; its work"
+        assert lost in error
+        assert group.end() == [0, 0]
+    finally:
+        group.kill()
+
+
+_EXITS = """
+import sys
+from fastdist.distributed.rpc.process_end import watch_end, why_it_ends
+watch_end(lambda: print(why_it_ends()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "because"),
+    [
+        ("sys.exit()", ""),
+        ("sys.exit(0)", ""),
+        ("sys.exit(3)", ", by sys.exit(3)"),
+        ("try: 1 / 0\nexcept ZeroDivisionError: sys.exit(1)", ", by sys.exit(1) while it handled"),
+        ("1 / 0", ", by ZeroDivisionError: division by zero"),
+    ],
+)
+def test_the_main_process_is_named_with_the_status_of_its_exit(last: str, because: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _EXITS + last], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.startswith(f"it ended without rpc.shutdown(){because}")
+    assert because or done.stdout == "it ended without rpc.shutdown()\n"
+
+
 def test_an_error_of_an_interactive_session_is_not_why_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(process_end, "_exit_call", "")
     monkeypatch.setattr(sys, "last_value", ValueError("mine"), raising=False)
-    assert init_module._why_it_ends() == "it ended without rpc.shutdown(), by ValueError: mine"
+    assert why_it_ends() == "it ended without rpc.shutdown(), by ValueError: mine"
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    assert init_module._why_it_ends() == "it ended without rpc.shutdown()"
+    assert why_it_ends() == "it ended without rpc.shutdown()"
