@@ -1,9 +1,9 @@
 """The end of a process that has not called rpc.shutdown(): found out, and why, for the others."""
 
 # Note [Why a process ends]
-# Python keeps the exception that ended the main thread, but neither the SystemExit of sys.exit() nor
-# what was handled when that was called. So sys.exit is replaced, from the first init_rpc on, by a
-# function that notes both. `raise SystemExit(n)` cannot be noted.
+# Python keeps the exception that ended the main thread, but neither the SystemExit of sys.exit(),
+# nor what was handled when that was called. So sys.exit is replaced, from the first init_rpc on, by
+# a function that notes both. `raise SystemExit(n)` cannot be noted.
 #
 # Children of multiprocessing leave by os._exit: neither atexit nor sys.excepthook is called there.
 # But its finalizers are, while the exception that ends the child is handled.
@@ -26,7 +26,7 @@ from .workers.notices import CAUSE, ENDED, MOST_LETTERS
 _PRIORITY: Final = 1000
 
 _sys_exit: Callable[[Any], NoReturn] = sys.exit
-# The process in which the end is watched: a forked child has to begin anew.
+# The process in which the end is watched: a forked child has finalizers of its own.
 _watched_pid = -1
 # The latest sys.exit() of the main thread in words; empty if that reported no failure.
 _exit_call = ""

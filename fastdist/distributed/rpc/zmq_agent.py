@@ -39,6 +39,7 @@ from .workers.progress import Progress
 from .workers.record import Record, new_incarnation, require_descriptors, require_name
 from .workers.session import Times
 from .workers.store_keeper import keeper_of
+from .workers.stuck import Stuck, latest
 from .workers.workers import Workers
 
 _logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class ZmqAgent(RpcAgent):
             *(self._listener, self._callers, self.counts, workers.admit, workers.has_parted)
         )
         self.pool = ThreadPool("fastdist-rpc-pool", options.num_worker_threads, server)
-        server.num_stuck, self.pool.when_stuck = self.pool.num_stuck, server.all_wait
+        server.stuck, self.pool.when_stuck = self._find_stuck, server.all_wait
         self.client = self.client_class(
             *(workers, self.pool, self.counts, options.rpc_timeout),
             *(self.device_map_to, self._gave_up),
@@ -135,6 +136,12 @@ class ZmqAgent(RpcAgent):
         if not group.came_back:
             require_devices_of_maps(store, self.me, group.members, left_s)
         return group
+
+    def _find_stuck(self) -> Stuck:
+        """Return this worker if all of its threads wait, else one like that for which it waits."""
+        if num_threads := self.pool.num_stuck():
+            return Stuck(self.me.name, num_threads, time.monotonic())
+        return latest(peer for peer in self.workers.living() if peer.pipe.is_waited_for())
 
     def start(self) -> None:
         """Start to serve."""

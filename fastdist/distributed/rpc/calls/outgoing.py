@@ -37,6 +37,7 @@ from ..message.types import NOT_COUNTED, WITH_VALUE, MessageType
 from ..metrics import CallCounts
 from ..workers.inquiry import Acknowledged, acknowledge, ask_about, read_findings
 from ..workers.progress import Timeouts
+from ..workers.stuck import Stuck, all_wait
 from ..workers.worker import Worker
 
 
@@ -83,8 +84,9 @@ class Call:
         self.peer: Worker = message.peer
         self.message = message
         self.timeout_s = timeout_s
-        self.deadline, timeout_ms = deadline_of(timeout_s)
-        message.timeout_ms = min(timeout_ms, 0xFFFFFFFF)
+        # The milliseconds are those that the call in which this one is made leaves to it.
+        self.deadline, self._timeout_ms = deadline_of(timeout_s)
+        message.timeout_ms = min(self._timeout_ms, 0xFFFFFFFF)
         self.what = what
 
     def size_bytes(self) -> int:
@@ -131,19 +133,30 @@ class Call:
         if debug_log.of_calls:
             debug_log.call(self.message, self.describe(), "timed out")
         return RpcTimeoutError(
-            f"RPC ran for more than set timeout ({whole_ms(self.timeout_s)} ms) and will now be "
-            f"marked with an error: {self.describe()}; {self._why_late()}"
+            f"RPC ran for more than set timeout ({self._timeout_ms} ms) and will now be "
+            f"marked with an error: {self.describe()}; {self._limit_from_outside()}"
+            f"{self._why_late()}"
+        )
+
+    def _limit_from_outside(self) -> str:
+        own_ms = whole_ms(self.timeout_s)
+        if own_ms == self._timeout_ms:
+            return ""
+        own = f"its own timeout is {own_ms} ms" if own_ms else "it has no timeout of its own"
+        return (
+            f"the call in which worker {self._client.name!r} made it had no more time left "
+            f"({own}); "
         )
 
     def _why_late(self) -> str:
-        name, num_stuck = self.peer.info.name, self.peer.num_stuck()
-        if not num_stuck and (num_stuck := self._client.pool.num_stuck()):
-            name = self._client.name
-        if not num_stuck:
+        stuck = self.peer.stuck
+        if not stuck.is_recent:
+            stuck = Stuck(self._client.name, self._client.pool.num_stuck(), time.monotonic())
+        if not stuck.num_threads:
             return "raise timeout=, or look for what keeps it busy there"
         return (
-            f"all {num_stuck} threads of worker {name!r} wait for calls of their own, and none is "
-            "left for calls of others: raise num_worker_threads= there, or nest calls less deep"
+            f"{all_wait(stuck)}none is left for calls of others: raise num_worker_threads= there, "
+            "or nest calls less deep"
         )
 
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:

@@ -50,7 +50,8 @@ from ..metrics import CallCounts, TimeSeriesMetricsTracker
 from ..workers.callers import CallerLane, Callers
 from ..workers.inquiry import acknowledged, calls_asked_about, tell
 from ..workers.joining import refuse_twin
-from ..workers.notices import STUCK, WHY
+from ..workers.notices import WHY
+from ..workers.stuck import NOT_STUCK, Stuck, all_wait, pack_stuck
 from ..workers.worker import Worker
 from .outgoing import bytes_of, serving
 
@@ -319,8 +320,8 @@ class Server:
         self._outbox_lock = threading.Lock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0
-        # How many threads there are for users' functions, if all of them wait for calls; else 0.
-        self.num_stuck: Callable[[], int] = lambda: 0
+        # This worker, or one for which it waits, if no thread for users' functions is free there.
+        self.stuck: Callable[[], Stuck] = lambda: NOT_STUCK
         # How long requests wait for the interpreter lock, while somebody wants to know.
         self.gil_waits: TimeSeriesMetricsTracker | None = None
 
@@ -352,14 +353,12 @@ class Server:
 
     def all_wait(self, num_threads: int) -> None:
         """Tell the log and all callers that no thread is left for their calls."""
-        _logger.warning(
-            "all %d threads of worker %r wait for calls of their own, and calls of others wait for "
-            "a thread; give it more by num_worker_threads=",
-            *(num_threads, self.me.name),
-        )
+        stuck = Stuck(self.me.name, num_threads, time.monotonic())
+        text = "%scalls of others wait for a thread; give it more by num_worker_threads="
+        _logger.warning(text, all_wait(stuck))
         for lane in list(self._callers.by_route.values()):
             if lane.number == 0:
-                self._listener.reply(lane.route, _pong(num_threads))
+                self._listener.reply(lane.route, _pong(stuck))
 
     def reply(self, route: Route, frames: Sequence[Buffer]) -> bool:
         """Send an answer, now or with others of its batch; False if its connection is gone."""
@@ -467,7 +466,7 @@ class Server:
     def _take_notice_of(self, caller: CallerLane, message: Message) -> None:
         words, sender = message.metadata, caller.caller.id
         if message.type == MessageType.PING:
-            self._listener.reply(caller.route, _pong(self.num_stuck()))
+            self._listener.reply(caller.route, _pong(self.stuck()))
         elif message.type == MessageType.BYE:
             caller.caller.said_goodbye(str(words.get(WHY, "")))
         elif message.type == MessageType.FAREWELL:
@@ -519,9 +518,9 @@ class Server:
                 del answers[:count]
 
 
-def _pong(num_stuck: int) -> list[Buffer]:
-    """Return the answer to a ping, which says whether all threads for users' functions wait."""
-    return Message(MessageType.PONG, metadata={STUCK: num_stuck} if num_stuck else {}).encode()
+def _pong(stuck: Stuck) -> list[Buffer]:
+    """Return the answer to a ping, with a report of a worker without a free thread."""
+    return Message(MessageType.PONG, metadata=pack_stuck(stuck)).encode()
 
 
 def _count_of(greeting: Message) -> int:

@@ -1,11 +1,11 @@
-"""Parts of short notices: all threads wait; why a process ends without rpc.shutdown()."""
+"""Parts of short notices: how often they are asked for; why a process ends without shutdown()."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# The name under which a PONG has the number of threads, where all of them wait.
-STUCK: Final = "stuck"
+# How often a worker is asked for a PONG while somebody waits for it.
+BEAT_S: Final = 5.0
 # The name under which a goodbye has its reason, where a process ends without rpc.shutdown(). The
 # reason begins with ENDED, and where an exception ended the process with CAUSE.
 WHY: Final = "why"

@@ -37,7 +37,6 @@ from ..message.message import Message, decode
 from ..message.metadata import Value
 from ..message.remote_errors import unpack_error
 from ..message.types import MessageType
-from ..message.words import number
 from .inquiry import (
     MOST_OPEN,
     READ_STEP_MESSAGES,
@@ -48,15 +47,15 @@ from .inquiry import (
     act_on_findings,
     ask_about,
 )
-from .notices import CAUSE, MOST_LETTERS, STUCK, WHY
+from .notices import BEAT_S, CAUSE, MOST_LETTERS, WHY
 from .progress import Progress
 from .record import Record, WorkerInfo, in_words, own_lanes_between
 from .session import Action, Die, Do, Event, Patience, Session, State
+from .stuck import NOT_STUCK, Stuck, read_stuck
 from .watching import EVENT_OF, Prober, PulseTaker
 
 _logger = logging.getLogger(__name__)
 
-BEAT_S = 5.0
 # How often a silent peer is looked at: often enough to notice when this process is who stood still.
 _LOOK_S = 0.5
 _LEAST_S = 0.001
@@ -113,9 +112,8 @@ class Worker:
         self._answers_rubbish = False
         # What lends it memory, where both may share some.
         self.lender: Lender | None = None
-        # The number of its threads for users' functions, if all of them waited for calls at its
-        # latest PONG, else 0; and the time of that.
-        self._stuck = (0, -math.inf)
+        # Which worker its latest PONG reported to have no free thread: itself, or one it waits for.
+        self.stuck: Stuck = NOT_STUCK
         # Whether it has answered our goodbye, for it has read all.
         self.has_parted = False
         # Done when all who keep something of it have heard of its end, and have let go of that.
@@ -143,11 +141,6 @@ class Worker:
     def is_surely_over(self) -> bool:
         """Whether it was lost in a way that leaves no doubt: its process, or its port, is gone."""
         return self._session.is_surely_over
-
-    def num_stuck(self) -> int:
-        """Return how many threads it has if, of late, all of them waited for calls; else 0."""
-        num_threads, said_at = self._stuck
-        return num_threads if time.monotonic() - said_at < 2.0 * BEAT_S else 0
 
     @property
     def hangs(self) -> bool:
@@ -418,8 +411,7 @@ class Worker:
         elif word.type == MessageType.PONG:
             if self._session.is_unresponsive:
                 _logger.warning("worker %r answers again", self.info.name)
-            num_stuck = number(word.metadata, STUCK, self.id) if word.metadata else 0
-            self._stuck = (num_stuck, time.monotonic())
+            self.stuck = read_stuck(word.metadata, self.id) if word.metadata else NOT_STUCK
             self._step(Event.ANSWERED)
         elif word.type == MessageType.EXCEPTION:
             # The answer to a greeting is a refusal.

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
 import threading
+import time
+from queue import SimpleQueue
 from typing import Any
+
+import pytest
 
 import fastdist as fd
 from fastdist.core import thread_pool
@@ -12,8 +18,10 @@ from fastdist.core.errors import RpcTimeoutError
 from fastdist.core.future import collect_all
 from fastdist.distributed import autograd as da
 from fastdist.distributed import rpc
+from fastdist.distributed.rpc.agent import get_current_agent
+from fastdist.distributed.rpc.workers import worker
 from tests.distributed.members import init
-from tests.distributed.workers import run_group
+from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_arrivals
 
 TWO_THREADS = {"num_worker_threads": 2, "rpc_timeout": 30}
 
@@ -114,11 +122,32 @@ def line() -> str:
     return heard[0].line
 
 
+def call_w1() -> int:
+    """Call the worker in which all threads wait, with a timeout longer than the caller has left."""
+    return int(rpc.rpc_sync("w1", abs, (-1,), timeout=300.0))
+
+
+def fail_behind() -> str:
+    """Call the worker that waits for the one whose threads all wait; return the error."""
+    with pytest.raises(RpcTimeoutError) as failed:
+        rpc.rpc_sync("w0", call_w1, timeout=1.0)
+    return str(failed.value)
+
+
 def use_up_all_threads() -> None:
     thread_pool.MAX_LOANS = 0  # type: ignore[misc]
-    if init(**TWO_THREADS) == 0:
+    worker.BEAT_S = 0.1  # type: ignore[misc]
+    num_threads = 2 if os.environ["RANK"] == "1" else 8
+    if init(num_worker_threads=num_threads, rpc_timeout=30) == 0:
         rpc.rpc_sync("w1", listen)
-        chains = [rpc.rpc_async("w1", hop_once_both_run, (2,), timeout=1.0) for _ in range(2)]
+        chains = [rpc.rpc_async("w1", hop_once_both_run, (2,), timeout=2.0) for _ in range(2)]
+        until = time.monotonic() + 20.0
+        while not get_current_agent().worker("w1").stuck.is_recent:
+            assert time.monotonic() < until
+            rpc.rpc_sync("w2", abs, (-1,))
+        behind = rpc.rpc_sync("w2", fail_behind)
+        assert f"{STUCK}none is left for calls of others" in behind, behind
+        assert "call_w1 on worker 'w0'" in behind or "abs on worker 'w1'" in behind
         # The end of one may come in time for the other.
         errors = [chain.exception() for chain in chains if chain.wait_until_done()]
         failed = [error for error in errors if error is not None]
@@ -131,4 +160,42 @@ def use_up_all_threads() -> None:
 
 
 def test_where_all_threads_wait_the_error_says_so_and_what_to_do() -> None:
-    run_group(use_up_all_threads, 2)
+    run_group(use_up_all_threads, 3)
+
+
+def call_in_a_call() -> str:
+    with pytest.raises(RpcTimeoutError) as failed:
+        rpc.rpc_sync(other(), wait_at, ("nested",))
+    return str(failed.value)
+
+
+late: SimpleQueue[str] = SimpleQueue()
+
+
+def note_late() -> None:
+    late.put(call_in_a_call())
+
+
+def late_text() -> str:
+    wait_for_arrivals("nested", 1)
+    told = rpc.rpc_sync("w1", read_late)
+    open_gate("nested")
+    return str(told)
+
+
+def read_late() -> str:
+    return late.get(timeout=20)
+
+
+def time_out_inside() -> None:
+    if init(rpc_timeout=60) == 0:
+        with pytest.raises(RpcTimeoutError, match=r"^RPC ran for more than set timeout \(200 ms\)"):
+            rpc.rpc_sync("w1", note_late, timeout=0.2)
+        left = r"RPC ran for more than set timeout \((1\d\d|200) ms\) .*: wait_at on worker 'w0'"
+        whose = r"the call in which worker 'w1' made it had no more time left \(its own timeout is "
+        assert re.match(f"{left}.*; {whose}60000 ms", late_text())
+    rpc.shutdown()
+
+
+def test_a_call_that_ends_with_the_one_around_it_says_whose_time_is_over() -> None:
+    run_group(time_out_inside, 2)

@@ -21,6 +21,7 @@ from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers.inquiry import Findings, act_on_findings, tell
 from fastdist.distributed.rpc.workers.progress import Timeouts
 from fastdist.distributed.rpc.workers.session import Session
+from fastdist.distributed.rpc.workers.stuck import NOT_STUCK
 from fastdist.distributed.rpc.workers.worker import Worker
 from tests.distributed.workers import run_group
 
@@ -33,9 +34,7 @@ def call_under_way(pipe: Pipe, ends: list[bool]) -> FutureCall:
     client: Any = SimpleNamespace(
         counts=counts, name="w0", pool=SimpleNamespace(num_stuck=lambda: 0)
     )
-    peer: Any = SimpleNamespace(
-        info=SimpleNamespace(name="w1", id=1), lender=None, num_stuck=lambda: 0
-    )
+    peer: Any = SimpleNamespace(info=SimpleNamespace(name="w1", id=1), lender=None, stuck=NOT_STUCK)
     call = FutureCall(client, Message(MessageType.PYTHON_CALL, 5, peer), 0.0, "a function")
     call.await_in(Future(), Timeouts())
     pipe.add_pending(5, call)

@@ -1,0 +1,83 @@
+"""Workers whose threads all wait for calls: what their notices say, and how errors name them."""
+
+# A worker reports in its PONG that all of its threads wait, or that those of a worker do to which
+# it has calls under way: so the first caller of a chain of calls can name the worker in which the
+# chain got stuck. A report that was passed on keeps its age, or two workers that call each other
+# would keep it alive.
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+
+from fastdist.core import thread_pool
+from fastdist.core.foreign_text import one_line
+
+from ..message.metadata import Value
+from ..message.words import number, text
+from .notices import BEAT_S
+
+# The names of the parts of a report in a PONG.
+_NUM_THREADS: Final = "stuck"
+_NAME: Final = "stuck_worker"
+_AGE_MS: Final = "stuck_ms"
+# How long a report holds: a PONG is due each BEAT_S while somebody waits for the worker.
+_HOLDS_S: Final = 2.0 * BEAT_S
+
+
+class Stuck(NamedTuple):
+    """A worker whose threads for users' functions all wait, and when that was found."""
+
+    name: str
+    num_threads: int
+    since: float
+
+    @property
+    def is_recent(self) -> bool:
+        """Whether it may still be so."""
+        return bool(self.num_threads) and time.monotonic() - self.since < _HOLDS_S
+
+
+NOT_STUCK: Final = Stuck("", 0, -math.inf)
+
+
+class _Peer(Protocol):
+    stuck: Stuck
+
+
+def latest(peers: Iterable[_Peer]) -> Stuck:
+    """Return the latest report of some workers that still holds."""
+    found = [peer.stuck for peer in peers if peer.stuck.is_recent]
+    return max(found, key=lambda stuck: stuck.since, default=NOT_STUCK)
+
+
+def pack_stuck(stuck: Stuck) -> dict[str, Value]:
+    """Return the parts of a PONG for a report; none where no worker is stuck."""
+    if not stuck.num_threads:
+        return {}
+    age_ms = int((time.monotonic() - stuck.since) * 1000.0)
+    return {_NUM_THREADS: stuck.num_threads, _NAME: stuck.name, _AGE_MS: max(0, age_ms)}
+
+
+def read_stuck(words: Mapping[str, Value], sender: int) -> Stuck:
+    """Return the report in a PONG of a worker.
+
+    Raises  MessageError
+    """
+    if _NUM_THREADS not in words:
+        return NOT_STUCK
+    since = time.monotonic() - max(0, number(words, _AGE_MS, sender)) / 1000.0
+    name = one_line(text(words, _NAME, sender))
+    return Stuck(name, number(words, _NUM_THREADS, sender), since)
+
+
+def all_wait(stuck: Stuck) -> str:
+    """Return the beginning of a sentence that says that no thread of a worker is free."""
+    lent = thread_pool.MAX_LOANS
+    more = f"as do {lent} calls for which other threads stood in, and " if lent else ""
+    return (
+        f"all {stuck.num_threads} threads of worker {stuck.name!r} wait for calls of their own, "
+        f"{more or 'and '}"
+    )
