@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
+from fastdist.core.errors import ShutdownIncomplete
 from fastdist.distributed import rpc
 from tests.distributed.workers import Group
 
@@ -31,6 +34,13 @@ def join(options: dict[str, Any]) -> None:
 def leave() -> None:
     """Wait for the others, and go."""
     rpc.shutdown()
+
+
+def leave_without(*names: str) -> None:
+    """Wait for the others, and go, which names the workers that were lost as an error."""
+    with pytest.raises(ShutdownIncomplete, match="has shut down without") as ended:
+        rpc.shutdown()
+    assert all(f"{name!r} (rank " in str(ended.value) for name in names), str(ended.value)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from fastdist.core.errors import (
     WorkerLostError,
 )
 from fastdist.distributed import rpc
-from tests.distributed.members import init
+from tests.distributed.members import init, leave_without
 from tests.distributed.workers import Group, wait_at
 from tests.standstill import Standstill
 
@@ -142,9 +142,9 @@ def test_all_calls_to_a_killed_worker_end_with_its_name(
         assert kind == "WorkerLostError" and "worker 'w1' (rank 1) was lost" in text
         assert when - killed < 0.2, f"{when - killed:.3f} s"
     group[0].run(call_the_dead)
-    # The living leave without it.
+    # The living leave without it, which is their error.
     for rank in (0, 2):
-        group[rank].start(leave)
+        group[rank].start(leave_without, "w1")
     for rank in (0, 2):
         group[rank].result()
         assert group[rank].end() == 0
@@ -317,7 +317,7 @@ def leave_and_listen() -> list[str]:
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     records.addHandler(handler)
-    rpc.shutdown()
+    leave_without("w1")
     return lines
 
 

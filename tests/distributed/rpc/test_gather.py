@@ -12,7 +12,7 @@ from fastdist.autograd import profiler
 from fastdist.core.errors import RpcError, RpcTimeoutError, WorkerLostError
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import api, gather
-from tests.distributed.members import init
+from tests.distributed.members import init, leave_without
 from tests.distributed.workers import DEADLINE_S, Group, run_group
 
 
@@ -113,12 +113,8 @@ def test_who_is_lost_is_not_waited_for() -> None:
         for rank in (0, 1):
             assert all("'w2'" in text for text in group[rank].result())
         for rank in (0, 1):
-            group[rank].start(leave)
+            group[rank].start(leave_without, "w2")
         for rank in (0, 1):
             group[rank].result()
     finally:
         group.kill()
-
-
-def leave() -> None:
-    rpc.shutdown()

@@ -19,6 +19,7 @@ from fastdist.distributed import autograd, rpc
 from fastdist.distributed.rpc.message.message import Message
 from fastdist.distributed.rpc.message.types import MessageType
 from fastdist.distributed.rpc.workers import worker
+from tests.distributed.members import leave_without
 from tests.distributed.workers import Group, WorkerFailed, open_gate, wait_at
 from tests.standstill import Standstill
 
@@ -211,8 +212,8 @@ def test_who_wakes_hears_that_it_was_given_up_and_ends_with_that(
     # The others go on without it, once what it began there has ended.
     for gate in GATES:
         group[0].run(open_gate, gate)
-    group[0].start(leave)
-    group[2].run(leave)
+    group[0].start(leave_without, "w1")
+    group[2].run(leave_without, "w1")
     group[0].result()
 
 
@@ -255,7 +256,7 @@ def test_who_hears_it_by_the_lane_of_a_call_is_out_when_the_call_ends(
     group[1].run(shutdown_raises)
     assert group[1].end() == 0
     group[0].run(open_gate, GATES[0])
-    group[0].run(leave)
+    group[0].run(leave_without, "w1")
 
 
 def call_it(rank: int) -> str:
