@@ -33,7 +33,7 @@ class PoolWatcher:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Guards the three below it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.awake = False
         self._stopped = False
         self._thread: threading.Thread | None = None

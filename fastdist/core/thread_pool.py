@@ -117,7 +117,7 @@ class ThreadPool:
         self._source = source
         # Guards everything below. Only waiters (plain locks, never blocking to release) are touched
         # while it is held.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._uncounted: deque[Work] = deque()
         self._counted: deque[tuple[float, Work]] = deque()
         self._running_counted = 0

@@ -176,7 +176,7 @@ class Tensor(TensorMethods, metaclass=TensorType):
     @property
     def shape(self) -> Size:
         """Lengths of the axes."""
-        return _tuple_of(Size, self.facts.shape)
+        return _tuple_of(Size, self.facts.shape)  # type: ignore[no-any-return]
 
     @property
     def layout(self) -> MemoryLayout:

@@ -78,7 +78,7 @@ class BorrowedArena:
         # Whoever releases a block also gives its pages back: the owner will not.
         self._is_orphan = False
         # Guards taking. Entries of _held go away without it: they do so wherever garbage is found.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._held: dict[int, Held] = {}
         fork.borrowers.add(self)
 
@@ -129,7 +129,7 @@ class BorrowedArena:
 
     def forget_all(self) -> None:
         """Release nothing any more: the blocks are another process's."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._held.clear()
 
     def release(self, held: Held) -> None:

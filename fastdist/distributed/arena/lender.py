@@ -39,7 +39,7 @@ class Lender:
         self.least_bytes = least_bytes
         self._offer = offer
         # Guards the three below it. A sender reads _arena alone, without it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._state = State.UNTRIED
         self._reason = ""
         self._arena: Arena | None = None

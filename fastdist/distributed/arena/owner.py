@@ -83,7 +83,7 @@ class Arena:
         self.fd, mapping, self.id = create(size)
         self._call_later = call_later
         # Guards all below it. Nothing is copied, and no page asked for or given back, under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # None once the arena is closed; whoever still copies keeps its own reference.
         self._mapping: mmap.mmap | None = mapping
         self._words: Words = words(mapping)

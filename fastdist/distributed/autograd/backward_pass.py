@@ -127,7 +127,7 @@ class BackwardPass:
         # How many receives the context had when it began: what came later is in nobody's graph.
         self.num_recvs = 0
         self.num_sent = self.num_received = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # By message id, the workers from which gradients are still to come.
         self._awaited: dict[int, Worker] = {}
         self._outstanding: list[Future[Any]] = []

@@ -37,7 +37,7 @@ class DistAutogradContext:
         self.id = context_id
         # The life that opened it, with which it ends; None of this worker itself.
         self.owner = owner
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._workers: set[Worker] = set()
         self._is_closed = False
         self._sends: dict[int, SendRpcBackward] = {}

@@ -72,7 +72,7 @@ class DistEngine:
 
     def __init__(self) -> None:
         self._under_way: set[BackwardPass] = set()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Where the GPU to CPU continuations of every distributed pass go.
         # See Note [GPU to CPU continuations].
         self.global_cpu_thread = GlobalCpuThread(self._hand_to_pool)

@@ -18,7 +18,7 @@ class Credit:
         self._max_bytes = max_bytes
         self._max_calls = max_calls
         # Guards the three below it. The condition is on the same lock, for those who wait.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._returned = threading.Condition(self._lock)
         self._bytes = 0
         self._calls = 0

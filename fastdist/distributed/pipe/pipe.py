@@ -80,7 +80,7 @@ class Pipe(Generic[C]):
         self._greet = greet
         self._attend = attend
         # Guards everything below. No lane is made, used or closed, and no call failed, under it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._look_ended = threading.Condition(self._lock)
         self._closed = Doorbell()
         # Raised as a copy: an error that is raised again and again collects the frames of all who
@@ -98,7 +98,7 @@ class Pipe(Generic[C]):
         # Whether take_late has one of them, and not a caller.
         self._is_looking = False
         self._shared: SharedLane | None = None
-        self._shared_lock = threading.Lock()
+        self._shared_lock = threading.RLock()
 
     @property
     def error(self) -> Exception | None:

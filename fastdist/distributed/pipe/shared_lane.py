@@ -34,7 +34,7 @@ class SharedLane:
         self.lane = lane
         self._attend = attend
         # Guards the lane and all below it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._unsent: deque[Sequence[Buffer]] = deque()
         self._came: deque[list[Buffer]] = deque()
         self._reader_sleeps = True

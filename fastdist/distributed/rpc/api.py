@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
-from fastdist.core.errors import RpcError
+from fastdist.core.errors import FastdistError, RpcError
 from fastdist.core.folded_frames import folds
 from fastdist.core.future import Future, wait_all
+from fastdist.core.lent_locks import lend_held_locks
 from fastdist.core.missing import missing
 from fastdist.tensor.tensor import Tensor
 
@@ -143,6 +144,9 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     A function under async_execution whose Future has no value is waited for as long as its caller
     waits; one whose caller has given up is named in a warning.
 
+    An exception of a signal's handler that comes in the midst ends the waiting, and RPC goes on as
+    before: a second shutdown() can finish it. A handler may call shutdown() itself.
+
     Units   timeout in seconds, for all of the waiting; 0, the default, waits for the others to come
             here as long as they live, and 15 s for what is under way then
     Raises  ShutdownIncomplete naming the workers that did not come, the calls that did not end, or
@@ -152,11 +156,17 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     """
     agent = get_current_agent()
     timeout = seconds("timeout", timeout)
-    try:
+    with lend_held_locks():  # where the handler of a signal calls this
+        failure = None
         if graceful:
-            agent.leave(timeout)
-    finally:
+            try:
+                agent.leave(timeout)
+            except FastdistError as error:
+                failure = error
+        # Another exception is that of a signal's handler: RPC goes on, and may be shut down again.
         _end(agent)
+        if failure is not None:
+            raise failure
 
 
 def get_rpc_timeout() -> float:
@@ -275,12 +285,12 @@ def get_metrics() -> dict[str, str]:
 
 
 def _end(agent: RpcAgent) -> None:
+    if agents.current_agent_or_none() is not agent:
+        return  # a handler of a signal, or another thread, has shut it down meanwhile
     leaks = [] if _ignore_rref_leak else agent.rrefs.leaks()
-    try:
-        agent.shutdown()
-    finally:
-        agents.set_current_agent(None)
-        agents.run_stop_hooks()
+    agent.shutdown()
+    agents.set_current_agent(None)
+    agents.run_stop_hooks()
     if leaks:
         told = "\n".join(f"Leaking RRef {value} with fork Id {fork}" for value, fork in leaks)
         raise RpcError(

@@ -53,7 +53,7 @@ class ArenaOffers:
         self._me = agent.me
         self._is_wanted = is_wanted
         # Guards the three below it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._arena: Arena | None = None
         self._is_closed = False
         self._borrowed: dict[Worker, tuple[int, BorrowedArena]] = {}  # arenas, behind their ids

@@ -42,7 +42,7 @@ from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants
 from .agent import RpcAgent
-from .calls.outgoing import waited_for_below
+from .calls.interrupted import find_interrupted
 from .lost_workers import merge_lost
 from .shutdown_barrier import ShutdownBarrier, told_without_value
 from .workers.worker import Worker
@@ -101,8 +101,10 @@ class Leaving:
         Raises  ShutdownIncomplete, also where all is done, but a worker of a group in which nobody
                 comes back was lost, or has ended without its shutdown; GivenUpError
         """
+        if self.stage in (Stage.CLOSING, Stage.CLOSED):
+            return  # a shutdown was interrupted as late as that
         began = time.monotonic()
-        for call in waited_for_below():
+        for call in find_interrupted():
             # The handler of a signal leaves: the call that it interrupted can only end after it.
             call.abandon()
         self._wait_for_all(Stage.COMING, timeout_s)

@@ -29,7 +29,7 @@ class TimeSeriesMetricsTracker:
     """
 
     def __init__(self, current_sum: int = 0, current_count: int = 0) -> None:
-        self._lock = threading.Lock()  # guards the two below it
+        self._lock = threading.RLock()  # guards the two below it
         self._sum = current_sum
         self._count = current_count
 
@@ -75,10 +75,12 @@ class CallCounts:
     def __init__(self) -> None:
         # Guards all below it. The condition on it is told when a count falls to 0, if somebody
         # waits: the plain lock costs a quarter of what entering the condition does.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._num_waiting = 0
-        self.client_active = 0
+        # Not a number: a call that the handler of a signal has interrupted may be ended twice, or
+        # before it was counted.
+        self._own_calls: set[object] = set()
         self.server_active = 0
         self.server_active_async = 0
         # Which calls those are, in words, by the request. Entries come and go one at a time.
@@ -88,10 +90,15 @@ class CallCounts:
         self._network: dict[str, AggregatedNetworkData] = {}
         self._former = AggregatedNetworkData()
 
-    def call_sent(self, peer: str, sent_bytes: int) -> None:
+    @property
+    def client_active(self) -> int:
+        """How many calls were issued and have not ended."""
+        return len(self._own_calls)
+
+    def call_sent(self, call: object, peer: str, sent_bytes: int) -> None:
         """Count a call that was issued."""
         with self._lock:
-            self.client_active += 1
+            self._own_calls.add(call)
             network = self._network.get(peer)
             if network is None:
                 network = self._network[peer] = AggregatedNetworkData()
@@ -99,15 +106,19 @@ class CallCounts:
             network.num_calls += 1
             network.total_sent_bytes += sent_bytes
 
-    def call_ended(self, peer: str, received_bytes: int, *, failed: bool) -> None:
+    def call_ended(self, call: object, peer: str, received_bytes: int, *, failed: bool) -> None:
         """Count the end of a call that was issued."""
         with self._lock:
-            self.client_active -= 1
+            self._own_calls.discard(call)
             network = self._network.get(peer, self._former)
             network.total_recv_bytes += received_bytes
             network.total_errors += failed
-            if self._num_waiting and self.client_active == 0:
+            if self._num_waiting and not self._own_calls:
                 self._changed.notify_all()
+
+    def forget(self, call: object) -> None:
+        """Let a call that was issued not count any more, if it does."""
+        self._own_calls.discard(call)
 
     def request_came(self) -> None:
         """Count a call that was received."""

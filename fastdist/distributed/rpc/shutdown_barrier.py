@@ -106,7 +106,7 @@ class ShutdownBarrier:
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
         # Guards all below it. Futures are completed outside.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._lost_at: dict[Worker, float] = {}
         self._reported: dict[Worker, _Report] = {}
         # Of which lives a member has said that they are over.

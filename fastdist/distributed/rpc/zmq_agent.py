@@ -6,6 +6,7 @@ import functools
 import logging
 import sys
 import time
+from collections.abc import Callable
 
 from fastdist.core.errors import RankTakenError, RpcNotRunningError
 from fastdist.core.future import Future, InternalFuture
@@ -22,6 +23,7 @@ from .calls.client import Client
 from .calls.late_calls import LateCalls
 from .calls.outgoing import Call
 from .calls.serving import Server
+from .closing import Closing
 from .debug_log import debug_log
 from .devices import require_devices_of_maps
 from .leaving import DRAIN_AT_EXIT_S, DRAIN_S, LINGER_S, Leaving, Stage
@@ -58,6 +60,7 @@ class ZmqAgent(RpcAgent):
     drain_s = DRAIN_S
     # Why this process ends without a shutdown of the user's, for the others.
     _why_ended = ""
+    _closing: Closing | None = None
 
     def __init__(
         self,
@@ -202,31 +205,44 @@ class ZmqAgent(RpcAgent):
             noted.wait_until_done(DRAIN_AT_EXIT_S)
 
     def shutdown(self) -> None:
-        if not self.workers.close():
-            return
-        self.leaving.stage = Stage.CLOSING
-        debug_log.worker(self.me.rank, "leaves the group")
-        peers = self.workers.met()
+        if self.workers.close():
+            self.leaving.stage = Stage.CLOSING
+            debug_log.worker(self.me.rank, "leaves the group")
+            self._closing = Closing(self._closing_steps())
+        if self._closing is not None:
+            self._closing.go_on()
+
+    def _closing_steps(self) -> list[Callable[[], object]]:
         error = RpcNotRunningError(
             f"Node {self.me.rank} has shut down RPC; calls without an answer may have run"
         )
-        self.teller.close()
-        self.rrefs.close()
-        self.group.take_out(self.me, was_lost=bool(self._why_ended))
-        self.progress.timeouts.close()
-        for peer in peers:
-            end = functools.partial(peer.close, error, linger_s=LINGER_S, why=self._why_ended)
-            self.progress.post(end)
-        self.progress.stop()
-        self.client.end_resends(error)
+        ends = [
+            functools.partial(peer.close, error, linger_s=LINGER_S, why=self._why_ended)
+            for peer in self.workers.met()
+        ]
+        return [
+            self.teller.close,
+            self.rrefs.close,
+            lambda: self.group.take_out(self.me, was_lost=bool(self._why_ended)),
+            self.progress.timeouts.close,
+            *[functools.partial(self.progress.post, end) for end in ends],
+            self.progress.stop,
+            functools.partial(self.client.end_resends, error),
+            self._stop_pool,
+            functools.partial(self._listener.close, LINGER_S),
+            self.leaving.barrier.unregister,
+            self._arenas.close,
+            self._restore_switch_interval,
+            functools.partial(setattr, self.leaving, "stage", Stage.CLOSED),
+        ]
+
+    def _stop_pool(self) -> None:
         for name in self.pool.stop(self.drain_s):
             _logger.warning("thread %s still runs a user's function; RPC ends without it", name)
-        self._listener.close(LINGER_S)
-        self.leaving.barrier.unregister()
-        self._arenas.close()
+
+    def _restore_switch_interval(self) -> None:
         if self._switch_interval_before is not None:
             sys.setswitchinterval(self._switch_interval_before)
-        self.leaving.stage = Stage.CLOSED
 
     def get_metrics(self) -> dict[str, str]:
         metrics = {

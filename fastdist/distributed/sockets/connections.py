@@ -71,7 +71,7 @@ class Connections:
         self._descriptor_limit = descriptor_limit
         self._silence_of = silence_of or silence_s
         # Guards everything below.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Descriptor -> when and at which endpoint it was accepted, until it brings a message.
         self._silent: dict[int, tuple[float, str]] = {}
         # Descriptor -> member, route, endpoint.

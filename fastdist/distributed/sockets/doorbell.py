@@ -22,7 +22,7 @@ class Doorbell:
     def __init__(self) -> None:
         # Guards _fds, so that a late ring never writes into a descriptor that somebody else got
         # after close.
-        self._fds_lock = threading.Lock()
+        self._fds_lock = threading.RLock()
         if hasattr(os, "eventfd"):
             fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             self._fds: tuple[int, int] | None = (fd, fd)

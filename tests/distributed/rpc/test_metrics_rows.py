@@ -182,14 +182,14 @@ def test_metrics(group: Group, body: Any) -> None:
 @pytest.mark.seed("T28")
 def test_own_calls_can_be_waited_for() -> None:
     counts = CallCounts()
-    counts.call_sent("w1", 1), counts.request_came()
+    counts.call_sent(0, "w1", 1), counts.request_came()
     assert not counts.wait_for_own_calls(0.01)
     waited: list[bool] = []
     waiter = threading.Thread(target=lambda: waited.append(counts.wait_for_own_calls(20)))
     waiter.start()
-    counts.call_sent("w2", 1), counts.call_ended("w1", 1, failed=False)
+    counts.call_sent(1, "w2", 1), counts.call_ended(0, "w1", 1, failed=False)
     assert not counts.wait_for_own_calls(0.01) and waited == []
-    counts.call_ended("w2", 1, failed=True)
+    counts.call_ended(1, "w2", 1, failed=True)
     waiter.join(20)
     # That of another worker is under way yet.
     assert waited == [True] and not counts.wait_until_idle(0.01)

@@ -208,7 +208,7 @@ def test_rounds_do_not_chase_each_other_while_a_call_runs() -> None:
 
 def test_a_call_of_ones_own_without_an_answer_is_told_to_all_alike() -> None:
     group = make_group()
-    group[2].counts.call_sent("w0", 10)
+    group[2].counts.call_sent(0, "w0", 10)
     join(start(group, 0.6))
     assert len({str(member.error) for member in group}) == 1
     assert "1 at 'w2'" in str(group[0].error)

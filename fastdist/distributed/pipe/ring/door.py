@@ -40,7 +40,7 @@ class RingCaller:
     def __init__(self, end: RingEnd) -> None:
         self.end = end
         # Guards what is written.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def reply(self, frames: Sequence[Buffer]) -> bool:
         """Send a message; False if the caller has hung up. Never blocks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from fastdist.core.errors import MessageError
@@ -60,6 +61,7 @@ class RingEnd:
         """Hang up, and let go of the memory; a second time does nothing."""
         if not self._memory.closed:
             self.line.close()
-            self.writer.release()
-            self.reader.release()
-            self._memory.close()
+            for release in (self.writer.release, self.reader.release, self._memory.close):
+                # A part is in use where the handler of a signal has interrupted a read or a write.
+                with suppress(BufferError):
+                    release()

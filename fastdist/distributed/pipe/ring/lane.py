@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from fastdist.core.errors import MessageError
@@ -131,10 +132,14 @@ class RingLane:
             while not is_sent and not end.line.has_ended:
                 self._sleep(deadline, end.writer.has_room)
                 is_sent = end.go_on()
-        finally:
-            if not is_sent:
-                # Half a message is there, which nobody will end.
+        except BaseException:
+            # Where the handler of a signal has closed the pipe, and raised, no lane can be made.
+            with suppress(Exception):
                 self._hang_up()
+            raise
+        if not is_sent:
+            # Half a message is there, which nobody will end.
+            self._hang_up()
         if self._instead is not None:
             self._instead.send(frames, deadline)
 

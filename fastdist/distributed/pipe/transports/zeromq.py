@@ -197,7 +197,7 @@ class ZmqListener:
     def __init__(self, name: str) -> None:
         self.addresses: dict[str, str] = {}
         # Guards the socket and all below it but _woken. A reader sleeps without it.
-        self._socket_lock = threading.Lock()
+        self._socket_lock = threading.RLock()
         self._socket = make_socket(zmq.ROUTER, name)
         self._sleeping = False
         self._woken = False

@@ -223,7 +223,7 @@ class Client:
                 call.was_not_sent()
                 raise
         if call.message.type not in NOT_COUNTED:
-            self.counts.call_sent(call.peer.info.name, size)
+            self.counts.call_sent(call, call.peer.info.name, size)
         frames = call.frames
         if len(frames) > 1:
             # Not to be sent again: further frames are the caller's own memory, which it may change

@@ -43,7 +43,7 @@ class LateCall(FutureCall):
 
     def __init__(self, *made_of: Any) -> None:
         super().__init__(*made_of)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._has_left = self._is_stopped = False
 
     def size_bytes(self) -> int:
@@ -94,7 +94,7 @@ class LateCalls:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Of each peer that is waited for: its calls, in the order in which they were made.
         self._waiting: dict[Worker, deque[LateCall]] = {}
 

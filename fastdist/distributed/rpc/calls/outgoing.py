@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -143,10 +142,8 @@ class Call:
         if own_ms == self._timeout_ms:
             return ""
         own = f"its own timeout is {own_ms} ms" if own_ms else "it has no timeout of its own"
-        return (
-            f"the call in which worker {self._client.name!r} made it had no more time left "
-            f"({own}); "
-        )
+        around = f"the call in which worker {self._client.name!r} made it"
+        return f"{around} had no more time left ({own}); "
 
     def _why_late(self) -> str:
         stuck = self.peer.stuck
@@ -158,6 +155,9 @@ class Call:
             f"{all_wait(stuck)}none is left for calls of others: raise num_worker_threads= there, "
             "or nest calls less deep"
         )
+
+    def abandon(self) -> None:
+        """End a call that an outer frame of this thread makes, sends or waits for."""
 
     def lost_error(self, *, may_have_run: bool) -> WorkerLostError:
         """Return the error where a broken connection took the call, before or after it had run."""
@@ -183,7 +183,7 @@ class Call:
         if self.message.lent_bytes:
             self._take_back()
         if self.message.type not in NOT_COUNTED:
-            self._client.counts.call_ended(self.peer.info.name, received_bytes, failed=failed)
+            self._client.counts.call_ended(self, self.peer.info.name, received_bytes, failed=failed)
 
     def _take_back(self) -> None:
         """Take back what was lent and not taken: the call is over."""
@@ -231,6 +231,12 @@ class FutureCall(Call):
         self.end(None, self.lost_error(may_have_run=may_have_run))
         self._client.give_up(self)
 
+    def abandon(self) -> None:
+        """End a call that was not sent, or only in part, unless something else has."""
+        if self.peer.pipe.take_pending(self.message.message_id) is not None:
+            self.end(None, _interrupted(self))
+        self._client.counts.forget(self)
+
     def expire(self) -> None:
         """End the call, whose time is over, unless something else has."""
         # Once it is taken out its id is unknown: a late answer is dropped.
@@ -260,13 +266,13 @@ class LaneCall(Call):
     _is_kept = False
     # Whether the lane cannot be used again: nobody knows what it will bring.
     _is_broken = False
-    _is_sent = _is_over = False
+    _is_sent = _is_over = _is_abandoned = False
     _asked_at = 0.0
 
     def send(self, own: OwnLane, size_bytes: int) -> None:
         """Send the request; what the lane runs into is heard by who waits."""
         self._own = own
-        self._client.counts.call_sent(self.peer.info.name, size_bytes)
+        self._client.counts.call_sent(self, self.peer.info.name, size_bytes)
         hand_on_lead()
         try:
             if own.greeting is not None:
@@ -278,10 +284,9 @@ class LaneCall(Call):
             self._error = self.timeout_error()
         except LaneClosed:
             self._is_broken, self._error = True, self._closed_error()
-        except BaseException:
+        except BaseException as error:
             # What was sent of it in part would be read as the beginning of the next.
-            self._is_broken = True
-            self._end(failed=True)
+            self._break_off(error)
             raise
 
     def has_come(self, timeout_s: float | None) -> bool:
@@ -316,9 +321,8 @@ class LaneCall(Call):
                 self._own.lane.try_send(self._own.greet())
                 self._own.lane.try_send(self.cancel())
                 self._error = self.timeout_error()
-            except BaseException:
-                self._is_broken = True
-                self._end(failed=True)
+            except BaseException as error:
+                self._break_off(error)
                 raise
         return self.result()
 
@@ -352,9 +356,18 @@ class LaneCall(Call):
         self._end(failed=True)
 
     def abandon(self) -> None:
-        """End a call that is waited for by an outer frame of this thread, and so is its lane."""
+        """Do without the answer, and without the lane, which an outer frame of this thread uses."""
+        self._is_broken = self._is_abandoned = True
+        if hasattr(self, "_own"):
+            self._end(failed=True)
+        self._client.counts.forget(self)
+
+    def _break_off(self, error: BaseException) -> None:
         self._is_broken = True
         self._end(failed=True)
+        if self._is_abandoned and isinstance(error, (ValueError, OSError)):
+            # A shutdown by the handler of a signal has closed what was in use.
+            raise _interrupted(self) from None
 
     def _receive(self, deadline: float | None) -> None:
         lent = lend_slot()
@@ -447,21 +460,8 @@ class LaneCall(Call):
         self._settle(self._size, failed=failed)
 
 
-_WAITS: Final = (LaneCall.send.__code__, LaneCall.wait.__code__, LaneCall.has_come.__code__)
-
-
-def waited_for_below() -> list[LaneCall]:
-    """Return the calls that outer frames of this thread send or wait for.
-
-    There are some where this is called by the handler of a signal.
-    """
-    found = []
-    frame = sys._getframe().f_back
-    while frame is not None:
-        if frame.f_code in _WAITS:
-            found.append(frame.f_locals["self"])
-        frame = frame.f_back
-    return found
+def _interrupted(call: Call) -> RpcNotRunningError:
+    return RpcNotRunningError(f"{call.describe()} was interrupted by a shutdown of this worker")
 
 
 def deadline_of(timeout_s: float) -> tuple[float | None, int]:

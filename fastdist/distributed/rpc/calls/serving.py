@@ -317,7 +317,7 @@ class Server:
         # [Answers in batches]. The leader alone takes from _inbox.
         self._inbox: deque[Received] = deque()
         # Guards the two below it: answers are put in by who leads at that moment.
-        self._outbox_lock = threading.Lock()
+        self._outbox_lock = threading.RLock()
         self._outbox: dict[Route, list[Sequence[Buffer]]] = {}
         self._leader = 0
         # This worker, or one for which it waits, if no thread for users' functions is free there.

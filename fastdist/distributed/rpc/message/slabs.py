@@ -95,7 +95,7 @@ class SlabRing:
             most_bytes = min(MOST_BYTES, backend.memory_info(index)[1] // SHARE)
         self.most_bytes = most_bytes
         self.uuid = uuid_of(backend, index)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._rooms: list[Room] = []
         # On their way back to the GPU: nothing is lent of them.
         self._aside: list[Room] = []

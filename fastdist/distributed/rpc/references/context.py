@@ -76,7 +76,7 @@ class RRefContext:
         self._maker = self.me.record.incarnation if first_number else 0
         self.owned = OwnedValues(workers)
         # Guards the three below it. Nothing is sent and no reference dropped while it is held.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pending_users: dict[int, RRef[Any]] = {}
         self._users: WeakValueDictionary[int, RRef[Any]] = WeakValueDictionary()
         self._refused: dict[int, None] = {}  # the latest forks that are not to come any more

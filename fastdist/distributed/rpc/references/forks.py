@@ -70,7 +70,7 @@ class Forks:
         self._hold_or_refuse = hold_or_refuse
         # Guards what is below it, and the calls that each worker has given up. No reference is
         # dropped while it is held.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._children: dict[int, _Child] = {}
 
     def __len__(self) -> int:

@@ -24,7 +24,7 @@ class OwnedValues:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         # Guards the three below it. No value is dropped while it is held.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._by_id: dict[int, OwnedValue] = {}
         # The latest values that lived here, with why they were never made.
         self._dropped: dict[int, str | None] = {}

@@ -70,7 +70,7 @@ class CallerLane:
         self.last_greeting = 0
         # Guards all below it. An id is in one of the next two before it leaves _running, so that
         # the leader may look for it without the lock.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._running: dict[int, Request] = {}
         self._answers: dict[int, Sequence[Buffer]] = {}
         # Answered calls whose answers are not kept: they were dropped, or their frames beyond the
@@ -252,7 +252,7 @@ class Callers:
         self.me = me
         self._listener = listener
         # Guards the two below it; a look-up by route reads one entry.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self.by_route: dict[Route, CallerLane] = {}
         self._lanes: dict[Worker, dict[int, CallerLane]] = {}  # by their numbers
         self._forget_at = 0  # see _forget_ended

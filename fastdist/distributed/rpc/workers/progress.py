@@ -56,7 +56,7 @@ class Timeouts:
 
     def __init__(self) -> None:
         # Guards all below it.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # Those of one time in the order in which they came: a simulation repeats itself.
         self._calls_at: dict[int, dict[Expiring, None]] = {}
         self._times: list[int] = []

@@ -80,9 +80,9 @@ class Workers:
         self._callers, self._submit, self._lender_to = callers, submit, lender_to
         self._times = times
         # One reads the store at a time: what one read must not replace what another read later.
-        self._refresh_lock = threading.Lock()
+        self._refresh_lock = threading.RLock()
         # Guards all below it; looked up without it. May be taken while the one above is held.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         # The one table by rank: what users name, and ids on the wire, stand for the present life.
         self._by_id: dict[int, Worker] = {}
         self._by_name: dict[str, Worker] = {}

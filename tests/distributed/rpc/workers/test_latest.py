@@ -60,9 +60,9 @@ def test_a_worker_keeps_little_of_the_lives_that_it_has_lost(
 def test_calls_are_counted_by_name_for_the_latest_peers_and_as_a_sum_for_all() -> None:
     counts = CallCounts()
     for peer in range(20):
-        counts.call_sent(f"w{peer}", 10)
+        counts.call_sent(0, f"w{peer}", 10)
     for peer in range(20):
-        counts.call_ended(f"w{peer}", 5, failed=False)
+        counts.call_ended(0, f"w{peer}", 5, failed=False)
     assert [*counts.network_data()] == ["w16", "w17", "w18", "w19"]
     assert counts.client_active == 0
     assert counts.activity() == (0, 20)

@@ -1,0 +1,68 @@
+"""Locks that the code holds which a signal's handler has interrupted, lent to other threads."""
+
+# Note [Handlers and locks]
+# A handler of Python runs in the main thread, between any two steps of it, also where these hold a
+# lock. Until it returns all other threads wait for that lock; and if the handler waits for one of
+# them, for ever. A handler that shuts RPC down does. So what it interrupted lends its locks until
+# it returns. This breaks what the locks protect, but only by the few assignments that are not done
+# yet, and what they are about is at its end.
+#
+# Which locks they are is found in the frames: locks that tell who holds them (RLock), in variables
+# of our code and in attributes of what these refer to.
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType, MemberDescriptorType
+from typing import Any, Final
+
+_PACKAGE: Final = __name__.partition(".")[0] + "."
+_RLOCK: Final = type(threading.RLock())
+
+
+@contextmanager
+def lend_held_locks() -> Iterator[None]:
+    """Let other threads take the locks that outer frames of the main thread hold, for the block.
+
+    Nothing happens in other threads, in which no handler runs.
+    """
+    held: list[Any] = []
+    if threading.current_thread() is threading.main_thread():
+        held = _find_held(sys._getframe())
+    states = [lock._release_save() for lock in held]
+    try:
+        yield
+    finally:
+        # In the order in which they were taken: the frames within come first.
+        for lock, state in reversed([*zip(held, states, strict=True)]):
+            lock._acquire_restore(state)
+
+
+def _find_held(frame: FrameType | None) -> list[Any]:
+    found: dict[int, Any] = {}
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+            for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
+                for one in (value, *_attributes(value)):
+                    lock = getattr(one, "_lock", None) if type(one) is threading.Condition else one
+                    if type(lock) is _RLOCK and lock._is_owned():  # type: ignore[attr-defined]
+                        found.setdefault(id(lock), lock)
+        frame = frame.f_back
+    return [*found.values()]
+
+
+def _attributes(value: object) -> list[object]:
+    kind = type(value)
+    if not kind.__module__.startswith(_PACKAGE):
+        return []
+    found = []
+    for parent in kind.__mro__:
+        # By the descriptors of the slots: objects in the making have no attributes yet.
+        for slot in parent.__dict__.values():
+            if isinstance(slot, MemberDescriptorType):
+                with suppress(AttributeError):
+                    found.append(slot.__get__(value))
+    return [*found, *getattr(value, "__dict__", {}).values()] if kind.__dictoffset__ else found

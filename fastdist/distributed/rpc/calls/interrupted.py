@@ -1,0 +1,39 @@
+"""Calls that a signal's handler has interrupted: nothing of them goes on before it returns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from fastdist.core.future import Future
+
+from .outgoing import Call
+
+_PACKAGE: Final = __name__.rpartition(".rpc.")[0] + "."
+
+
+def find_interrupted() -> list[Call]:
+    """Return the calls that outer frames of this thread make, send or wait for.
+
+    There are some where this is called by the handler of a signal.
+    """
+    found: dict[int, Call] = {}
+    frame = sys._getframe().f_back
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(_PACKAGE):
+            for call in _calls_in(frame.f_locals.values()):
+                found[id(call)] = call
+        frame = frame.f_back
+    return [*found.values()]
+
+
+def _calls_in(values: Iterable[object]) -> Iterator[Call]:
+    for value in values:
+        if isinstance(value, Call):
+            yield value
+        elif type(value) in (list, tuple):
+            yield from _calls_in(value)  # type: ignore[arg-type]
+        elif isinstance(value, Future) and value.done() and value.peek_error() is None:
+            # What began several calls keeps how each began: see RpcAgent.call_each.
+            yield from _calls_in([value.value()])
