@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Final
 
@@ -17,18 +18,27 @@ _GRADIENT: Final = "the gradient of "
 _CALLS: Final = ("fastdist.dispatch.arguments", "fastdist.listeners.offering")
 
 
+# For ops that are parts of others: the op that users call, by the variables of the function that
+# computes the part's gradient.
+PARTS: Final[dict[str, Callable[[Mapping[str, object]], str]]] = {}
+
+
 def running_op() -> str:
     """Return the name of the outermost op that the calling thread runs, "the gradient of NAME" in
     a backward pass, or an empty text outside of ops.
     """
     frame: FrameType | None = sys._getframe(1)
+    inner = frame
     found = ""
     # Between a kernel and its op there are frames of contextlib's and Numba's, too.
     while frame is not None and (not found or is_ours(frame)):
         found = _op_of(frame) or found
-        if found.startswith(_GRADIENT):
-            return found  # not "backward", which is farther out
-        frame = frame.f_back
+        if found.startswith(_GRADIENT):  # not "backward", which is farther out
+            part = found.removeprefix(_GRADIENT)
+            if part in PARTS and inner is not None:
+                found = f"{_GRADIENT}{PARTS[part](inner.f_locals)}"
+            return found
+        inner, frame = frame, frame.f_back
     return found
 
 

@@ -8,10 +8,11 @@ mode, complex numbers or a projection ask for it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..core.errors import ShapeError
+from ..core.running_op import PARTS
 from ..dispatch.differentiated import has_tangents
 from ..dispatch.op import OPS
 from ..dispatch.structured import Plan, structured
@@ -125,6 +126,15 @@ def recurrent_sequence(
 
     gates are the inputs' part of them, to which each step adds h @ weight.T + bias.
     """
+
+
+def _layers_of(values: Mapping[str, object]) -> str:
+    """Return the op that users call for a kind of cell, as messages name it."""
+    cell = str(values.get("cell", "rnn"))
+    return f"rnn_{cell}" if cell in ("tanh", "relu") else cell
+
+
+PARTS["recurrent_sequence"] = _layers_of
 
 
 @recurrent_sequence.plan

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 import fastdist as fd
+from fastdist import nn
 from fastdist.autograd.graph import saved_tensors_hooks
 from fastdist.core.generator import Generator
 from fastdist.core.running_op import running_op
+from fastdist.dispatch.op import OPS
 from fastdist.nn import functional as F
 
 
@@ -68,3 +70,21 @@ def test_it_is_the_op_that_the_user_called(
     monkeypatch.setattr(Generator, "reserve", noted)
     call()
     assert seen and set(seen) == {op}
+
+
+@pytest.mark.parametrize(
+    ("layers", "op"), [(nn.LSTM, "lstm"), (nn.GRU, "gru"), (nn.RNN, "rnn_tanh")]
+)
+def test_the_gradient_of_recurrent_layers_has_the_name_that_users_call(
+    monkeypatch: pytest.MonkeyPatch, layers: Any, op: str
+) -> None:
+    seen: list[str] = []
+    known = OPS["recurrent_sequence_gradient"].public
+
+    def noted(*given: Any) -> Any:
+        seen.append(running_op())
+        return known(*given)
+
+    monkeypatch.setattr(OPS["recurrent_sequence_gradient"], "public", noted)
+    layers(3, 4)(fd.ones(2, 1, 3))[0].sum().backward()
+    assert seen == [f"the gradient of {op}"]

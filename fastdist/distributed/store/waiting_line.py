@@ -89,7 +89,10 @@ class WaitingLine:
         if self.is_over:
             return
         self._has_told = True
-        limit = "" if self._timeout_s >= WITHOUT_LIMIT_S else f" of {self._timeout_s:g}"
+        limit_s = self._timeout_s
+        shown = f" of {limit_s:.0f}" if limit_s >= 10.0 else f" of {limit_s:.3g}"
+        # Some of the time without a limit may be over.
+        limit = "" if limit_s >= WITHOUT_LIMIT_S / 2.0 else shown
         self._write(f"fastdist: {self._who} waits for {whom} ({self.waited_s:.0f}{limit} s)")
 
     def _write(self, text: str) -> None:

@@ -68,12 +68,24 @@ def test_lines_of_a_file_get_rarer(clock: list[float]) -> None:
     assert lines[7:] == ["fastdist: 'w0' (rank 0) goes on after 300 s"]
 
 
-def test_a_wait_without_limit_is_told_without_one(clock: list[float]) -> None:
+@pytest.mark.parametrize(
+    ("limit_s", "told"),
+    [
+        (waiting_line.WITHOUT_LIMIT_S, "2 s"),
+        (waiting_line.WITHOUT_LIMIT_S - 3.7, "2 s"),
+        (59.8983, "2 of 60 s"),
+        (1e6, "2 of 1000000 s"),
+        (2.5, "2 of 2.5 s"),
+    ],
+)
+def test_a_limit_is_told_in_whole_seconds_and_none_where_there_is_none(
+    clock: list[float], limit_s: float, told: str
+) -> None:
     out = io.StringIO()
-    with WaitingLine("'w0' (rank 0)", waiting_line.WITHOUT_LIMIT_S, out) as line:
+    with WaitingLine("'w0' (rank 0)", limit_s, out) as line:
         clock[0] += 2.0
         line.tell("rank 2 of 3")
-    assert out.getvalue().startswith("fastdist: 'w0' (rank 0) waits for rank 2 of 3 (2 s)\n")
+    assert out.getvalue().startswith(f"fastdist: 'w0' (rank 0) waits for rank 2 of 3 ({told})\n")
 
 
 def test_a_terminals_line_is_redrawn_within_its_width_and_goes(
