@@ -38,7 +38,6 @@ from typing import Final
 from fastdist.core.errors import (
     ShutdownIncomplete,
 )
-from fastdist.distributed.store.waiting_line import speaks_for_node
 
 from . import constants
 from .agent import RpcAgent
@@ -157,16 +156,19 @@ class Leaving:
     def for_whom_it_waits(self) -> str:
         """Return what holds up a shutdown, in words; nothing where another of this node says it."""
         # First: who waits for these has a call under way, to the one that counts who has come.
-        known = self._workers.all() if self._group.is_static else []
-        absent = self._group.not_in_shutdown(known)
-        missing = [worker for worker in absent if not worker.is_dead]
-        awaited = [one for one in known if one.is_dead and self.barrier.awaits(one)]
-        if awaited and not missing:
-            return f"these were lost, and may come back yet: {_named(awaited)}"
-        if missing and not speaks_for_node(self._group.me.rank, [one.id for one in missing]):
-            return ""
-        if missing:
-            return f"these have not come to theirs yet: {_named(missing)}"
+        if self._group.is_static and not self.barrier.have_all_come:
+            speaker = self._workers.known(self._group.speaker)
+            speaks = speaker is None or speaker.is_self or speaker.is_dead
+            if not speaks and self.barrier.is_waiting_for_others:
+                return ""
+            known = [one for one in self._workers.all() if not one.is_self] if speaks else []
+            absent = self._group.not_in_shutdown(known) if known else []
+            missing = [worker for worker in absent if not worker.is_dead]
+            awaited = [one for one in known if one.is_dead and self.barrier.awaits(one)]
+            if awaited and not missing:
+                return f"these were lost, and may come back yet: {_named(awaited)}"
+            if missing:
+                return f"these have not come to theirs yet: {_named(missing)}"
         if self._counts.client_active:
             others = [worker for worker in self._workers.living() if not worker.is_self]
             asked = [worker for worker in others if worker.pipe.is_waited_for()]

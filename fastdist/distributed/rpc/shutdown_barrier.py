@@ -100,6 +100,8 @@ class ShutdownBarrier:
         # the ranks that these name.
         self._is_looking = False
         self._never_return: set[int] = set()
+        # Whether this worker waits for others to come here, and whether all have come.
+        self.is_waiting_for_others = self.have_all_come = False
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
         # The lives whose reasons were looked up in the store.
@@ -141,7 +143,7 @@ class ShutdownBarrier:
             verdict = self._one_round(math.inf, timeout_s)
             timeout_s = constants.SHUTDOWN_TIMEOUT_S
             deadline = time.monotonic() + timeout_s
-        self._return_s = 0.0
+        self._return_s, self.have_all_come = 0.0, True
         while not verdict.is_over:
             before = verdict
             self._counts.wait_until_idle(min(_HOLD_UP_S, max(0.0, deadline - time.monotonic())))
@@ -166,6 +168,7 @@ class ShutdownBarrier:
     ) -> _Verdict:
         """Report once more, and return what the leader answers; `before` is what it said last."""
         self._round += 1
+        self.is_waiting_for_others = True
         late_s = _LATE_S if before is None else _HELD_UP_S
         while True:
             num_returned = self._num_returned

@@ -116,10 +116,14 @@ def speaks_for_node(
 
     Where no launcher says who is on a node, each speaks for itself.
     """
+    first = own_node(rank, environment)
+    return first is None or all(other in missing for other in range(first, rank))
+
+
+def own_node(rank: int, environment: Mapping[str, str] = os.environ) -> int | None:
+    """Return the first rank on the node of a rank; None where no launcher says who is on a node."""
     local_rank = environment.get("LOCAL_RANK", "")
-    if not local_rank.isdecimal():
-        return True
-    return all(other in missing for other in range(rank - int(local_rank), rank))
+    return rank - int(local_rank) if local_rank.isdecimal() else None
 
 
 def name_ranks(ranks: Sequence[int], world_size: int) -> str:

@@ -15,6 +15,10 @@ import pytest
 from fastdist.core.errors import RpcError, ShutdownIncomplete
 from fastdist.distributed import rpc
 from fastdist.distributed.rpc import constants, leaving
+from fastdist.distributed.rpc.workers import store_keeper
+from fastdist.distributed.rpc.workers.group import Group
+from fastdist.distributed.rpc.workers.store_keeper import StoreKeeper
+from fastdist.distributed.store import HashStore
 from tests.distributed.workers import open_gate, run_group, wait_at, wait_for_arrivals
 
 FIRST_S = 0.2
@@ -177,3 +181,62 @@ def test_a_notice_that_fails_is_not_the_last_one(caplog: pytest.LogCaptureFixtur
         alarms.due.pop()()
     alarms.due.pop()()
     assert "has waited in shutdown() for 0.2 s: for w1" in caplog.text and len(alarms.due) == 1
+
+
+asked: list[int] = []
+due: list[int] = []
+have_been_due = threading.Event()
+
+
+def serve_on_one_node() -> list[int]:
+    """Be one of three workers of a node, of which one has not come; return who asked the store."""
+    leaving.FIRST_S = FIRST_S / 4.0
+    os.environ["LOCAL_RANK"] = rank = os.environ["RANK"]
+    rpc.init_rpc(f"w{rank}")
+    way = rpc._get_current_rpc_agent().leaving  # type: ignore[attr-defined]
+    find_out, not_in_shutdown = way.for_whom_it_waits, way._group.not_in_shutdown
+
+    def note_question(members: Any) -> Any:
+        asked.append(1)
+        return not_in_shutdown(members)
+
+    def note_due() -> str:
+        found = str(find_out())
+        due.append(1)
+        if len(due) == 3:
+            have_been_due.set()
+        return found
+
+    way.for_whom_it_waits, way._group.not_in_shutdown = note_due, note_question
+    found = []
+    if rank == "0":
+        found = [rpc.rpc_sync(to, num_asked) for to in ("w1", "w2")]
+    rpc.shutdown()
+    return found
+
+
+def num_asked() -> int:
+    assert have_been_due.wait(20)
+    return len(asked)
+
+
+def test_one_worker_of_a_node_asks_the_store_who_has_not_come() -> None:
+    silent, speaker = sorted(run_group(serve_on_one_node, 3)[0])
+    assert silent == 0 and speaker >= 3
+
+
+def test_who_has_come_tells_a_store_that_has_another_host_again() -> None:
+    group = Group(HashStore(), SimpleNamespace(rank=1, name="w1", world_size=2))  # type: ignore[arg-type]
+    assert not group.is_in_shutdown
+    group.tell_shutdown()
+    group._store = HashStore()
+    keeper: Any = object.__new__(StoreKeeper)
+    keeper._keys, keeper._has_told = group._store, False
+    keeper._served = SimpleNamespace(host_instead=lambda: False)
+    keeper._workers = SimpleNamespace(group=group, refresh=lambda: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_keeper, "note_again", lambda keys: None)
+        patch.setattr(store_keeper, "be_in_again", lambda *known: None)
+        assert keeper._keep([])
+    members: Any = [SimpleNamespace(id=rank) for rank in (0, 1)]
+    assert [one.id for one in group.not_in_shutdown(members)] == [0]

@@ -12,6 +12,7 @@ from fastdist.core.errors import RpcError, StoreError, StoreTimeoutError
 from fastdist.distributed.restarts import DECLARED_LOST, ENDED, NO_RESTARTS
 from fastdist.distributed.store import PrefixStore, Store
 from fastdist.distributed.store.environment import store_is_hosted
+from fastdist.distributed.store.waiting_line import own_node
 
 from . import group_log
 from .group_log import view
@@ -58,6 +59,9 @@ class Group:
         self._counted: tuple[list[Record], Counter[str]] = ([], Counter())
         # Whether this worker follows an earlier life that was lost.
         self.came_back = came_back
+        # Whether it has come to its shutdown, and the rank that logs for its node what that waits
+        # for: this one where no launcher says who is on a node.
+        self.is_in_shutdown, self.speaker = False, me.rank
         self._store = store
 
     def read(self, timeout_s: float | None = None) -> list[Record]:
@@ -185,9 +189,16 @@ class Group:
 
         Note    the barrier goes by messages; this tells who has come where its leader cannot
         """
+        self.is_in_shutdown = True
         try:
-            self._shutdown_store().set(str(self.me.rank), self.me.name)
-        except StoreError as error:
+            store = self._shutdown_store()
+            store.set(str(self.me.rank), self.me.name)
+            node = own_node(self.me.rank)
+            if node is not None:
+                # The first of a node to come speaks for it: see Leaving.for_whom_it_waits.
+                mine = str(self.me.rank)
+                self.speaker = int(store.compare_set(f"node {node}", "", mine) or mine)
+        except (StoreError, ValueError) as error:
             _logger.info("the store could not be told of the shutdown: %s", error)
 
     def not_in_shutdown(self, members: Iterable[Worker]) -> list[Worker]:

@@ -95,6 +95,8 @@ class StoreKeeper:
         try:
             note_again(self._keys)
             be_in_again(self._keys, self._workers.group, lost)
+            if self._workers.group.is_in_shutdown:
+                self._workers.group.tell_shutdown()
         except StoreError as error:
             if not self._has_told:
                 self._has_told = True
