@@ -136,10 +136,10 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     A worker that was lost is not waited for: its process was killed, or has ended by an exception,
     sys.exit() or os._exit() before its own shutdown, or gives no sign of life. It is logged as a
     warning with its name and how it was lost, and an error of the shutdown of all others: its work
-    may not be done, and a worker that only serves learns it nowhere else. Where it may come back, a
-    launcher watches the workers, or the group has no world size, it is the warning alone. Where
-    lives are taken back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and
-    then after twice the time each time, a line says for whom this worker waits.
+    may not be done, and a worker that only serves learns it nowhere else. Where a launcher watches
+    the workers, or the group has no world size, it is the warning alone. Where lives are taken
+    back, a lost one has 60 s for it first, or half of the timeout. After 5 s, and then after twice
+    the time each time, a line says for whom this worker waits.
 
     A function under async_execution whose Future has no value is waited for as long as its caller
     waits; one whose caller has given up is named in a warning.

@@ -42,7 +42,7 @@ from fastdist.core.errors import (
 from . import constants
 from .agent import RpcAgent
 from .calls.interrupted import find_interrupted
-from .lost_workers import merge_lost
+from .lost_workers import merge_lost, without
 from .shutdown_barrier import ShutdownBarrier, told_without_value
 from .workers.worker import Worker
 
@@ -97,8 +97,8 @@ class Leaving:
         """Go in order, as far as PARTING. See Note [How a worker leaves].
 
         Units   timeout_s for all of the waiting; 0 waits in COMING as long as the others live
-        Raises  ShutdownIncomplete, also where all is done, but a worker of a group in which nobody
-                comes back was lost, or has ended without its shutdown; GivenUpError
+        Raises  ShutdownIncomplete, also where all is done, but a worker of a static group was lost,
+                or has ended without its shutdown, and has not come back; GivenUpError
         """
         if self.stage in (Stage.CLOSING, Stage.CLOSED):
             return  # a shutdown was interrupted as late as that
@@ -114,7 +114,7 @@ class Leaving:
         self._wait_for_all(Stage.GATHERING, max(LEAST_S, deadline - time.monotonic()))
         self.stage = Stage.PARTING
         self._workers.part(LINGER_S)
-        if self._lost and not self._group.may_change and _LAUNCHED not in os.environ:
+        if self._lost and self._group.is_static and _LAUNCHED not in os.environ:
             raise ShutdownIncomplete(
                 f"worker {self._group.me.name!r} has shut down without {'; '.join(self._lost)}; "
                 f"{'its' if len(self._lost) == 1 else 'their'} work may not be done"
@@ -139,7 +139,8 @@ class Leaving:
             self._waits_since = 0.0
             # Once the first wait is over others may be gone before they have said goodbye.
             if stage is Stage.COMING:
-                self._lost = merge_lost([*self._workers.lost(), *self.barrier.lost])
+                lost = merge_lost([*self._workers.lost(), *self.barrier.lost])
+                self._lost = without(lost, self.barrier.returned)
                 self._tell_who_was_lost()
 
     def _wait_until_idle(self, timeout_s: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from fastdist.core.foreign_text import one_line
 from fastdist.distributed.store.environment import store_is_hosted
@@ -43,6 +43,16 @@ def _beginning(worker: Worker) -> str:
 
 def _is_about(worker: Worker) -> Callable[[str], bool]:
     return lambda line: line.startswith(_beginning(worker))
+
+
+def lost_name(line: str) -> str:
+    """Return the name of the worker that a line is about."""
+    return line.partition(" (rank ")[0].strip("'")
+
+
+def without(lost: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return the lines that are about none of these workers."""
+    return [line for line in lost if lost_name(line) not in names]
 
 
 def merge_lost(lost: Iterable[str]) -> list[str]:

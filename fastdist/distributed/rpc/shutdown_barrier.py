@@ -35,7 +35,7 @@ from fastdist.core.future import Future, InternalFuture
 from . import constants
 from .agent import RpcAgent
 from .handlers import Reply, register_handler, unregister_handler
-from .lost_workers import find_lost, merge_lost
+from .lost_workers import find_lost, lost_name, merge_lost, without
 from .message.message import Message
 from .message.types import MessageType
 from .message.words import filled, number, text
@@ -62,8 +62,9 @@ class _Verdict(NamedTuple):
     busy: str
     somebody_gives_up: bool
     is_over: bool = False
-    # The workers that any member has lost, each with how.
+    # The workers that any member has lost, each with how; and the names of those that are here.
     lost: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
 
 
 class _Report(NamedTuple):
@@ -104,6 +105,8 @@ class ShutdownBarrier:
         self.is_waiting_for_others = self.have_all_come = False
         # The workers that a member has lost, each with how.
         self.lost: list[str] = []
+        # The names of those that a member has lost, and that have come here in another life.
+        self.returned: tuple[str, ...] = ()
         # The lives whose reasons were looked up in the store.
         self._asked_about: set[int] = set()
         self._asked: Future[Reply] | None = None
@@ -202,7 +205,8 @@ class ShutdownBarrier:
             if reply is _REPORT_AGAIN:
                 continue
             verdict = filled(_Verdict, reply.metadata, leader.id)
-            self.lost = merge_lost([*lost, *verdict.lost])
+            self.lost = without(merge_lost([*lost, *verdict.lost]), verdict.returned)
+            self.returned = verdict.returned
             return verdict
 
     def _seen_over(self) -> tuple[str, ...]:
@@ -308,12 +312,16 @@ class ShutdownBarrier:
             reached = min((report.round_number for report in reports.values()), default=0)
             answers = [answer for of, answer in self._waiting if of <= reached]
             self._waiting = [pair for pair in self._waiting if pair[0] > reached]
+        lost = merge_lost(line for report in reports.values() for line in report.lost)
+        here = {name for name, report in reports.items() if report.round_number}
+        returned = tuple(sorted({lost_name(line) for line in lost} & here))
         verdict = _Verdict(
             under_way=sum(report.under_way for report in reports.values()),
             begun=sum(report.begun for report in reports.values()),
             busy=_busy(reports),
             somebody_gives_up=any(report.gives_up for report in reports.values()),
-            lost=_lost_to_all(reports),
+            lost=tuple(without(lost, returned)),
+            returned=returned,
         )
         for answer in answers:
             answer.try_complete(Reply([], verdict._asdict()))
@@ -379,13 +387,6 @@ def _busy(reports: Mapping[str, _Report]) -> str:
 
 def told_without_value(functions: str) -> str:
     return f", where the Future of {functions} has no value" if functions else ""
-
-
-def _lost_to_all(reports: Mapping[str, _Report]) -> tuple[str, ...]:
-    """Return the workers that a member has lost, without those that have reported themselves."""
-    lines = merge_lost(line for report in reports.values() for line in report.lost)
-    here = {repr(name) for name, report in reports.items() if report.round_number}
-    return tuple(line for line in lines if line.partition(" (rank ")[0] not in here)
 
 
 def _too_busy(busy: str, timeout_s: float) -> ShutdownIncomplete:
