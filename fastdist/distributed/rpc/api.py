@@ -157,16 +157,14 @@ def shutdown(graceful: bool = True, timeout: float = constants.DEFAULT_SHUTDOWN_
     agent = get_current_agent()
     timeout = seconds("timeout", timeout)
     with lend_held_locks():  # where the handler of a signal calls this
-        failure = None
-        if graceful:
-            try:
+        try:
+            if graceful:
                 agent.leave(timeout)
-            except FastdistError as error:
-                failure = error
+        except FastdistError:
+            _end(agent)
+            raise
         # Another exception is that of a signal's handler: RPC goes on, and may be shut down again.
         _end(agent)
-        if failure is not None:
-            raise failure
 
 
 def get_rpc_timeout() -> float:
