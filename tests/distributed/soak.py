@@ -13,7 +13,12 @@ from typing import Any
 
 import fastdist
 import fastdist.distributed.autograd as da
-from fastdist.core.errors import ContextReleasedError, FastdistError, GraphError
+from fastdist.core.errors import (
+    ContextReleasedError,
+    FastdistError,
+    GraphError,
+    ShutdownIncomplete,
+)
 from fastdist.core.future import Future
 from fastdist.distributed import rpc
 
@@ -27,9 +32,17 @@ def init() -> None:
     )
 
 
-def leave() -> float:
+def leave(lost: list[str]) -> float:
+    """Leave the group; the workers that were lost, and no others, are named as an error."""
     began = time.monotonic()
-    rpc.shutdown(timeout=30)
+    told = ""
+    try:
+        rpc.shutdown(timeout=30)
+    except ShutdownIncomplete as error:
+        told = str(error)
+        assert "has shut down without" in told, told
+    for name in (f"w{rank}" for rank in range(WORLD_SIZE)):
+        assert (f"{name!r} (rank " in told) == (name in lost), told
     return time.monotonic() - began
 
 

@@ -30,8 +30,9 @@ class Soak:
         self.group.run_all(soak.init)
         self.round(1, kill=False)
         self.round(2, kill=kill)
+        lost = [f"w{rank}" for rank in range(soak.WORLD_SIZE) if rank not in self.alive]
         for rank in self.alive:
-            self.group[rank].start(soak.leave)
+            self.group[rank].start(soak.leave, lost)
         for rank in self.alive:
             assert self.group[rank].result() < 20
             assert self.group[rank].end() == 0
