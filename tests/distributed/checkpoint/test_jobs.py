@@ -21,7 +21,7 @@ from fastdist.distributed import rpc
 from fastdist.distributed.checkpoint import shard_file
 from fastdist.distributed.optim import DistributedOptimizer
 from tests.distributed.autograd.on_worker import on_worker
-from tests.distributed.members import join, leave, members
+from tests.distributed.members import join, leave_without, members
 from tests.distributed.workers import DEADLINE_S, Group, open_gate, wait_at, wait_for_arrivals
 
 
@@ -408,7 +408,7 @@ def test_a_worker_killed_while_it_writes_fails_the_save_with_its_name(
             assert "w2" in group[1].result(DEADLINE_S)
         assert not os.path.exists(folder)
         for rank in (0, 1):
-            group[rank].start(leave)
+            group[rank].start(leave_without, "w2")
         assert [group[rank].result() for rank in (0, 1)] == [None, None]
     finally:
         group.kill()
