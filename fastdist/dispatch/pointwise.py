@@ -247,8 +247,8 @@ class PointwiseOp(PointwiseForm, GeneralPath):
         assert of is not None
         numbers = [number_of(number) for number in values[count:]]
         numbers += [None] * (len(self.whole.number_names) - len(numbers))
-        # The inputs are not there that an in-place op has written over, unless a gradient asks.
-        is_whole = kept is None or of.gradient_needs_first
+        # The inputs are not there that an in-place op has written over, unless derivatives ask.
+        is_whole = kept is None or of.derivatives_need_first(way)
         derivatives = of.tangent_makers(result.facts.dtype) if is_whole else of.derivatives
         if self.whole.pushes is not None:
             derivatives = (self.whole.pushes, *derivatives[1:])

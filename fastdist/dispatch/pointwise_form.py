@@ -39,10 +39,11 @@ from .way import Way
 # the slope is exp(-x), and 1 - out has lost digits long before. A partial in `tails` computes the
 # same from the inputs. It takes an exponential more, and sigmoid would have to keep its input
 # beside its result: float32 and shorter dtypes, whose results round to 1 from 17 on, stay with
-# `partials`. In float64 `tails` take their place. An input that they alone ask for is kept without
-# a promise: where it was written over since, or by the op in place, `partials` serve. Derivatives
-# that are recorded, and tangents, are made by `tails` in all real dtypes if `partials` ask for the
-# inputs as well.
+# `partials`. In float64 `tails` take their place, and an op in place keeps a copy of its input if
+# it is recorded or has tangents: 8 bytes an element, and the time of a copy. An input that `tails`
+# alone ask for is kept without a promise: where it was written over since, `partials` serve.
+# Derivatives that are recorded, and tangents, are made by `tails` in all real dtypes if `partials`
+# ask for the inputs as well.
 
 
 # What the dtype of a result follows from.
@@ -233,6 +234,13 @@ class PointwiseForm(RecordedOp):
         over.
         """
         return any(b is not None and self.tensors[0] in b.used for b in self.gradient_bodies)
+
+    def derivatives_need_first(self, way: Way) -> bool:
+        """Return whether derivatives of results of a Way ask for the first operand: see
+        gradient_needs_first, and Note [Tails].
+        """
+        is_spare = way.keeps_spare and self.tensors[0] in self.spare_names
+        return is_spare or self.gradient_needs_first
 
     @cached_property
     def derivatives(self) -> tuple[Callable[..., Any] | None, ...]:

@@ -114,7 +114,7 @@ class InPlace(GeneralPath):
             made = self.of.made(way, _with(values, value_before(target)))
             return overwrite(self.name, target, made)
         arrays, room, kept = arrays_of(values), target.array, values
-        if (recording or special) and self.of.gradient_needs_first:
+        if (recording or special) and self.of.derivatives_need_first(way):
             # What a gradient needs of the old value must be kept: it is about to be written over.
             kept = _with(values, value_before(target))
         if recording or special:
