@@ -24,7 +24,7 @@ from .waiting import in_words
 _SAME: Final = "{0}"
 # Those of vector_math, and those among them that hold up to vector_math.FAR only.
 _UNARY: Final = (
-    "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "sin", "cos", "tan",
+    "exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "tan",
 )  # fmt: skip
 _SPECIAL: Final = ("lgamma", "digamma", "erfinv", "erfcx", "ndtri", "i0e", "i1e")
 _BESSEL: Final = (
@@ -96,7 +96,6 @@ _FLOATING: Final = {
     "fmod": "machine.fmod({0}, {1})",
     **{f: f"math.{f}({{0}}, {{1}})" for f in ("atan2", "hypot")},
     "nextafter": "np.nextafter({0}, {1})",
-    "erfc": "math.erfc({0})",
     **{f: f"special.{f}(float64({{0}}))" for f in _SPECIAL},
     **{f: f"bessel.{f}(float64({{0}}))" for f in _BESSEL},
     **{f: f"special.{f}(float64({{0}}), float64({{1}}))" for f in _SPECIAL_OF_TWO},

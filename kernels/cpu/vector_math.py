@@ -57,6 +57,7 @@ def functions(dtype: str) -> dict[str, Function]:
         "log": log,
         "log1p": _log1p(dtype, log),
         "erf": _error_function(dtype, exp),
+        "erfc": _complement_of_error_function(dtype),
         **_circular(dtype),
         **_divisions(dtype),
     }
@@ -234,6 +235,34 @@ def _error_function(dtype: str, exp: Function) -> Function:
         return select(a < one, x * near(x * x), copysign(far(t), x))
 
     function: Function = erf
+    return function
+
+
+def _complement_of_error_function(dtype: str) -> Function:
+    """Return erfc, which keeps its tail; float32 computes in float64, whose exponent it needs.
+
+    Source  Shepherd and Laframboise 1981, "Chebyshev approximation of (1 + 2x) exp(x**2) erfc x"
+    """
+    exp, number = _exponentials("float64")[0], np.dtype(dtype).type
+    scaled = _polynomial("float64", polynomials.ERFC_64)
+    near = _polynomial("float64", polynomials.ERF["float64"])
+    # From `full` on the result is 0.
+    zero, half, one, two, three, full = 0.0, 0.5, 1.0, 2.0, 3.0, 27.5
+
+    @_inline
+    def erfc(x: Any) -> Any:
+        wide = np.float64(x)
+        a = fabs(wide)
+        t = select(a > full, full, a)
+        square = t * t
+        # The exponential of what rounding took from the square is 1 and a little.
+        lost = fma(t, t, -square)
+        found = scaled((t - three) / (t + three)) * exp(-square) / (one + two * t)
+        found = found - found * lost
+        found = select(wide < zero, two - found, found)
+        return number(select(a < half, one - wide * near(wide * wide), found))
+
+    function: Function = erfc
     return function
 
 

@@ -14,6 +14,8 @@ from fastdist.kernels.cpu.pointwise import kernel_for
 
 WIDE = np.longdouble
 UNITS = 3.0
+# erfc is a product, each of whose factors is rounded.
+UNITS_OF: dict[str, float] = {"erfc": 5.0}
 
 
 def sigmoid(x: Any) -> Any:
@@ -26,6 +28,11 @@ def erf(x: Any) -> Any:
     return np.array([math.erf(number) for number in x.astype(np.float64)], WIDE)
 
 
+def erfc(x: Any) -> Any:
+    # As of erf.
+    return np.array([math.erfc(number) for number in x.astype(np.float64)], WIDE)
+
+
 REFERENCES: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp,
     "expm1": np.expm1,
@@ -34,6 +41,7 @@ REFERENCES: dict[str, Callable[[Any], Any]] = {
     "tanh": np.tanh,
     "sigmoid": sigmoid,
     "erf": erf,
+    "erfc": erfc,
     "sin": np.sin,
     "cos": np.cos,
     "tan": np.tan,
@@ -68,7 +76,8 @@ def test_function_is_within_three_units_in_the_last_place(name: str, dtype: str)
     unit = np.spacing(np.abs(rounded[finite])).astype(WIDE)
     errors = np.abs(result[finite].astype(WIDE) - exact[finite]) / unit
     worst = np.argmax(errors)
-    assert errors[worst] <= UNITS, (x[finite][worst], result[finite][worst], rounded[finite][worst])
+    found = x[finite][worst], result[finite][worst], rounded[finite][worst]
+    assert errors[worst] <= UNITS_OF.get(name, UNITS), found
     np.testing.assert_array_equal(result[~finite], rounded[~finite])
     zero = rounded == 0
     np.testing.assert_array_equal(np.signbit(result[zero]), np.signbit(rounded[zero]))
