@@ -207,6 +207,22 @@ def gelu_exact(input: Tensor) -> Tensor:
     """Return input times the probability that a normal number lies below it."""
 
 
+# The chance is exact where it is small: 1 + erf is 0 below -9. An erfc takes longer than an erf, so
+# gelu takes this op in float64 only.
+_LOWER = "p = T(0.5) * erfc(input * T(-0.7071067811865476)); "
+
+
+@pointwise(
+    "input * (T(0.5) * erfc(input * T(-0.7071067811865476)))",
+    [_LOWER + "p + input * (T(0.3989422804014327) * exp(T(-0.5) * (input * input)))"],
+    dtype="number",
+    homes="nowhere",
+    known_as="gelu",
+)
+def gelu_exact_tails(input: Tensor) -> Tensor:
+    """Return input times the probability that a normal number lies below it, however small."""
+
+
 _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input * input))); "
 
 
@@ -222,6 +238,24 @@ _TANH = "t = tanh(T(0.7978845608028654) * (input + T(0.044715) * (input * input 
 )
 def gelu_tanh(input: Tensor) -> Tensor:
     """Return gelu with the normal distribution approximated by tanh."""
+
+
+# (1 + tanh(u)) / 2 is sigmoid(2 * u).
+_TWICE = "u = T(1.5957691216057308) * (input + T(0.044715) * (input * input * input)); "
+
+
+@pointwise(
+    _TWICE + "input * sigmoid(u)",
+    [
+        _TWICE + "sigmoid(u) * (T(1) + input * sigmoid(-u)"
+        " * (T(1.5957691216057308) * (T(1) + T(0.134145) * (input * input))))"
+    ],
+    dtype="number",
+    homes="nowhere",
+    known_as="gelu",
+)
+def gelu_tanh_tails(input: Tensor) -> Tensor:
+    """Return gelu_tanh, in float64, whose tail it keeps."""
 
 
 @pointwise(
@@ -375,3 +409,5 @@ def _(dtypes: Sequence[DType], operands: Sequence[Any]) -> None:
 
 gelu_exact.refusal(floating_only("GeluKernelImpl"))
 gelu_tanh.refusal(floating_only("GeluKernelImpl"))
+gelu_exact_tails.refusal(floating_only("GeluKernelImpl"))
+gelu_tanh_tails.refusal(floating_only("GeluKernelImpl"))

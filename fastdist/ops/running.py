@@ -80,39 +80,52 @@ def _(input: Tensor, dim: int) -> Plan:
 
 
 # Note [Derivatives of running log-sums]
-# An element adds exp(input - out) of its share to the tangent, and what went before keeps
-# exp(before - out) of its own; out never falls, so neither is over 1, and nothing is divided:
+# out[k] = logaddexp(out[k - 1], input[k]). With d = out[k - 1] - input[k] the tangent keeps
+# sigmoid(d) of the tangent before, and an element adds sigmoid(-d) of its share. Both are at most 1,
+# without a quotient:
 #
-#     t[k] = exp(out[k - 1] - out[k]) * t[k - 1] + exp(input[k] - out[k]) * input_t[k]
+#     t[k] = sigmoid(d[k]) * t[k - 1] + sigmoid(-d[k]) * input_t[k]
 #
 # The gradient is the adjoint recurrence, so entries of any distance have derivatives of all orders.
+# Both parts have the slope sigmoid(d) * sigmoid(-d), in which nothing cancels.
 
 
-def _kept(out: Any, dim: int) -> Any:
-    """Return which part each place keeps of the sum before it; all where both are infinite."""
-    before = moved(out, dim, first=-float("inf"))
-    return OPS["where"].public(before == out, 0.0, before - out).exp()
-
-
-def _share(input: Any, out: Any) -> Any:
-    """Return the part that each element has of the sum at its place; 0 where that is log(0), as for
-    logsumexp.
+def _above_input(input: Any, out: Any, dim: int) -> Any:
+    """Return how far the log-sum before each place is above its element; inf where both are one
+    infinity: elements have no share of log(0), as for logsumexp.
     """
+    before = moved(out, dim, first=-float("inf"))
+    both = OPS["logical_and"].public(before == input, OPS["isinf"].public(input))
+    return OPS["where"].public(both, float("inf"), before - input)
+
+
+def _own_share(input: Any) -> Any:
     nothing = -float("inf")
-    return OPS["where"].public(out == nothing, nothing, input - out).exp()
+    return OPS["where"].public(input == nothing, nothing, input - input).exp()
+
+
+def _share(input: Any, above: Any) -> Any:
+    """Return the part that each element has of the sum at its place; NaN for inf."""
+    return _logistic(OPS["where"].public(input == float("inf"), float("nan"), -above))
+
+
+def _logistic(x: Any) -> Any:
+    return OPS["logistic"].public(x)
 
 
 @logcumsumexp.vjp("input")
 def _(g: Any, input: Any, out: Any, dim: int) -> Any:
-    share = _share(input, out)
     if not input.facts.shape:
-        return g * share
-    return recurrence.public(_kept(out, dim), g, dim, backwards=True) * share
+        return g * _own_share(input)
+    above = _above_input(input, out, dim)
+    sums = recurrence.public(_logistic(above), g, dim, backwards=True)
+    return sums * _share(input, above)
 
 
 @logcumsumexp.jvp
 def _(input: Any, input_t: Any, out: Any, dim: int) -> Any:
-    parts = _share(input, out) * input_t
     if not input.facts.shape:
-        return parts
-    return recurrence.public(_kept(out, dim), parts, dim, backwards=False)
+        return input_t * _own_share(input)
+    above = _above_input(input, out, dim)
+    parts = _share(input, above) * input_t
+    return recurrence.public(_logistic(above), parts, dim, backwards=False)

@@ -59,9 +59,26 @@ def i1e(input: Tensor) -> Tensor:
     """Return exp(-|input|) * i1(input)."""
 
 
+# 2 * x * erfcx(x) - 2 / sqrt(pi), whose terms cancel far to the right: from 10 on by its asymptotic
+# series in v = 1 / (2 * x**2), whose next term is below 1e-16 of the sum.
+_ERFCX_SERIES = (
+    "T(1) + v * (T(-3) + v * (T(15) + v * (T(-105) + v * (T(945) + v * (T(-10395) + v"
+    " * (T(135135) + v * (T(-2027025) + v * (T(34459425) + v * (T(-654729075) + v *"
+    " (T(13749310575) + v * (T(-316234143225) + v * (T(7905853580625) + v *"
+    " (T(-213458046676875) + v * (T(6190283353629375)))))))))))))))"
+)
+_ERFCX_SLOPE = (
+    "far = input > T(10); low = where(far, T(0), input); high = where(far, input, T(10)); "
+    "v = T(0.5) / high / high; "
+    f"g * where(far, T(-2 / pi ** 0.5) * v * ({_ERFCX_SERIES}), "
+    "T(2) * low * where(far, T(0), out) - T(2 / pi ** 0.5))"
+)
+
+
 @pointwise(
     "erfcx(input)",
     ["g * (T(2) * input * out - T(2 / pi ** 0.5))"],
+    tails=[_ERFCX_SLOPE],
     dtype="floating",
     homes="special",
     known_as="special_erfcx",

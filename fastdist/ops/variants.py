@@ -321,6 +321,8 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Any = None) -> Tensor
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     name = "gelu_exact" if approximate == "none" else "gelu_tanh"
+    if input.facts.dtype is float64:
+        name += "_tails"
     return _ops[name].public(input, out=out)  # type: ignore[no-any-return]
 
 

@@ -38,6 +38,7 @@ NOT_IN_PYTORCH = (
     *("gamma_of", "log_gamma_of", "gamma_slope", "valued", "logistic"),
     *("distance_root", "root_slope", "root_tangent"),
     *("norm_slope", "norm_tangent", "product_at_zero", "rough_zero"),
+    *("gelu_exact_tails", "gelu_tanh_tails"),
 )
 # What PyTorch raises for operands that it does not take; anything else is an error of ours. Losses
 # look at the sizes of what they are given, which a number has not.

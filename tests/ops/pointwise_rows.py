@@ -409,6 +409,8 @@ SPECIAL = [
     Row("gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
     Row("log_gamma_of", (POSITIVE, POSITIVE), lambda a, x: x + 0 * a, differentiable=False),
     Row("logistic", (ANY,), lambda x: 1 / (1 + np.exp(-x))),
+    Row("gelu_exact_tails", (ANY,), lambda x: x * normal_cdf(x)),
+    Row("gelu_tanh_tails", (ANY,), gelu_tanh),
     # Parts of norms; at 0 see test_norms_at_zero.py.
     Row("distance_root", (POSITIVE,), np.sqrt),
     Row("root_slope", (ANY, POSITIVE), lambda g, x: g / (2 * np.sqrt(x))),

@@ -50,6 +50,8 @@ RIGHT: dict[str, dict[str, dict[Any, float]]] = {
             (x, y): (x - y) * 1e12 for x in (0.0, 1.0) for y in (0.0, 0.25, 0.5, 1.0) if x != y
         }
     },
+    # The slope is 0 where the function is, not inf * 0.
+    "erfcx": {"gradient 0": {math.inf: -0.0}},
     # NaN stays NaN, whatever stands beside it.
     "i1": {"gradient 0": {math.nan: math.nan}},
     "i1e": {"gradient 0": {math.nan: math.nan}},
