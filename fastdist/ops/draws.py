@@ -44,15 +44,12 @@ def multinomial(
     if out is not None and out.facts.dtype is not int64:
         raise DTypeError(f"multinomial expects Long tensor out, got: {out.facts.dtype.name}")
     chances: Any = input.detach()
-    if chances.facts.dtype in (float16, bfloat16) and chances.facts.device is CPU:
-        # NumPy takes 20 times as long for half types. Draws without replacement divide in theirs.
-        wide = chances.to(float32)
-        _require_chances(wide, num_samples, replacement)
-    else:
-        wide = chances
-        _require_chances(input, num_samples, replacement)
+    if chances.facts.dtype in (float16, bfloat16):
+        # NumPy takes 20 times as long for half types, in which quotients overflow or are equal.
+        chances = chances.to(float32)
+    _require_chances(chances, num_samples, replacement)
     if replacement:
-        found = _with_replacement(wide, num_samples, generator)
+        found = _with_replacement(chances, num_samples, generator)
     else:
         # Of exponential times with these rates, the earliest.
         drawn: Any = open_uniform(chances.facts, generator)
@@ -284,7 +281,7 @@ def _draw_of(
         numbers = [one.to(float64).to_numpy().reshape(-1) for one in given]
         with np.errstate(all="ignore"):
             drawn = getattr(rejection, name)(source.reserve(layout.numel), *numbers)
-        return drawn.reshape(layout.shape).astype(layout.dtype.numpy)  # type: ignore[no-any-return]
+            return drawn.reshape(layout.shape).astype(layout.dtype.numpy)  # type: ignore[no-any-return]
 
     def write(backend: Any, raw: Any) -> None:
         arrays = [one.contiguous().array for one in given]

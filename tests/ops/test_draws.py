@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -211,3 +212,16 @@ def test_numbers_at_both_ends_find_places_that_have_a_chance(
     drawn[:, 0], drawn[:, 1] = 1e-300, np.nextafter(1.0, 0.0)
     found = draws._places(chances, drawn)
     assert (np.take_along_axis(chances, found, 1) > 0).all()
+
+
+@pytest.mark.parametrize("dtype", [fd.float16, fd.bfloat16])
+def test_draws_without_replacement_in_half_types_keep_their_law(dtype: Any) -> None:
+    """Quotients of half types overflow, or are equal, and equal ones went to the first places."""
+    fd.manual_seed(1)
+    large = fd.full((4000, 4), 6e4, dtype=dtype).multinomial(1)
+    assert float((large == 0).double().mean()) == pytest.approx(0.25, abs=0.03)
+    many = fd.full((4000, 1000), 60.0, dtype=dtype).multinomial(1)
+    assert float((many < 500).double().mean()) == pytest.approx(0.5, abs=0.03)
+    tiny = float(fd.finfo(dtype).smallest_normal) / 32
+    possible = fd.tensor([0.0] * 4 + [tiny] * 4, dtype=dtype).expand(500, 8).multinomial(4)
+    assert bool((possible >= 4).all())
