@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import ones_like, zeros_like
+from ..ops.activation import logsigmoid
+from ..ops.creation import zeros_like
 from ..ops.losses import binary_cross_entropy_with_logits
 from ..ops.random import bernoulli, rand
 from ..ops.ranges import arange
@@ -42,6 +43,8 @@ class Odds(Distribution):
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
+    # Whether log odds were given; both are attributes after their first use.
+    _has_logits: bool = False
 
     @lazy_property
     def logits(self) -> Tensor:
@@ -62,6 +65,18 @@ class Odds(Distribution):
     def param_shape(self) -> Size:
         """Return the shape of the parameter."""
         return self._param.shape
+
+    @property
+    def _failure(self) -> Tensor:
+        """Return the probabilities of 0. Log odds keep those that 1 - probs rounds away."""
+        return (-self.logits).sigmoid() if self._has_logits else 1 - self.probs
+
+    def _flip_entropy(self) -> Tensor:
+        """Return the entropy of one draw of 0 or 1."""
+        if not self._has_logits:
+            return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        away = self.logits.abs()
+        return away * (-away).sigmoid() - logsigmoid(away)
 
     def _values(self, count: int, expand: bool) -> Tensor:
         """Return 0, 1, ... count - 1 along a new first axis."""
@@ -86,6 +101,7 @@ class Bernoulli(Odds, ExponentialFamily):
             (self.probs,) = broadcast_all(probs)
         else:
             (self.logits,) = broadcast_all(logits)
+            self._has_logits = True
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @property
@@ -102,7 +118,7 @@ class Bernoulli(Odds, ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         """Return the variance."""
-        return self.probs * (1 - self.probs)
+        return self.probs * self._failure
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
@@ -118,7 +134,7 @@ class Bernoulli(Odds, ExponentialFamily):
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return self._flip_entropy()
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """Return 0 and 1 along a new first axis."""
@@ -146,6 +162,7 @@ class Geometric(Odds):
             (self.probs,) = broadcast_all(probs)
         else:
             (self.logits,) = broadcast_all(logits)
+            self._has_logits = True
         super().__init__(self._param.shape, validate_args=validate_args)
         if self._validate_args and probs is not None and not (self.probs > 0).all():
             value = self.probs
@@ -158,7 +175,7 @@ class Geometric(Odds):
     @property
     def mean(self) -> Tensor:
         """Return the mean."""
-        return 1.0 / self.probs - 1.0
+        return (-self.logits).exp() if self._has_logits else 1.0 / self.probs - 1.0
 
     @property
     def mode(self) -> Tensor:
@@ -168,7 +185,7 @@ class Geometric(Odds):
     @property
     def variance(self) -> Tensor:
         """Return the variance."""
-        return (1.0 / self.probs - 1.0) / self.probs
+        return self.mean / self.probs
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
@@ -182,23 +199,18 @@ class Geometric(Odds):
         """Return the logarithm of the probability of value."""
         if self._validate_args:
             self._validate_sample(value)
+        if self._has_logits:
+            value, logits = broadcast_all(value, self.logits)
+            certain = logits.masked_fill((logits == math.inf) & (value == 0), 0)
+            return value * logsigmoid(-certain) + logsigmoid(logits)
         value, probs = broadcast_all(value, self.probs)
         # A success that is certain comes at once: 0 * log(0) is 0 here.
-        probs = probs.masked_fill((probs == 1) & (value == 0), 0)
-        return value * (-probs).log1p() + self._log_probs()
-
-    def _log_probs(self) -> Tensor:
-        given = self.__dict__.get("logits")
-        if given is None:
-            return self.probs.log()
-        # Where a probability rounds to 0, its logarithm and its log odds are the same.
-        is_zero = self.probs == 0
-        return where(is_zero, given, self.probs.masked_fill(is_zero, 1.0).log())
+        certain = probs.masked_fill((probs == 1) & (value == 0), 0)
+        return value * (-certain).log1p() + self.probs.log()
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        flip = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
-        return flip / self.probs
+        return self._flip_entropy() / self.probs
 
 
 class ContinuousBernoulli(Odds, ExponentialFamily):
@@ -230,6 +242,7 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
             self.probs = clamp_probs(self.probs)
         else:
             (self.logits,) = broadcast_all(logits)
+            self._has_logits = True
         self._lims = lims
         super().__init__(self._param.shape, validate_args=validate_args)
 
@@ -241,25 +254,25 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     def _outside_unstable_region(self) -> Tensor:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
-    def _cut_probs(self) -> Tensor:
-        return where(self._outside_unstable_region(), self.probs, self._lims[0])
+    def _cut_odds(self) -> Tensor:
+        """Return the sizes of the log odds, 1 in the unstable region."""
+        return where(self._outside_unstable_region(), self.logits.abs(), 1.0)
 
     def _cont_bern_log_norm(self) -> Tensor:
         """Return the logarithm of what the density is divided by, negated."""
-        cut = self._cut_probs()
-        below = where(cut <= 0.5, cut, zeros_like(cut))
-        above = where(cut >= 0.5, cut, ones_like(cut))
-        spread = where(cut <= 0.5, (-2.0 * below).log1p(), (2.0 * above - 1.0).log())
-        log_norm = ((-cut).log1p() - cut.log()).abs().log() - spread
+        away = self._cut_odds()
         x = (self.probs - 0.5).square()
         taylor = math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * x) * x
-        return where(self._outside_unstable_region(), log_norm, taylor)
+        found = away.log() - (0.5 * away).tanh().log()
+        return where(self._outside_unstable_region(), found, taylor)
 
     @property
     def mean(self) -> Tensor:
         """Return the mean."""
-        cut = self._cut_probs()
-        mean = cut / (2.0 * cut - 1.0) + 1.0 / ((-cut).log1p() - cut.log())
+        away = self._cut_odds()
+        # From the end where most samples lie.
+        short = away.reciprocal() + (-away).exp() / (-away).expm1()
+        mean = where(self.logits > 0, 1.0 - short, short)
         x = self.probs - 0.5
         taylor = 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * x.square()) * x
         return where(self._outside_unstable_region(), mean, taylor)
@@ -267,9 +280,8 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         """Return the variance."""
-        cut = self._cut_probs()
-        spread = cut * (cut - 1.0) / (1.0 - 2.0 * cut).square()
-        variance = spread + 1.0 / ((-cut).log1p() - cut.log()).square()
+        away = self._cut_odds()
+        variance = away.square().reciprocal() - (-away).exp() / (-away).expm1().square()
         x = (self.probs - 0.5).square()
         taylor = 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * x) * x
         return where(self._outside_unstable_region(), variance, taylor)
@@ -291,22 +303,25 @@ class ContinuousBernoulli(Odds, ExponentialFamily):
         """Return the probability of at most value."""
         if self._validate_args:
             self._validate_sample(value)
-        cut = self._cut_probs()
-        rise = cut.pow(value) * (1.0 - cut).pow(1.0 - value) + cut - 1.0
-        inside = where(self._outside_unstable_region(), rise / (2.0 * cut - 1.0), value)
+        away = self._cut_odds()
+        is_up = self.logits > 0
+        rise = (-away * value).expm1() / (-away).expm1()
+        rise = rise * where(is_up, away * (value - 1.0), 0.0).exp()
+        inside = where(self._outside_unstable_region(), rise, value)
         return where(value <= 0.0, 0.0, where(value >= 1.0, 1.0, inside))
 
     def icdf(self, value: Any) -> Tensor:
         """Return the number below which samples lie with probability value."""
-        cut = self._cut_probs()
-        down = (-cut).log1p()
-        found = ((-cut + value * (2.0 * cut - 1.0)).log1p() - down) / (cut.log() - down)
+        away, is_up = self._cut_odds(), self.logits > 0
+        share = where(is_up, 1.0 - value, value) * (-away).expm1()
+        part = share.clamp(min=finfo(share.dtype).eps / 2 - 1.0).log1p() / away
+        found = where(is_up, 1.0 + part, -part).clamp(min=0.0, max=1.0)
         return where(self._outside_unstable_region(), found, value)
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
-        log_probs0, log_probs1 = (-self.probs).log1p(), self.probs.log()
-        return self.mean * (log_probs0 - log_probs1) - self._cont_bern_log_norm() - log_probs0
+        rise = self.mean * self.logits + logsigmoid(-self.logits)
+        return -rise - self._cont_bern_log_norm()
 
     @property
     def _natural_params(self) -> tuple[Tensor]:

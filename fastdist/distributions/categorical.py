@@ -13,11 +13,13 @@ from ..ops.creation import full, ones_like, zeros
 from ..ops.draws import multinomial
 from ..ops.embedding import one_hot
 from ..ops.ranges import arange, eye
+from ..ops.softmax import log_softmax
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .bernoulli import require_one
 from .counts import Binomial
 from .distribution import Distribution
+from .half_types import computed_in_float32
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
 
 __all__ = ["Categorical", "Multinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
@@ -47,7 +49,7 @@ class Categorical(Distribution):
         elif logits is not None:
             if logits.dim() < 1:
                 raise ValueError("`logits` parameter must be at least one-dimensional.")
-            self.logits = logits - logits.logsumexp(dim=-1, keepdim=True)
+            self.logits = log_softmax(logits, -1)
         shape = self.param_shape
         self._num_events = shape[-1]
         super().__init__(shape[:-1], validate_args=validate_args)
@@ -272,6 +274,7 @@ class Multinomial(OverCategorical):
         orders = (chances * (values + 1).lgamma()).sum((0, -1))
         return n * self._categorical.entropy() - math.lgamma(n + 1) + orders
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""
         if self._validate_args:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.activation import logsigmoid, softplus
+from ..ops.activation import logsigmoid
 from ..ops.creation import zeros_like
 from ..ops.draws import binomial, poisson
 from ..ops.selection import where
@@ -16,7 +16,8 @@ from . import constraints
 from .bernoulli import Odds, require_one
 from .exp_family import ExponentialFamily
 from .gamma import Gamma
-from .utils import broadcast_all, kept_finite, lazy_property
+from .half_types import computed_in_float32
+from .utils import broadcast_all, kept_finite, kept_finite_in_halves, lazy_property
 
 __all__ = ["Binomial", "NegativeBinomial", "Poisson"]
 
@@ -35,6 +36,7 @@ class _CountOdds(Odds):
             self.total_count, self.probs = broadcast_all(total_count, probs)
         else:
             self.total_count, self.logits = broadcast_all(total_count, logits)
+            self._has_logits = True
         self.total_count = self.total_count.to(self._param.dtype)
         super().__init__(self._param.shape, validate_args=validate_args)
 
@@ -77,7 +79,7 @@ class Binomial(_CountOdds):
     @property
     def variance(self) -> Tensor:
         """Return the variance."""
-        return self.total_count * self.probs * (1 - self.probs)
+        return self.total_count * self.probs * self._failure
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
@@ -85,13 +87,15 @@ class Binomial(_CountOdds):
         with no_grad():
             return binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""
         if self._validate_args:
             self._validate_sample(value)
         n = self.total_count
         ways = (n + 1).lgamma() - (value + 1).lgamma() - (n - value + 1).lgamma()
-        return ways + value * self.logits - n * softplus(self.logits)
+        chance = value * logsigmoid(self.logits) + (n - value) * logsigmoid(-self.logits)
+        return ways + chance
 
     def entropy(self) -> Tensor:
         """Return the entropy; of equal total counts only."""
@@ -153,6 +157,7 @@ class NegativeBinomial(_CountOdds):
         with no_grad():
             return kept_finite(poisson(kept_finite(self._gamma.sample(sample_shape))))
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""
         if self._validate_args:
@@ -205,8 +210,10 @@ class Poisson(ExponentialFamily):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples, without gradients."""
         with no_grad():
-            return poisson(self.rate.expand(self._extended_shape(sample_shape)))
+            drawn = poisson(self.rate.expand(self._extended_shape(sample_shape)))
+            return kept_finite_in_halves(drawn)
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the probability of value."""
         if self._validate_args:

@@ -19,6 +19,7 @@ from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
+from .half_types import computed_in_float32
 from .utils import (
     NUMBER,
     broadcast_all,
@@ -137,6 +138,7 @@ class Gamma(ExponentialFamily):
         value.detach().clamp_(min=finfo(value.dtype).tiny)
         return kept_finite_in_halves(value)
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         value = as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)
@@ -145,12 +147,14 @@ class Gamma(ExponentialFamily):
         shape, rate = self.concentration, self.rate
         return shape.xlogy(rate) + (shape - 1).xlogy(value) - rate * value - shape.lgamma()
 
+    @computed_in_float32
     def cdf(self, value: Any) -> Tensor:
         """Return the probability of at most value."""
         if self._validate_args:
             self._validate_sample(value)
         return igamma(self.concentration, self.rate * value)
 
+    @computed_in_float32
     def entropy(self) -> Tensor:
         """Return the entropy."""
         shape = self.concentration
@@ -221,6 +225,7 @@ class Dirichlet(ExponentialFamily):
         """Return samples whose gradients reach the parameters."""
         return _sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -228,6 +233,7 @@ class Dirichlet(ExponentialFamily):
         powers = (self.concentration - 1.0).xlogy(value).sum(-1)
         return powers + self.concentration.sum(-1).lgamma() - self.concentration.lgamma().sum(-1)
 
+    @computed_in_float32
     def entropy(self) -> Tensor:
         """Return the entropy."""
         k = self.concentration.size(-1)
@@ -296,12 +302,14 @@ class Beta(ExponentialFamily):
         """Return samples whose gradients reach the parameters, none of them 0 or 1."""
         return open_unit_interval(self._dirichlet.rsample(sample_shape).select(-1, 0))
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
             self._validate_sample(value)
         return self._dirichlet.log_prob(stack([value, 1.0 - value], -1))
 
+    @computed_in_float32
     def entropy(self) -> Tensor:
         """Return the entropy."""
         return self._dirichlet.entropy()
@@ -356,6 +364,7 @@ class FisherSnedecor(Distribution):
         above = log_standard_gamma((self.df1 * 0.5).expand(shape)) - self.df1.log()
         return finite_logs((above - below).to(self.df1.dtype)).exp()
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -417,6 +426,7 @@ class StudentT(Distribution):
         wide = noise * spread.clamp(max=most)
         return (self.loc + self.scale * wide).clamp(min=limits.min, max=limits.max)
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -426,6 +436,7 @@ class StudentT(Distribution):
         volume = volume + (0.5 * self.df).lgamma() - (0.5 * (self.df + 1.0)).lgamma()
         return -0.5 * (self.df + 1.0) * log1p_square(away / self.df.sqrt()) - volume
 
+    @computed_in_float32
     def entropy(self) -> Tensor:
         """Return the entropy."""
         half, above = 0.5 * self.df, 0.5 * (self.df + 1)

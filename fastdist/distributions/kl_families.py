@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..autograd.differentiate import grad
-from ..ops.activation import softplus
+from ..ops.activation import logsigmoid
 from ..ops.selection import where
 from ..tensor.tensor import Tensor
 from .bernoulli import Bernoulli, ContinuousBernoulli, Geometric
@@ -28,10 +28,10 @@ E = euler_constant
 
 @register_kl(Bernoulli, Bernoulli)
 def _bernoulli(p: Any, q: Any) -> Tensor:
-    ones = p.probs * (softplus(-q.logits) - softplus(-p.logits))
+    ones = p.probs * (logsigmoid(p.logits) - logsigmoid(q.logits))
     ones = where(p.probs == 0, 0.0, where(q.probs == 0, math.inf, ones))
-    zeros = (1 - p.probs) * (softplus(q.logits) - softplus(p.logits))
-    return ones + where(p.probs == 1, 0.0, where(q.probs == 1, math.inf, zeros))
+    zeros = p._failure * (logsigmoid(-p.logits) - logsigmoid(-q.logits))
+    return ones + where(p._failure == 0, 0.0, where(q._failure == 0, math.inf, zeros))
 
 
 @register_kl(Beta, Beta)

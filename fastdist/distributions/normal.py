@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 from ..core.dtypes import float64
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import empty, full, full_like
+from ..ops.creation import as_tensor, empty, full, full_like
 from ..ops.draws import cauchy_
 from ..ops.extrema import nextafter
 from ..ops.random import rand, randn, require_std
 from ..ops.selection import where
-from ..ops.special import i0e, i1e
+from ..ops.special import i0e, i1e, ndtr, ndtri
 from ..tensor.tensor import Tensor
 from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
+from .half_types import computed_in_float32
 from .utils import (
     broadcast_all,
     kept_finite,
@@ -75,6 +76,7 @@ class Normal(ExponentialFamily):
         noise = randn(shape, dtype=self.loc.dtype, device=self.loc.device)
         return kept_finite_in_halves(self.loc + noise * self.scale)
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -86,12 +88,12 @@ class Normal(ExponentialFamily):
         """Return the probability of at most value."""
         if self._validate_args:
             self._validate_sample(value)
-        away = (value - self.loc) * self.scale.reciprocal() / math.sqrt(2)
-        return 0.5 * (1 + away.erf())
+        # Not by erf, next to which 1 rounds the lower tail away.
+        return ndtr((value - self.loc) * self.scale.reciprocal())
 
     def icdf(self, value: Any) -> Tensor:
         """Return the number below which samples lie with probability value."""
-        return self.loc + self.scale * (2 * value - 1).erfinv() * math.sqrt(2)
+        return self.loc + self.scale * ndtri(value)
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
@@ -145,6 +147,7 @@ class Laplace(Distribution):
         far = (-u.abs().clamp(max=_below_one(u))).log1p()
         return kept_finite_in_halves(self.loc - self.scale * (u.sign() * far))
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -156,12 +159,16 @@ class Laplace(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         away = value - self.loc
-        return 0.5 - 0.5 * away.sign() * (-away.abs() / self.scale).expm1()
+        tail = 0.5 * (-away.abs() / self.scale).exp()
+        return where(away < 0, tail, 1 - tail)
 
     def icdf(self, value: Any) -> Tensor:
         """Return the number below which samples lie with probability value."""
-        term = value - 0.5
-        return self.loc - self.scale * term.sign() * (-2 * term.abs()).log1p()
+        value = as_tensor(value, dtype=self.loc.dtype, device=self.loc.device)
+        # Both logarithms are finite in the half that they are not for.
+        low, high = value.clamp(max=0.5), value.clamp(min=0.5)
+        away = where(value < 0.5, (2 * low).log(), -(2 * (1 - high)).log())
+        return self.loc + self.scale * away
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
@@ -205,6 +212,7 @@ class Cauchy(Distribution):
         noise = cauchy_(empty(shape, dtype=self.loc.dtype, device=self.loc.device))
         return kept_finite(self.loc + noise * self.scale)
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -216,11 +224,18 @@ class Cauchy(Distribution):
         """Return the probability of at most value."""
         if self._validate_args:
             self._validate_sample(value)
-        return ((value - self.loc) / self.scale).atan() / math.pi + 0.5
+        away = (value - self.loc) / self.scale
+        # The angle from the left, which is small far to the left.
+        return away.new_ones(()).atan2(-away) / math.pi
 
     def icdf(self, value: Any) -> Tensor:
         """Return the number below which samples lie with probability value."""
-        return (math.pi * (value - 0.5)).tan() * self.scale + self.loc
+        value = as_tensor(value, dtype=self.loc.dtype, device=self.loc.device)
+        # The cotangent keeps the digits of a small probability, the tangent those of the middle.
+        is_low = value < 0.25
+        low, high = where(is_low, value, 0.25), where(is_low, 0.25, value)
+        away = where(is_low, -(math.pi * low).tan().reciprocal(), (math.pi * (high - 0.5)).tan())
+        return away * self.scale + self.loc
 
     def entropy(self) -> Tensor:
         """Return the entropy."""

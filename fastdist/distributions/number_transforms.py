@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..namespace.limits import finfo
-from ..ops.activation import softplus
+from ..ops.activation import logsigmoid
 from ..ops.creation import full_like
 from ..ops.extrema import maximum, minimum
 from ..ops.rearranging import broadcast_shapes
@@ -20,6 +20,7 @@ from .utils import (
     finite_logs,
     lazy_property,
     log_limits,
+    open_unit_interval,
     sum_rightmost,
 )
 
@@ -132,7 +133,7 @@ class SigmoidTransform(Plain):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return log |dy/dx|."""
-        return -softplus(-x) - softplus(x)
+        return logsigmoid(x) + logsigmoid(-x)
 
 
 class SoftplusTransform(Plain):
@@ -147,14 +148,15 @@ class SoftplusTransform(Plain):
         return x.clamp(min=log_limits(x)[0])
 
     def _call(self, x: Any) -> Any:
-        return softplus(x)
+        # Not by softplus, which is x from 20 on.
+        return -logsigmoid(-x)
 
     def _inverse(self, y: Any) -> Any:
         return (-y).expm1().neg().log() + y
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return log |dy/dx|."""
-        return -softplus(-x)
+        return logsigmoid(x)
 
 
 class TanhTransform(Plain):
@@ -177,7 +179,7 @@ class TanhTransform(Plain):
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return log |dy/dx|."""
-        return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
+        return 2.0 * (math.log(2.0) - x + logsigmoid(2.0 * x))
 
 
 class AbsTransform(Plain):
@@ -275,7 +277,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 class CumulativeDistributionTransform(Transform):
-    """The cdf of a distribution of numbers."""
+    """The cdf of a distribution of numbers, kept inside (0, 1), as by SigmoidTransform."""
 
     bijective = True
     codomain = constraints.unit_interval
@@ -291,10 +293,10 @@ class CumulativeDistributionTransform(Transform):
         return self.distribution.support
 
     def _call(self, x: Any) -> Any:
-        return self.distribution.cdf(x)
+        return open_unit_interval(self.distribution.cdf(x))
 
     def _inverse(self, y: Any) -> Any:
-        return self.distribution.icdf(y)
+        return self.distribution.icdf(open_unit_interval(y))
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return log |dy/dx|."""

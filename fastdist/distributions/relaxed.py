@@ -50,15 +50,16 @@ class LogitRelaxedBernoulli(Odds):
             (self.probs,) = broadcast_all(probs)
         else:
             (self.logits,) = broadcast_all(logits)
+            self._has_logits = True
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return samples whose gradients reach the parameters."""
         shape = self._extended_shape(sample_shape)
-        probs = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(rand(shape, dtype=probs.dtype, device=probs.device))
+        logits = self.logits.expand(shape)
+        u = clamp_probs(rand(shape, dtype=logits.dtype, device=logits.device))
         noise = u.log() - (-u).log1p()
-        return (noise + probs.log() - (-probs).log1p()) / self.temperature
+        return (noise + logits) / self.temperature
 
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
@@ -140,8 +141,7 @@ class ExpRelaxedCategorical(OverCategorical):
             self._validate_sample(value)
         k = self._categorical._num_events
         logits, value = broadcast_all(self.logits, value)
-        score = logits - value * self.temperature
-        score = (score - score.logsumexp(dim=-1, keepdim=True)).sum(-1)
+        score = log_softmax(logits - value * self.temperature, -1).sum(-1)
         return score + math.lgamma(k) + (k - 1) * _log(self.temperature, value)
 
 

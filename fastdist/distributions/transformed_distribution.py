@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
+from ..ops.selection import where
 from ..tensor.tensor import Size, Tensor
 from . import constraints
 from .distribution import Distribution
 from .independent import Independent
 from .transform import ComposeTransform, Transform
-from .utils import sum_rightmost
+from .utils import kept_finite_in_halves, sum_rightmost
 
 __all__ = ["TransformedDistribution"]
 
@@ -116,7 +117,7 @@ class TransformedDistribution(Distribution):
         """Return the images of samples x of the base, none at an edge of the support."""
         for transform in self.transforms:
             x = transform(transform._kept_in_range(x))
-        return x
+        return kept_finite_in_halves(x)
 
     def _transformed(self, x: Any) -> Tensor:
         for transform in self.transforms:
@@ -126,6 +127,6 @@ class TransformedDistribution(Distribution):
     def _turned(self, probability: Any) -> Any:
         """Return 1 - probability where the transforms fall."""
         sign = ComposeTransform(self.transforms).sign
-        if isinstance(sign, int) and sign == 1:
-            return probability
-        return sign * (probability - 0.5) + 0.5
+        if isinstance(sign, int):
+            return probability if sign == 1 else 1 - probability
+        return where(sign > 0, probability, 1 - probability)

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from ..graph.modes import no_grad
 from ..namespace.limits import finfo
-from ..ops.creation import empty, full_like, ones_like, zeros_like
+from ..ops.creation import as_tensor, empty, full_like, ones_like, zeros_like
 from ..ops.draws import exponential_, log_standard_gamma
 from ..ops.selection import where
 from ..tensor.tensor import Tensor
 from . import constraints
 from .gamma import Exponential, Gamma
+from .half_types import computed_in_float32
 from .normal import Cauchy, Normal, Uniform
 from .number_transforms import AbsTransform, AffineTransform, ExpTransform, PowerTransform
 from .transformed_distribution import TransformedDistribution
@@ -131,6 +132,10 @@ class _Half(TransformedDistribution):
         return self.base_dist.scale
 
     @property
+    def _like(self) -> dict[str, Any]:
+        return {"dtype": self.scale.dtype, "device": self.scale.device}
+
+    @property
     def mode(self) -> Tensor:
         """Return the most likely value."""
         return zeros_like(self.scale)
@@ -140,16 +145,6 @@ class _Half(TransformedDistribution):
         if self._validate_args:
             self._validate_sample(value)
         return where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
-
-    def cdf(self, value: Any) -> Tensor:
-        """Return the probability of at most value."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Any) -> Tensor:
-        """Return the number below which samples lie with probability value."""
-        return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
@@ -175,6 +170,16 @@ class HalfNormal(_Half):
         """Return the variance."""
         return self.scale.square() * (1 - 2 / math.pi)
 
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return (value / self.scale * math.sqrt(0.5)).erf()
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        return self.scale * math.sqrt(2) * as_tensor(value, **self._like).erfinv()
+
 
 class HalfCauchy(_Half):
     """|x| of a Cauchy number around 0."""
@@ -194,6 +199,21 @@ class HalfCauchy(_Half):
     def variance(self) -> Tensor:
         """Return infinity."""
         return full_like(self.scale, math.inf)
+
+    def cdf(self, value: Any) -> Tensor:
+        """Return the probability of at most value."""
+        if self._validate_args:
+            self._validate_sample(value)
+        return (value / self.scale).atan() * (2 / math.pi)
+
+    def icdf(self, value: Any) -> Tensor:
+        """Return the number below which samples lie with probability value."""
+        value = as_tensor(value, **self._like)
+        # The cotangent keeps the digits of what is left to 1, the tangent those of small numbers.
+        is_high = value > 0.5
+        low, high = where(is_high, 0.5, value), where(is_high, value, 0.5)
+        far = (0.5 * math.pi * (1 - high)).tan().reciprocal()
+        return self.scale * where(is_high, far, (0.5 * math.pi * low).tan())
 
 
 class Gumbel(TransformedDistribution):
@@ -280,6 +300,7 @@ class InverseGamma(TransformedDistribution):
         log_gamma = log_standard_gamma(self.concentration.expand(shape))
         return finite_logs((self.rate.log() - log_gamma).to(self.rate.dtype)).exp()
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
@@ -315,6 +336,7 @@ class InverseGamma(TransformedDistribution):
         below = (self.concentration - 1).square() * (self.concentration - 2)
         return where(self.concentration > 2, self.rate.square() / below, math.inf)
 
+    @computed_in_float32
     def entropy(self) -> Tensor:
         """Return the entropy."""
         shape = self.concentration

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..namespace.limits import finfo
-from ..ops.activation import logsigmoid, softplus
+from ..ops.activation import logsigmoid
 from ..ops.joining import cat, stack
 from ..ops.padding import pad
 from ..ops.ranges import arange, eye
@@ -51,7 +51,7 @@ class CorrCholeskyTransform(Transform):
         """Return log |dy/dx|, over the axes that are no event's."""
         left = tril_matrix_to_vec(1 - (y * y).cumsum(-1), diag=-2)
         sticks = 0.5 * left.log().sum(-1)
-        return sticks - 2 * (x + softplus(-2 * x) - math.log(2.0)).sum(-1)
+        return sticks - 2 * (x - logsigmoid(2 * x) - math.log(2.0)).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Size:
         """Return the shape of the image of something of a shape."""
@@ -99,20 +99,22 @@ class StickBreakingTransform(Plain):
     bijective = True
 
     def _call(self, x: Any) -> Any:
-        z = clipped_sigmoid(x - _places_left(x).log())
-        rest = (1 - z).cumprod(-1)
-        return pad(z, [0, 1], value=1) * pad(rest, [1, 0], value=1)
+        x = x - _places_left(x).log()
+        # Not 1 - z, in which a small rest is lost.
+        z, rest = clipped_sigmoid(x), clipped_sigmoid(-x).cumprod(-1)
+        y = pad(z, [0, 1], value=1) * pad(rest, [1, 0], value=1)
+        return y.clamp(min=finfo(y.dtype).tiny)
 
     def _inverse(self, y: Any) -> Any:
         broken = y[..., :-1]
-        # The rest of a sample in low precision may round to 0, whose logarithm is no number.
-        rest = (1 - broken.cumsum(-1)).clamp(min=finfo(y.dtype).tiny)
+        # The sum of what comes later: 1 - the sum of what came before loses its digits.
+        rest = y[..., 1:].flip(-1).cumsum(-1).flip(-1).clamp(min=finfo(y.dtype).tiny)
         return broken.log() - rest.log() + _places_left(broken).log()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
         """Return log |dy/dx|, over the axes that are no event's."""
         x = x - _places_left(x).log()
-        return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
+        return (logsigmoid(-x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Sequence[int]) -> Size:
         """Return the shape of the image of something of a shape."""

@@ -21,6 +21,7 @@ from . import constraints
 from .distribution import Distribution
 from .exp_family import ExponentialFamily
 from .gamma import Beta, Chi2
+from .half_types import computed_in_float32
 from .matrices import cholesky, cholesky_info, half_log_det, inverse_of_product, solve_lower
 from .multivariate_normal import one_matrix, to_scale_tril
 from .utils import NUMBER, broadcast_all, lazy_property, on_diagonal
@@ -211,8 +212,9 @@ class LKJCholesky(Distribution):
         like: Any = {"dtype": self.concentration.dtype, "device": self.concentration.device}
         # The first row is 1 alone; its draw goes nowhere.
         offset = cat([arange(1, **like) * 0, arange(dim - 1, **like)])
-        marginal = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1)
-        self._beta = Beta(offset + 0.5, marginal - 0.5 * offset, validate_args=False)
+        # A small concentration is added last: next to 1/2 it would round to 0.
+        marginal = self.concentration.unsqueeze(-1) + 0.5 * (dim - 2 - offset)
+        self._beta = Beta(offset + 0.5, marginal, validate_args=False)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
@@ -225,15 +227,16 @@ class LKJCholesky(Distribution):
         left = (1 - rows.square().sum(-1)).clamp(min=finfo(rows.dtype).tiny)
         return (rows + on_diagonal(left.sqrt())).detach()
 
+    @computed_in_float32
     def log_prob(self, value: Any) -> Tensor:
         """Return the logarithm of the density at value."""
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = arange(2, self.dim + 1, device=self.concentration.device)
-        order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
-        below = self.dim - 1
-        alpha = self.concentration + 0.5 * below
-        constant = 0.5 * below * math.log(math.pi)
-        volume = constant + mvlgamma(alpha - 0.5, below) - alpha.lgamma() * below
+        below, like = self.dim - 1, {"device": self.concentration.device}
+        alpha, above = self.concentration + 0.5 * below, self.concentration.unsqueeze(-1)
+        order = 2 * above + (self.dim - 2 - arange(2, self.dim + 1, **like))
+        # mvlgamma(alpha - 1/2, below), without a difference in which small concentrations are lost.
+        volume = (above + 0.5 * arange(below, **like)).lgamma().sum(-1)
+        volume = volume + 0.25 * below * (below + 1) * math.log(math.pi) - alpha.lgamma() * below
         return (order * diagonal.log()).sum(-1) - volume

@@ -14,7 +14,7 @@ EXTREMES: dict[str, tuple[str, ...]] = {
     "Chi2": ("d.Chi2(t([1e-3, 0.02, 1e6]))",),
     "ContinuousBernoulli": (
         "d.ContinuousBernoulli(t([0.0, 1e-6, 0.4995, 0.999999, 1.0]))",
-        "d.ContinuousBernoulli(logits=t([-60.0, 60.0, 0.0]))",
+        "d.ContinuousBernoulli(logits=t([-60.0, 60.0, 0.0, -700.0, 700.0]))",
     ),
     "Dirichlet": ("d.Dirichlet(t([[0.01, 0.01, 0.01], [1e-4, 1e-4, 1e-4], [0.01, 500.0, 2e4]]))",),
     "Exponential": ("d.Exponential(t([1e-6, 1.0, 1e6]))",),
@@ -35,7 +35,12 @@ EXTREMES: dict[str, tuple[str, ...]] = {
     "Independent": ("d.Independent(d.Beta(t([0.01, 1e-4]), t([0.01, 1e-4])), 1)",),
     "InverseGamma": ("d.InverseGamma(t([1e-4, 0.01, 1e5, 0.01]), t([1.0, 1e-6, 1e5, 1e6]))",),
     "Kumaraswamy": ("d.Kumaraswamy(t([0.01, 1e-3, 300.0, 0.02]), t([0.01, 1e-3, 0.02, 300.0]))",),
-    "LKJCholesky": ("d.LKJCholesky(3, t([0.01, 1.0, 500.0]))", "d.LKJCholesky(2, t(0.01))"),
+    "LKJCholesky": (
+        "d.LKJCholesky(2, t([1e-8, 1e4]))",
+        "d.LKJCholesky(5, t([1e-8, 1.0]))",
+        "d.LKJCholesky(3, t([0.01, 1.0, 500.0]))",
+        "d.LKJCholesky(2, t(0.01))",
+    ),
     "Laplace": ("d.Laplace(t([0.0, 1e6]), t([1e-6, 1e6]))",),
     "LogNormal": ("d.LogNormal(t([0.0, -60.0, 60.0]), t([1e-3, 20.0, 20.0]))",),
     "LogisticNormal": ("d.LogisticNormal(t([-30.0, 0.0, 30.0]), t([10.0, 20.0, 10.0]))",),
@@ -76,6 +81,21 @@ EXTREMES: dict[str, tuple[str, ...]] = {
         "d.TransformedDistribution(d.Normal(t([0.0, -9.0]), t([9.0, 60.0])), d.ExpTransform())",
         "d.TransformedDistribution(d.Normal(t([0.0, 9.0]), t([9.0, 9.0])), d.TanhTransform())",
         "d.TransformedDistribution(d.Normal(t([0.0, -95.0]), t([9.0, 9])), d.SoftplusTransform())",
+        *[
+            f"d.TransformedDistribution({base}, d.CumulativeDistributionTransform({of}))"
+            for base, of in (
+                ("d.Normal(t([0.0, -40.0]), t([30.0, 1.0]))", "d.Normal(t(0.0), t(1.0))"),
+                ("d.Normal(t([0.0, -40.0]), t([30.0, 1.0]))", "d.Laplace(t(0.0), t(1.0))"),
+                ("d.Normal(t([0.0, -40.0]), t([30.0, 1.0]))", "d.Cauchy(t(0.0), t(1e-3))"),
+                ("d.Exponential(t([1e-3, 1e3]))", "d.Exponential(t(1.0))"),
+                ("d.HalfNormal(t([1e-3, 1e3]))", "d.HalfNormal(t(1.0))"),
+                ("d.Weibull(t([1.0, 1e3]), t([0.3, 2.0]))", "d.Weibull(t(1.0), t(1.0))"),
+            )
+        ],
+        (
+            "d.TransformedDistribution(d.Uniform(t(0.0), t(1.0)), "
+            "d.CumulativeDistributionTransform(d.Normal(t(0.0), t(1.0))).inv)"
+        ),
     ),
     "Uniform": ("d.Uniform(t([0.0, 3.0, 1e6, -1e-6]), t([1e-6, 4.0, 1e6 + 1, 1e6]))",),
     "VonMises": (
@@ -118,4 +138,31 @@ IN_HALVES = (
     "d.VonMises(t([0.0, 3.0]), t([1.0, 30.0]))",
     "d.Geometric(t([0.5, 0.01, 1e-7]))",
     "d.Categorical(t([0.5, 0.1, 0.4]))",
+    # lgamma of these overflows float16.
+    "d.Beta(t([1e4, 1e-4, 1e4, 3e4]), t([1e4, 1e4, 1e-4, 3e4]))",
+    "d.Gamma(t([1e4, 1e4, 3e4]), t([1e4, 1.0, 1.0]))",
+    "d.Dirichlet(t([[1e4, 1e4, 1e4], [1e-4, 1e4, 1.0]]))",
+    "d.FisherSnedecor(t([1e4, 1e4, 1e-3]), t([1e4, 1e-3, 1e4]))",
+    "d.InverseGamma(t([1e4, 1e4, 1e-4]), t([1e4, 1.0, 1.0]))",
+    "d.Chi2(t([1e4, 6e4, 1e-4]))",
+    "d.StudentT(t([1e4, 6e4, 1e-3]))",
+    "d.Poisson(t([1e4, 6e4, 1e-4, 0.0]))",
+    "d.Binomial(t([1e4, 6e4, 2e3]), t([0.5, 1e-4, 0.999]))",
+    "d.NegativeBinomial(t([1e4, 1e-2, 1e4]), t([0.5, 0.99, 0.1]))",
+    "d.NegativeBinomial(t([1e4, 1e-2, 5.0]), logits=t([-300.0, 30.0, 0.0]))",
+    "d.Multinomial(1000, t([0.2, 0.3, 0.5]))",
+    "d.LKJCholesky(3, t([1e-4, 1e4]))",
+    # Differences from the location overflow.
+    "d.Normal(t([0.0, 1e4]), t([1e-4, 6e4]))",
+    "d.Laplace(t([0.0, 1e4]), t([1e-4, 6e4]))",
+    "d.Cauchy(t([1e4, -1e4]), t([1.0, 1e4]))",
+    "d.ContinuousBernoulli(logits=t([-60.0, 60.0, 0.0, 700.0]))",
+    "d.Geometric(logits=t([-100.0, 0.0, 700.0]))",
+    "d.MixtureSameFamily(d.Categorical(t([0.2, 0.8])), d.Beta(t([0.01, 1e4]), t([0.01, 0.1])))",
+    "d.TransformedDistribution(d.Normal(t([0.0, 9.0]), t([9.0, 40.0])), d.AffineTransform(1, 1e4))",
+    (
+        "d.TransformedDistribution(d.Normal(t([0.0, 3.0, -40.0]), t([1.0, 30.0, 1.0])), "
+        "d.CumulativeDistributionTransform(d.Normal(t(0.0), t(1.0))))"
+    ),
+    "d.LogisticNormal(t([0.0, -9.0, 3.0]), t([1.0, 30.0, 30.0]))",
 )

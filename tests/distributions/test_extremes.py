@@ -205,3 +205,49 @@ def test_wishart_samples_of_many_degrees_of_freedom_keep_their_mean() -> None:
     one = d.Wishart(9.0, fastdist.eye(3, dtype=fastdist.float64))
     drawn = one.sample((4000,))
     fastdist.testing.assert_close(drawn.mean(0), one.mean, rtol=0.05, atol=0.2)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "d.Gamma(t([1e4, 0.5]), t([1e4, 2.0]))",
+        "d.Beta(t([1e4, 0.5]), t([2e4, 0.5]))",
+        "d.Poisson(t([1e4, 3.0]))",
+        "d.StudentT(t([1e4, 3.0]))",
+        "d.InverseGamma(t([1e4, 3.0]), t([1e4, 3.0]))",
+        "d.Dirichlet(t([1e4, 3.0, 5.0]))",
+        "d.Normal(t([6e4, 0.0]), t([3e4, 1.0]))",
+    ],
+)
+def test_densities_in_half_types_are_rounded_once(text: str, dtype: Any) -> None:
+    """As in float32, of the same parameters and values; the gradients reach the half types."""
+    fastdist.manual_seed(1)
+    leaves: list[Any] = []
+    one = family(text, dtype, leaves)
+    value = one.sample((50,))
+    wide_leaves = [leaf.detach().float().requires_grad_() for leaf in leaves]
+    given = iter(wide_leaves)
+    wide = eval(text, {"d": d, "t": lambda _: next(given)})
+    wide._validate_args = False  # rounded parts add up to 1 in the half type only
+    found = one.log_prob(value)
+    expected = wide.log_prob(value.float())
+    assert found.dtype is dtype
+    assert found.detach().equal(expected.detach().to(dtype))
+    found.float().sum().backward()
+    expected.sum().backward()
+    for leaf, other in zip(leaves, wide_leaves, strict=True):
+        assert leaf.grad.dtype is dtype
+        fastdist.testing.assert_close(leaf.grad.float(), other.grad, rtol=0.05, atol=0.05)
+
+
+def test_the_cdf_as_a_transform_never_reaches_0_or_1() -> None:
+    x = fastdist.tensor([-1e3, -30.0, 0.0, 9.0, 1e3], dtype=fastdist.float64)
+    for one in (d.Normal(x * 0, x * 0 + 1), d.Laplace(x * 0, x * 0 + 1), d.Cauchy(x * 0, 1e-300)):
+        transform = d.CumulativeDistributionTransform(one)
+        y = transform(x)
+        assert bool(((y > 0) & (y < 1)).all())
+        ends = fastdist.tensor([0.0, 5e-324, 0.3, 1.0, 1.0], dtype=fastdist.float64)
+        assert bool(transform.inv(ends).isfinite().all())
+        # The lower tail keeps its digits, which 1 + erf has not.
+        fastdist.testing.assert_close(transform.inv(y)[1:3], x[1:3], rtol=1e-9, atol=1e-12)

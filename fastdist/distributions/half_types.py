@@ -1,0 +1,70 @@
+"""Methods of distributions of half types that compute in float32."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from ..core.dtypes import DType, float32
+from ..ops.casting import result_type
+from ..ops.creation import as_tensor
+from ..tensor.tensor import Tensor
+from .distribution import Distribution
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def computed_in_float32(method: M) -> M:
+    """Let a method compute in float32 where the parameters are of a half type; round its result.
+
+    lgamma(1e4) overflows float16, and differences of large terms keep few digits in half types.
+
+    Note    for log_prob and cdf, which take a value, and for entropy; wider dtypes pay a look at
+            one parameter
+    """
+
+    @wraps(method)
+    def compute(self: Any, *values: Any) -> Any:
+        parameter = _parameter(self)
+        if parameter is None or parameter.facts.dtype.itemsize != 2:
+            return method(self, *values)
+        dtype: DType = parameter.dtype
+        if values:
+            (value,) = values
+            if not isinstance(value, Tensor):
+                value = as_tensor(value, dtype=dtype, device=parameter.device)
+            if self._validate_args:
+                self._validate_sample(value)
+            dtype = result_type(parameter, value)
+            values = (value.to(float32) if value.dtype.itemsize == 2 else value,)
+        return method(_in_float32(self), *values).to(dtype)
+
+    return compute  # type: ignore[return-value]
+
+
+def _parameter(of: Distribution) -> Tensor | None:
+    """Return a floating tensor that a distribution is made of, also at second hand."""
+    parts = vars(of)
+    for name in type(of)._batched or parts:
+        one = parts.get(name)
+        if isinstance(one, Distribution):
+            one = _parameter(one)
+        if isinstance(one, Tensor) and one.facts.dtype.is_floating_point:
+            return one
+    return None
+
+
+def _in_float32(one: Distribution) -> Distribution:
+    """Return a distribution with its parameters in float32, to which gradients flow through the
+    casts.
+    """
+    new = copy.copy(one)
+    for name, part in vars(one).items():
+        if isinstance(part, Distribution):
+            vars(new)[name] = _in_float32(part)
+        elif isinstance(part, Tensor) and part.is_floating_point():
+            vars(new)[name] = part.to(float32)
+    new._validate_args = False
+    return new
