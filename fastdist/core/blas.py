@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any, NamedTuple
 
-from .short_repr import short_repr
-
 _CORETYPE = "OPENBLAS_CORETYPE"
 # Children inherit OPENBLAS_CORETYPE; this says to them that fastdist set it, not their user.
 _CHOSEN_BY_FASTDIST = "FASTDIST_OPENBLAS_CORETYPE"
@@ -150,6 +148,8 @@ def set_blas_threads(count: int) -> bool:
     Raises  ValueError if count is not positive
     """
     if count < 1:
+        from .short_repr import short_repr  # imports NumPy
+
         raise ValueError(f"set_blas_threads: count must be at least 1, got {short_repr(count)}")
     for library in _scipys_own():
         function = _function("set_num_threads", None, library)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
@@ -93,7 +92,9 @@ def _held(value: Any) -> Iterable[Any] | None:
         return (value.__self__,)
     if isinstance(value, partial):
         return (value.func, *value.args, *value.keywords.values())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(type(value), "__dataclass_fields__"):
+        import dataclasses  # `import fastdist` does without
+
         return [getattr(value, field.name) for field in dataclasses.fields(value) if field.repr]
     return None
 

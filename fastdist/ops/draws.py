@@ -73,6 +73,10 @@ def _with_replacement(chances: Any, num_samples: int, generator: Generator | Non
 _PLACES_BY_DRAWS: Final = 1.5
 
 
+# NumPy calls cost more than running sums of so few places.
+_FEW: Final = 4096
+
+
 def _places(rows: Any, drawn: Any) -> Any:
     """Return for each number in (0, 1) of a row the place of that row of chances whose part of
     their sum it lies in.
@@ -80,8 +84,11 @@ def _places(rows: Any, drawn: Any) -> Any:
     Blocks of places are summed first; draws look for their block by binary search, and then inside.
     """
     count, n = rows.shape
-    block = 1 << round(math.log2(max(_PLACES_BY_DRAWS * n / drawn.shape[1], 1.0)) / 2)
-    block = min(block, 64) if block >= 4 else 1
+    if rows.size <= _FEW:
+        block = 1
+    else:
+        block = 1 << round(math.log2(max(_PLACES_BY_DRAWS * n / drawn.shape[1], 1.0)) / 2)
+        block = min(block, 64) if block >= 4 else 1
     parts = _in_blocks(rows, block)
     with np.errstate(over="ignore"):
         # A product with ones waits for BLAS's threads, up to 50 times as long on a busy machine.
@@ -89,7 +96,8 @@ def _places(rows: Any, drawn: Any) -> Any:
         sums = sums.reshape(count, -1)
         ends = np.cumsum(sums, 1, np.float64)
     total = ends[:, -1:]
-    if not (total.max() < np.inf and total.min() > 1e-290):  # too large or too small to divide
+    largest, least = (total[0, 0],) * 2 if count == 1 else (total.max(), total.min())
+    if not (largest < np.inf and least > 1e-290):  # too large or too small to divide
         scale = rows.max(1, keepdims=True).astype(np.float64)
         return _places(rows / scale, drawn)
     wanted = drawn * total

@@ -156,15 +156,14 @@ def _at_places(name: str) -> None:
     @_call(f"indexing.{name}")
     def _(kernels: Any, room: Room, large: bool, bad: int) -> Calls:
         lengths, count = (6, 7, 8), 4200 if large else 5
-        right = [room.array(np.arange(count) % n - n // 2) for n in lengths]
+        right = [np.arange(count) % n - n // 2 for n in lengths]
         for places, wrong in itertools.product((1, 2, 3), range(3)):
             if wrong >= places:
                 continue
             n = lengths[wrong]
-            vectors = list(right[:places])
-            vectors[wrong] = room.array(
-                _spoilt(vectors[wrong], max(bad if bad >= 0 else bad - n, -(2**63)))
-            )
+            numbers = right[:places]
+            numbers[wrong] = _spoilt(numbers[wrong], max(bad if bad >= 0 else bad - n, -(2**63)))
+            vectors = [room.array(one) for one in numbers]
             x, whole = (room.array(np.ones(lengths, np.float32)) for _ in range(2))
             some = room.array(np.ones((count, *lengths[places:]), np.float32))
             given: Any = {
