@@ -43,10 +43,7 @@ from .way import Way
 # it is recorded or has tangents: 8 bytes an element, and the time of a copy. An input that `tails`
 # alone ask for is kept without a promise: where it was written over since, `partials` serve.
 # Derivatives that are recorded, and tangents, are made by `tails` in all real dtypes if `partials`
-# ask for the inputs as well. Derivatives of quotients such as 1 / cosh overflow where these do not,
-# so the shortest text may differ from the one that is differentiated again.
-# Each op's derivative is exact at the input that it was given: logit(sigmoid(x)) is 30.001 at 30,
-# as in PyTorch, and its slope there 1.001, for the sigmoid of 30 is rounded to 1 - 9.348e-14.
+# ask for the inputs as well.
 
 
 # What the dtype of a result follows from.
@@ -81,9 +78,8 @@ class PointwiseForm(RecordedOp):
     with in float32; `factors` those that scale an operand and say nothing about the result's dtype;
     `exact` and `scaled_by` speak of half types, see Note [Numbers beside half types].
     piecewise=True says that its slope goes in steps: see piecewise.py. `tails` are partials without
-    a difference that cancels: see Note [Tails]; `quick_tails` are the same in fewer steps, of the
-    same names, and serve where the gradient is not recorded. Texts are read when they are first
-    needed: a program needs few of them.
+    a difference that cancels: see Note [Tails]. Texts are read when they are first needed: a
+    program needs few of them.
     """
 
     kind = "pointwise"
@@ -110,7 +106,6 @@ class PointwiseForm(RecordedOp):
         scaled_by: str = "",
         piecewise: bool = False,
         tails: Sequence[str] = (),
-        quick_tails: Sequence[str] = (),
         out: str = "cast",
         homes: str | None = None,
     ) -> None:
@@ -144,7 +139,6 @@ class PointwiseForm(RecordedOp):
         self.tails = tuple(tails)
         if self.tails and len(self.tails) != len(self.tensors):
             raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
-        self.quick_tails = tuple(quick_tails) or self.tails
         # Replaces the derivative by the first operand, on Tensors; it takes that of the partial.
         self.derives: Callable[[Any], Any] | None = None
         self.may_record = any(p is not None for p in self.partials)
@@ -218,11 +212,6 @@ class PointwiseForm(RecordedOp):
     def tail_bodies(self) -> tuple[Body, ...]:
         """Per input, the gradient that keeps its tail; empty where there is no such text."""
         return tuple([gradient_of(self._read(text, "out", "g")) for text in self.tails])
-
-    @cached_property
-    def raw_tail_bodies(self) -> tuple[Body, ...]:
-        """Per input, the gradient that keeps its tail where it is not recorded."""
-        return tuple([gradient_of(self._read(text, "out", "g")) for text in self.quick_tails])
 
     @cached_property
     def spare_names(self) -> frozenset[str]:

@@ -228,9 +228,9 @@ def gradients_of(op: PointwiseForm, layouts: Sequence[Layout], facts: Layout) ->
         if not op.keeps_tails(facts.dtype):
             found.append(making(body))
         elif not op.spare_names:
-            found.append(making(op.raw_tail_bodies[i]))
+            found.append(making(op.tail_bodies[i]))
         else:
-            pair = (making(op.raw_tail_bodies[i]),), (making(body),)
+            pair = (making(op.tail_bodies[i]),), (making(body),)
             found += with_spare(*pair, tuple([name in op.spare_names for name in wanted]))
     return tuple(found)
 

@@ -38,7 +38,6 @@ relu.refusal(no_bool_operand("Boolean inputs not supported for relu"))
     "sigmoid(input)",
     ["out * (T(1) - out)"],
     tails=[_SIGMOID_SLOPE],
-    quick_tails=["out / (T(1) + exp(input))"],
     dtype="floating",
     takes_complex=True,
     homes="function method inplace functional",

@@ -185,7 +185,6 @@ def cosh(input: Tensor) -> Tensor:
     tails=[
         "e = exp(where(input < T(0), input, -input) * T(2)); T(4) * e / ((T(1) + e) * (T(1) + e))"
     ],
-    quick_tails=["e = exp(input); r = T(2) / (e + T(1) / e); r * r"],
     dtype="floating",
     takes_complex=True,
     homes="function method inplace functional",
