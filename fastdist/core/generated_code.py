@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import linecache
 import threading
+from collections.abc import Sequence
 from types import CodeType
+from typing import Any
 
 _lock = threading.Lock()
 _texts: dict[str, str] = {}  # by file name
@@ -20,13 +22,38 @@ def compile_text(name: str, source: str) -> CodeType:
     return compile(source, register_text(name, source), "exec")
 
 
-def register_text(name: str, source: str) -> str:
-    """Return the file name under which the lines of source are shown from now on."""
+def register_text(name: str, source: str, function: str = "") -> str:
+    """Return the file name under which the lines of source are shown from now on, with `function`
+    in the place of the name of the first function, if that is given.
+    """
     with _lock:
         number, file = 1, f"<fastdist {name}>"
         while _texts.setdefault(file, source) != source:
             number += 1
             file = f"<fastdist {name} {number}>"
     # Without a modification time: linecache.checkcache() then keeps what is in no file.
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    lines: Any = _Lines(source, function)
+    linecache.cache[file] = (len(source), None, lines, file)
     return file
+
+
+class _Lines(Sequence[str]):
+    """The lines of a text, which are made when somebody looks: hundreds of ops share few texts."""
+
+    __slots__ = ("_function", "_source")
+
+    def __init__(self, source: str, function: str) -> None:
+        self._source, self._function = source, function
+
+    def _made(self) -> list[str]:
+        source = self._source
+        if self._function:
+            _, _, rest = source.partition("(")
+            source = f"def {self._function}({rest}"
+        return source.splitlines(keepends=True)
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._made()[index]

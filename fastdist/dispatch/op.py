@@ -18,7 +18,7 @@ from ..listeners.offering import nobody_takes, offer_op
 from ..tensor.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .arguments import NUMPY_NAMES, UNCLEAR, explain
-from .declaration import OutRule, defaults_of, homes_of, is_tensor, parameter_names
+from .declaration import OutRule, defaults_of, homes_of, is_tensor, parameter_names, shared
 from .kinds import find_fault, require_fits
 from .pytorch_names import event_named, node_named, without_formula
 
@@ -75,7 +75,7 @@ class Op:
         self.tensors = tuple([name for name in names if is_tensor(self.name, name, function)])
         self.attributes = tuple([name for name in names if name not in self.tensors])
         self.returns = str(annotations.get("return"))
-        self.optional = frozenset([n for n in self.tensors if "None" in annotations[n]])
+        self.optional = shared(frozenset([n for n in self.tensors if "None" in annotations[n]]))
         self.has_out = True
         self.out = OutRule(self.name, out, memory)
         # The function that users call for this op, if that is not its public one: as that it is
@@ -323,7 +323,7 @@ def _code_of(names: dict[str, Any], source: str, name: str) -> CodeType:
     lines.
     """
     code: CodeType = names["public"].__code__
-    file = register_text(name, source.replace("def public(", f"def {name}(", 1))
+    file = register_text(name, source, name)
     return code.replace(co_name=name, co_qualname=name, co_filename=file)
 
 

@@ -11,7 +11,7 @@ from ..core import scalar
 from ..core.dtypes import DType, float64
 from ..core.errors import DeclarationError
 from ..core.scalar import Body
-from .declaration import OutRule, defaults_of, require_word
+from .declaration import OutRule, defaults_of, require_word, shared
 from .derive import (
     REFUSED,
     adjoint_of,
@@ -115,7 +115,7 @@ class PointwiseForm(RecordedOp):
         leading = {"not first": 1, "last": count - 1, "nowhere": count}.get(numbers, 0)
         self.may_have_numbers_alone = numbers == "everywhere"
         # The operands in whose place no number may stand: no short path makes tensors of them.
-        self.tensors_only = frozenset(self.tensors[:leading])
+        self.tensors_only = shared(frozenset(self.tensors[:leading]))
         self.number_names = self.attributes
         self.body_names = (*self.tensors, *self.number_names)
         self.held_names = self._named("held", held, self.number_names)
@@ -153,7 +153,7 @@ class PointwiseForm(RecordedOp):
     def _named(self, word: str, text: str, known: Sequence[str]) -> frozenset[str]:
         for name in text.split():
             require_word(f"{self.name}: a name in {word}=", name, known)
-        return frozenset(text.split())
+        return shared(frozenset(text.split()))
 
     def _with_defaults(self) -> PointwiseForm | None:
         """Return this op with its numbers at their defaults, of which numbers are

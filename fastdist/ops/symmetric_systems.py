@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..core.dtypes import int32, int64
-from ..core.errors import DTypeError, NoDerivativeError, ShapeError
+from ..core.errors import DTypeError, LinAlgError, NoDerivativeError, ShapeError
 from ..dispatch.composite import composite
 from ..dispatch.structured import Plan, structured
-from ..listeners.batched_tensor import most_of_all_calls
+from ..listeners.batched_tensor import levels, most_of_all_calls
 from ..tensor.tensor import Tensor
 from . import return_types
 from .indexing import is_seen_by_kernels_alone
@@ -96,11 +94,14 @@ _NOT_A_NUMBER = (
 )
 
 
-def _words_for(A: Tensor) -> str:
-    """Return the words for a pivot that cannot be divided by. Looks at CPU tensors alone."""
-    array = A.array
-    is_finite = not isinstance(array, np.ndarray) or bool(np.isfinite(array).all())
-    return _NO_SOLUTION if is_finite else _NOT_A_NUMBER
+def _require_factors(name: str, A: Tensor, info: Tensor) -> None:
+    """Raise LinAlgError for a pivot that cannot be divided by."""
+    try:
+        require_computed(name, info, _NO_SOLUTION)
+    except LinAlgError:
+        if not levels.depth and not A.isfinite().all():
+            require_computed(name, info, _NOT_A_NUMBER)
+        raise
 
 
 def _factor(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -119,7 +120,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> return_types.linalg_ldl
     Note    it has no derivative, as in PyTorch
     """
     found, pivots, info = _factor(A, hermitian)
-    require_computed("torch.linalg.ldl_factor", info, _words_for(A))
+    _require_factors("torch.linalg.ldl_factor", A, info)
     return return_types.linalg_ldl_factor(found, pivots)
 
 
@@ -132,7 +133,7 @@ def ldl_factor_ex(
     """
     found, pivots, info = _factor(A, hermitian)
     if check_errors:
-        require_computed("torch.linalg.ldl_factor_ex", info, _words_for(A))
+        _require_factors("torch.linalg.ldl_factor_ex", A, info)
     return return_types.linalg_ldl_factor_ex(found, pivots, info)
 
 

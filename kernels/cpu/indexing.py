@@ -30,21 +30,25 @@ _FLOATING = (np.dtype(np.float32), np.dtype(np.float64))
 def _compile_gather(x: Any, index: Any) -> None:
     from . import scatter_loops
 
-    scatter_loops.gather(np.zeros((2, 2), x), np.zeros((2, 2), index), np.zeros((2, 2), x), 1)
+    for axis in (0, 1):  # each has a loop of its own
+        given = np.zeros((2, 2), x), np.zeros((2, 2), index), np.zeros((2, 2), x)
+        scatter_loops.gather(*given, axis)
 
 
 def _compile_scatter(src: Any, index: Any, out: Any, way: str) -> None:
     from . import scatter_loops
 
-    given = np.zeros((2, 2), index), np.zeros((2, 2), src), np.zeros((2, 2), out)
-    scatter_loops.scatter(*given, 1, way)
+    for axis in (0, 1):  # each has a loop of its own
+        given = np.zeros((2, 2), index), np.zeros((2, 2), src), np.zeros((2, 2), out)
+        scatter_loops.scatter(*given, axis, way)
 
 
 def _compile_slices(src: Any, index: Any, out: Any) -> None:
     from . import scatter_loops
 
-    spread = np.broadcast_to(np.zeros((2, 1), index), (2, 2))
-    scatter_loops.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), 0, "sum")
+    for axis, shape in enumerate([(2, 1), (1, 2)]):  # each has a loop of its own
+        spread = np.broadcast_to(np.zeros(shape, index), (2, 2))
+        scatter_loops.scatter(spread, np.zeros((2, 2), src), np.zeros((2, 2), out), axis, "sum")
 
 
 def _compile_rows(dtype: Any) -> None:

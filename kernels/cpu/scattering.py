@@ -48,7 +48,8 @@ def _compile(index: Any, is_spread: bool, dtype: Any, way: str, include_self: bo
     one, count = np.zeros((2, 2), dtype), np.zeros((2, 2), np.int64)
     # An index that says one place for a whole slice is of another layout.
     given = np.broadcast_to(places, (2, 2)) if is_spread else places
-    _meet(given, one, one.copy(), 0, way, include_self, count if way == "mean" else None)
+    for axis in (0, 1):  # each has a loop of its own
+        _meet(given, one, one.copy(), axis, way, include_self, count if way == "mean" else None)
 
 
 @silent

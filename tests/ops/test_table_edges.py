@@ -26,7 +26,9 @@ from tests.ops.image_edges import IMAGES, INNER, REFUSED_OTHERWISE, WITHOUT_EMPT
 from tests.ops.test_table import ALL, CASES, DIFFERENTIABLE, differentiated
 
 # The table broadcasts on purpose, and the losses warn of it.
-pytestmark = pytest.mark.filterwarnings("ignore:Using a target size:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Using a target size:UserWarning", "ignore:cov.*degrees of freedom is <= 0:UserWarning"
+)
 
 
 def resized(one: Case, sizes: dict[int, int] | None) -> Case:

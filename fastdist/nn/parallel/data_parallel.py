@@ -72,7 +72,7 @@ class DataParallel(Module):
             if one.facts.device != source:
                 raise RuntimeError(
                     "module must have its parameters and buffers on device "
-                    f"{short_repr(source)} (device_ids[0]) but found one of them on device: "
+                    f"{source} (device_ids[0]) but found one of them on device: "
                     f"{one.facts.device}; call module.to({str(source)!r}) first"
                 )
 
