@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple, TypeVar
 
+from ..core.errors import DeclarationError
 from ..core.overriding import NOT_TAKEN, offer
 from ..listeners.autocast import casting
 from .arguments import checked
@@ -59,7 +60,8 @@ def composite(
         found_in = homes_of(known, homes)
         if found_in & {"fft", "linalg"}:
             known = f"{homes}.{known}"
-        assert known not in COMPOSITES, f"{known} is declared twice"
+        if known in COMPOSITES:
+            raise DeclarationError(f"{known} is declared twice")
         made = checked(
             call,
             casting(known),

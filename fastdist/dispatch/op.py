@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..core.device import CPU, Device
-from ..core.errors import DeviceError
+from ..core.errors import DeclarationError, DeviceError
 from ..core.folded_frames import fold
 from ..core.generated_code import register_text
 from ..core.overriding import NEVER_ASKED, NOT_TAKEN, mode_is_open
@@ -203,7 +203,8 @@ def declaring(
     def say(*words: Words.args, **named: Words.kwargs) -> Callable[[Callable[..., Any]], AnyOp]:
         def declare(function: Callable[..., Any]) -> AnyOp:
             op = kind(function, *words, **named)
-            assert op.name not in OPS, f"{op.name} is declared twice"
+            if op.name in OPS:
+                raise DeclarationError(f"{op.name} is declared twice")
             OPS[op.name] = op
             return op
 

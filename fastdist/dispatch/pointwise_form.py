@@ -130,6 +130,11 @@ class PointwiseForm(RecordedOp):
         self.dtype = dtype
         if out == "cast" and len(self.tensors) == 1 and dtype in ("same", "number", "integral"):
             self.out = OutRule(self.name, "kept", "apart")
+        if isinstance(partials, str):
+            raise DeclarationError(
+                f"{self.name}: partials is the text {partials!r}; expected a list with a text for "
+                "each tensor"
+            )
         self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
         if len(self.partials) != len(self.tensors):
             raise DeclarationError(

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ..core.dtypes import WORDS, dtype_of
-from ..core.errors import NoKernelError
+from ..core.errors import DeclarationError, NoKernelError
 from ..tensor.tensor import Tensor
 from .calls import write_short_path
 from .general_path import GeneralPath, as_operand_of
@@ -76,7 +76,8 @@ class StructuredOp(StructuredForm, GeneralPath):
     def _new_way(
         self, operands: Sequence[Any], attributes: tuple[Any, ...], *, kept: bool = False
     ) -> Way:
-        assert self._plan is not None, f"{self.name} has no plan"
+        if self._plan is None:
+            raise DeclarationError(f"{self.name} has no plan: register one with @{self.name}.plan")
         # Users may call a dtype by Python's float, int or bool.
         attributes = tuple([dtype_of(a) if a.__class__ is type else a for a in attributes])
         seen = outlines(self.name, self.tensors, operands) if kept else operands

@@ -41,6 +41,8 @@ class StructuredForm(RecordedOp):
     that where no dtype= is given. takes_complex=True says that the kernel takes complex numbers
     and the derivatives are right for them: those of what moves numbers are, and those that
     conjugate. piecewise=True says that its slope goes in steps: see piecewise.py.
+    kernel_gradients=True takes the gradients that the CPU kernels of small tensors have for this
+    kernel (`small_kernels.GRADIENTS`) instead of the vjps, where nothing records them.
     """
 
     kind = "structured"
@@ -64,6 +66,7 @@ class StructuredForm(RecordedOp):
         takes_complex: bool = False,
         piecewise: bool = False,
         computes_in_out: bool = False,
+        kernel_gradients: bool = False,
     ) -> None:
         super().__init__(function, known_as, node, homes, out, memory)
         require_word(f"{self.name}: batch=", batch, BATCH_WORDS)
@@ -74,6 +77,7 @@ class StructuredForm(RecordedOp):
         self.several = several
         self.fresh = fresh
         self.kernel = kernel
+        self.kernel_gradients = kernel_gradients
         self.linear = linear
         self.takes_complex = takes_complex
         self.piecewise = piecewise

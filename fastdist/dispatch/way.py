@@ -235,7 +235,8 @@ def _find_functions_on_cpu(way: Way, name: str, plan: Plan) -> None:
     )
     if _reads(plan, layouts) is None:
         way.run = small_kernel(name, facts) or filling(way, name, CPU)
-        way.gradients = small_gradients(name, facts)
+        if getattr(way.op, "kernel_gradients", False):
+            way.gradients = small_gradients(name, facts)
     else:
         kinds = [dtype.numpy for dtype in (plan.dtype, *[one for _, one in plan.extra_outputs])]
         found = made_in_float32(name, partial(small_kernel, name), facts, kinds)

@@ -54,12 +54,12 @@ def _extreme(op: StructuredOp) -> None:
         return _shared(input_t, input, whole, dims).sum(dims, keepdim)
 
 
-@structured("reduce.amax", fresh=True)
+@structured("reduce.amax", kernel_gradients=True, fresh=True)
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Return the largest over dim; NaN if there is one. All that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True)
+@structured("reduce.amin", kernel_gradients=True, fresh=True)
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """Return the smallest over dim; NaN if there is one. All that tie share the gradient."""
 
@@ -142,12 +142,28 @@ def _of_all(op: StructuredOp) -> None:
         return (OPS["where"].public(mask, input_t, 0.0) / mask.sum()).sum()
 
 
-@structured("reduce.amax", fresh=True, homes="nowhere", known_as="max.1", has_out=True, out="cast")
+@structured(
+    "reduce.amax",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="max.1",
+    has_out=True,
+    out="cast",
+)
 def max_of_all(input: Tensor) -> Tensor:
     """Return the largest element; all that tie share the gradient."""
 
 
-@structured("reduce.amin", fresh=True, homes="nowhere", known_as="min.1", has_out=True, out="cast")
+@structured(
+    "reduce.amin",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="min.1",
+    has_out=True,
+    out="cast",
+)
 def min_of_all(input: Tensor) -> Tensor:
     """Return the smallest element; all that tie share the gradient."""
 

@@ -197,7 +197,13 @@ def nll_loss(
     return nll_kernel.public(input, target, weight, ignore_index, code)[0]  # type: ignore[no-any-return]
 
 
-@structured("cross_entropy.rows", fresh=True, homes="nowhere", known_as="nll_loss_forward")
+@structured(
+    "cross_entropy.rows",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="nll_loss_forward",
+)
 def cross_entropy_rows(input: Tensor, target: Tensor, reduction: int) -> Tensor:
     """Return the cross entropy of rows of logits with classes, exp(logits) up to a factor for each
     row, and the sums of these.

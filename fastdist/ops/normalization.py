@@ -17,7 +17,13 @@ from ..tensor.tensor import Tensor
 from .refusals import require_dtype_of_norm
 
 
-@structured("normalization.layer_norm", fresh=True, homes="nowhere", known_as="native_layer_norm")
+@structured(
+    "normalization.layer_norm",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="native_layer_norm",
+)
 def layer_norm_rows(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -162,7 +168,12 @@ def _last_axes(name: str, input: Tensor, normalized_shape: Any, **given: Tensor 
 
 
 @structured(
-    "normalization.rms_norm", fresh=True, homes="nowhere", known_as="_fused_rms_norm", node="mul"
+    "normalization.rms_norm",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="_fused_rms_norm",
+    node="mul",
 )
 def rms_norm_rows(input: Tensor, weight: Tensor | None, eps: float) -> Tensor:
     """Return each row of a matrix over the root of its mean square, times weight."""

@@ -150,7 +150,14 @@ def sized(input: Any, dtype: Any = None) -> Any:
     return (input if dtype is None else input.to(dtype)).abs()
 
 
-@structured("reduce.norm", fresh=True, homes="nowhere", known_as="linalg_vector_norm", has_out=True)
+@structured(
+    "reduce.norm",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="linalg_vector_norm",
+    has_out=True,
+)
 def vector_norm(
     input: Tensor, ord: float = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:

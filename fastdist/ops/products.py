@@ -207,7 +207,7 @@ def baddbmm(
     return given_out("baddbmm", out, total, (input, batch1, batch2), "same", "apart from first")
 
 
-@structured("product.linear", fresh=True, homes="nowhere", known_as="linear")
+@structured("product.linear", kernel_gradients=True, fresh=True, homes="nowhere", known_as="linear")
 def linear_kernel(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return input @ weight.T + bias of a matrix input."""
 

@@ -75,7 +75,9 @@ def _names_by_axes(op: StructuredOp) -> None:
         return OPS[of.name].node if of is not None and of.name in _LOSSES else op.name
 
 
-@structured("reduce.sum", linear=True, takes_complex=True, computes_in_out=True)
+@structured(
+    "reduce.sum", kernel_gradients=True, linear=True, takes_complex=True, computes_in_out=True
+)
 def sum(
     input: Tensor,
     dim: Dims = None,
@@ -105,7 +107,9 @@ def _(g: Any, input_layout: Layout, dim: Any, keepdim: bool) -> Any:
     return kept(g, input_layout, dim, keepdim).expand(input_layout.shape)
 
 
-@structured("reduce.mean", linear=True, fresh=True, takes_complex=True, out="cast")
+@structured(
+    "reduce.mean", kernel_gradients=True, linear=True, fresh=True, takes_complex=True, out="cast"
+)
 def mean(
     input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -230,7 +234,15 @@ def require_floating(name: str, input: Tensor) -> DType:
     return dtype
 
 
-@structured("reduce.var", fresh=True, homes="nowhere", known_as="var", has_out=True, out="cast")
+@structured(
+    "reduce.var",
+    kernel_gradients=True,
+    fresh=True,
+    homes="nowhere",
+    known_as="var",
+    has_out=True,
+    out="cast",
+)
 def variance(input: Tensor, dim: Dims, correction: float, keepdim: bool) -> Tensor:
     """Return squared deviations from the mean over dim, divided by their number - correction."""
 
@@ -260,7 +272,7 @@ def _(input: Any, input_t: Any, dim: Any, correction: float, keepdim: bool) -> A
     return (input_t * _deviations(input, dim, correction)).sum(dims, keepdim)
 
 
-@structured("reduce.logsumexp", fresh=True, out="cast")
+@structured("reduce.logsumexp", kernel_gradients=True, fresh=True, out="cast")
 def logsumexp(input: Tensor, dim: int | tuple[int, ...], keepdim: bool = False) -> Tensor:
     """Return log(sum(exp(input))) over dim, without overflow."""
 

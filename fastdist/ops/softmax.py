@@ -13,7 +13,9 @@ from ..tensor.axes import normalize_axis
 from ..tensor.tensor import Tensor
 
 
-@structured("softmax.log_softmax", fresh=True, homes="function method functional")
+@structured(
+    "softmax.log_softmax", kernel_gradients=True, fresh=True, homes="function method functional"
+)
 def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return log(softmax(input)) along dim, without overflow.
 
@@ -105,7 +107,9 @@ def _(input_t: Any, out: Any, dim: int) -> Tensor:
     return log_softmax_tangent(input_t, out, dim)  # type: ignore[no-any-return]
 
 
-@structured("softmax.softmax", fresh=True, homes="function method functional")
+@structured(
+    "softmax.softmax", kernel_gradients=True, fresh=True, homes="function method functional"
+)
 def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """Return exp(input) divided by its sum along dim, without overflow.
 

@@ -29,6 +29,8 @@ from typing import Any, Final
 import numpy as np
 from numba.extending import register_jitable
 
+from fastdist.core.generated_code import compile_text
+
 from . import bessel, machine, orthogonal, polynomials, special
 from .compiler import compiled
 from .machine import copysign, fabs, fma, select
@@ -70,7 +72,8 @@ def _polynomial(dtype: str, coefficients: tuple[float, ...]) -> Function:
     text = "c0"
     for i in range(1, len(coefficients)):
         text = f"({text}) * x + c{i}"
-    exec(f"def polynomial(x):\n    return {text}", scope)
+    source = f"def polynomial(x):\n    return {text}\n"
+    exec(compile_text(f"polynomial of degree {len(coefficients) - 1}", source), scope)
     compiled_polynomial: Function = _inline(scope["polynomial"])
     return compiled_polynomial
 

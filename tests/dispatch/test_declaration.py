@@ -16,6 +16,7 @@ from fastdist.dispatch.op import OPS
 from fastdist.dispatch.pointwise import PointwiseOp, pointwise
 from fastdist.dispatch.structured import Plan, StructuredOp
 from fastdist.dispatch.view import ViewOp
+from fastdist.kernels.cpu.small_kernels import GRADIENTS
 
 
 def negative(input: Tensor) -> Tensor:
@@ -53,6 +54,40 @@ def test_misspelt_words_on_an_out_are_refused_with_those_that_there_are() -> Non
 def test_as_many_partials_as_tensors_are_expected() -> None:
     with pytest.raises(DeclarationError, match="2 partials were given for the tensors input;"):
         PointwiseOp(negative, "-input", ["-g", "g"])
+
+
+def test_partials_as_one_text_are_refused() -> None:
+    with pytest.raises(DeclarationError, match="negative: partials is the text '-g'; expected a"):
+        PointwiseOp(negative, "-input", "-g")
+
+
+def test_a_name_that_is_declared_twice_is_refused() -> None:
+    def exp(input: Tensor) -> Tensor:
+        """Return it."""
+        return input
+
+    with pytest.raises(DeclarationError, match="exp is declared twice"):
+        pointwise("input")(exp)
+    exp.__name__ = "cat"
+    with pytest.raises(DeclarationError, match="cat is declared twice"):
+        composite()(exp)
+
+
+def test_an_op_without_a_plan_says_how_to_give_one() -> None:
+    with pytest.raises(DeclarationError, match=r"no plan: register one with @negative\.plan"):
+        structured_op(negative).public(fd.ones(3))
+
+
+def test_a_kernels_own_gradients_are_taken_only_by_ops_that_say_so() -> None:
+    """Else they would shadow the vjp of another op with the same kernel, without a word."""
+    by_kernel = {op.kernel for op in OPS.values() if getattr(op, "kernel_gradients", False)}
+    assert by_kernel == GRADIENTS.keys()
+    op = StructuredOp(negative, "reduce.sum")
+    op.plan(lambda input: Plan((), input.dtype, ((0,),)))
+    op.vjp("input")(lambda g: g.reshape(1).expand(3) * 2)
+    x = fd.ones(3, requires_grad=True)
+    op.public(x).backward()
+    assert x.grad is not None and x.grad.tolist() == [2.0, 2.0, 2.0]
 
 
 def test_a_partial_over_an_unknown_name_is_refused() -> None:
