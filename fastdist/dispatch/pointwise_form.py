@@ -130,17 +130,7 @@ class PointwiseForm(RecordedOp):
         self.dtype = dtype
         if out == "cast" and len(self.tensors) == 1 and dtype in ("same", "number", "integral"):
             self.out = OutRule(self.name, "kept", "apart")
-        if isinstance(partials, str):
-            raise DeclarationError(
-                f"{self.name}: partials is the text {partials!r}; expected a list with a text for "
-                "each tensor"
-            )
-        self.partials = tuple(partials) if partials else (None,) * len(self.tensors)
-        if len(self.partials) != len(self.tensors):
-            raise DeclarationError(
-                f"{self.name}: {len(self.partials)} partials were given for the tensors "
-                f"{', '.join(self.tensors)}; expected one for each, None where there is no gradient"
-            )
+        self.partials = _partials_for(self.tensors, partials, self.name)
         self.tails = tuple(tails)
         if self.tails and len(self.tails) != len(self.tensors):
             raise DeclarationError(f"{self.name}: tails= takes a partial for each tensor, or none")
@@ -341,3 +331,20 @@ class PointwiseForm(RecordedOp):
     def node_class(self) -> type[OpNode]:
         """The Node class, which the op with its numbers at their defaults shares."""
         return super().node_class if self.whole is self else self.whole.node_class
+
+
+def _partials_for(
+    tensors: Sequence[str], partials: Sequence[str | None], name: str
+) -> tuple[str | None, ...]:
+    """Return a partial for each tensor, None for all of them where none is given."""
+    if isinstance(partials, str):
+        raise DeclarationError(
+            f"{name}: partials is the text {partials!r}; expected a list with a text for each "
+            "tensor"
+        )
+    if partials and len(partials) != len(tensors):
+        raise DeclarationError(
+            f"{name}: {len(partials)} partials were given for the tensors {', '.join(tensors)}; "
+            "expected one for each, None where there is no gradient"
+        )
+    return tuple(partials) if partials else (None,) * len(tensors)
