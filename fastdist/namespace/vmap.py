@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.folded_frames import folds
 from ..core.short_repr import short_text
 from ..dispatch.composite import COMPOSITES
 from ..listeners.batched_tensor import batched, value_at
@@ -44,6 +45,7 @@ def vmap(
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
+    @folds
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, dims, spec = _sliced(func, in_dims, args)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..core.folded_frames import folds
 from ..core.short_repr import short_repr
 from .archive_reader import Archive
 from .budget import Budget
@@ -39,6 +40,7 @@ _FOREIGN: Final = (
 _HEAD_BYTES: Final = 512
 
 
+@folds
 def load(
     f: Any,
     map_location: Any = None,

@@ -16,6 +16,7 @@ from ..core.atomic_file import atomic_file, full_disk_named
 from ..core.device import Device
 from ..core.dtypes import DType
 from ..core.errors import MissingFolderError
+from ..core.folded_frames import folds
 from ..core.memory_format import MemoryLayout, sparse_coo
 from ..core.short_repr import short_repr
 from ..devices.backend import backend_of
@@ -35,6 +36,7 @@ from .zip_format import ALIGNMENT
 DEFAULT_PROTOCOL: Final = 2
 
 
+@folds
 def save(
     obj: object,
     f: Any,

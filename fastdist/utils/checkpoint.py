@@ -14,6 +14,7 @@ from typing import Any
 from ..autograd.differentiate import backward as run_backward
 from ..autograd.function import Function
 from ..core.device import Device
+from ..core.folded_frames import folds
 from ..core.generator import Bookmark, default_generator_of, default_generators
 from ..core.missing import explain_missing
 from ..core.short_repr import short_repr
@@ -104,6 +105,7 @@ def _setting(name: str, value: bool | None) -> Iterator[None]:
         _settings[name] = before
 
 
+@folds
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,

@@ -35,6 +35,11 @@ CALLS: dict[str, Callable[[], object]] = {
     "a layer": lambda: fd.nn.Sequential(fd.nn.Linear(3, 4))(fd.ones(2)),
     "backward": lambda: fd.autograd.backward((x * 2,)),
     "grad": lambda: fd.autograd.grad(fd.ones(2), x),
+    "vmap": lambda: fd.func.vmap(fd.dot)(fd.ones(2, 4), fd.ones(3, 4)),
+    "checkpoint": lambda: fd.utils.checkpoint.checkpoint(fd.cat, [1, 2], use_reentrant=False),
+    "load": lambda: fd.load(b"no file"),
+    "save": lambda: fd.save(fd.ones(2), 3),
+    "rpc_sync": lambda: fd.distributed.rpc.rpc_sync("nobody", print),
     "init_rpc": lambda: fd.distributed.rpc.init_rpc("", rank=-3),
 }
 

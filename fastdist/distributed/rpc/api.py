@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from fastdist.core.errors import FastdistError, RpcError
-from fastdist.core.folded_frames import folds
+from fastdist.core.folded_frames import fold, folds
 from fastdist.core.future import Future, wait_all
 from fastdist.core.lent_locks import lend_held_locks
 from fastdist.core.missing import missing
@@ -71,11 +71,15 @@ def rpc_sync(
     Raises  what func raises, with its type and its traceback as a note; RpcTimeoutError;
             WorkerLostError naming the worker
     """
-    agent = get_current_agent()
-    info = worker_to_call(agent, to, func)
-    args = () if args is None else arguments_of(args)
-    kwargs = {} if kwargs is None else keywords_of(kwargs)
-    return agent.call(info, func, args, kwargs, timeout)
+    try:
+        agent = get_current_agent()
+        info = worker_to_call(agent, to, func)
+        args = () if args is None else arguments_of(args)
+        kwargs = {} if kwargs is None else keywords_of(kwargs)
+        return agent.call(info, func, args, kwargs, timeout)
+    except Exception as error:
+        fold(error)
+        raise
 
 
 def rpc_async(
