@@ -45,7 +45,6 @@ def vmap(
     if chunk_size is not None and not chunk_size > 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
-    @folds
     @functools.wraps(func, updated=())
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, dims, spec = _sliced(func, in_dims, args)
@@ -77,7 +76,7 @@ def vmap(
         parts = zip(zip(*columns, strict=True), wanted, strict=True)
         return like.unflatten(x[0] if d is None else _cat(list(x), d) for x, d in parts)
 
-    return wrapped
+    return folds(wrapped)
 
 
 def _cat(parts: list[Tensor], dim: int) -> Tensor:
