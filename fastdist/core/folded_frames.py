@@ -45,8 +45,8 @@ def fold_tracebacks(enabled: bool = True) -> bool:
 
 
 def fold(error: BaseException) -> None:
-    """Leave our frames out of the tracebacks of an error and of those that led to it, in a function
-    that a user called; of one that another function of ours called, nothing.
+    """Leave our frames out of the tracebacks of an error and its causes, in a function that a user
+    called. Do nothing in a function that another function of ours called.
 
     Note    to be followed by a bare `raise`: the frame that folds is then left out as well
     """

@@ -13,7 +13,7 @@ _texts: dict[str, str] = {}  # by file name
 
 
 def compile_text(name: str, source: str) -> CodeType:
-    """Compile a text under a file name `<fastdist NAME>` of its own, at which its lines are found.
+    """Compile a text under the unique file name `<fastdist NAME>`, at which its lines are found.
 
     Args    name: describes the code to a reader of a traceback
     Returns the code of the module that source is

@@ -330,15 +330,23 @@ def distance_root(input: Tensor) -> Tensor:
     """
 
 
-@pointwise(
-    "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
-    [
-        "where(other <= T(0), T(0), g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
+_ROOT_SLOPE = "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(0), T(1), other))))"
+
+
+def _partials_of_root_slope(at_zero: str) -> list[str]:
+    """Return the partials of _ROOT_SLOPE, which are at_zero where other is not above 0."""
+    return [
+        f"where(other <= T(0), {at_zero}, g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
         (
             "low = other <= T(0); size = where(low, T(1), other); "
-            "where(low, T(0), T(-0.25) * g * input / (sqrt(size) * size))"
+            f"where(low, {at_zero}, T(-0.25) * g * input / (sqrt(size) * size))"
         ),
-    ],
+    ]
+
+
+@pointwise(
+    _ROOT_SLOPE,
+    _partials_of_root_slope("T(0)"),
     homes="nowhere",
     known_as="sqrt",
     node="sqrt_backward",
@@ -348,14 +356,8 @@ def root_slope(input: Tensor, other: Tensor) -> Tensor:
 
 
 @pointwise(
-    "where(other <= T(0), T(0), input / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
-    [
-        "where(other <= T(0), T(nan), g / (T(2) * sqrt(where(other <= T(0), T(1), other))))",
-        (
-            "low = other <= T(0); size = where(low, T(1), other); "
-            "where(low, T(nan), T(-0.25) * g * input / (sqrt(size) * size))"
-        ),
-    ],
+    _ROOT_SLOPE,
+    _partials_of_root_slope("T(nan)"),
     homes="nowhere",
     known_as="sqrt",
     node="sqrt_backward",
